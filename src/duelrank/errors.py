@@ -1,0 +1,68 @@
+"""Every error that duelrank raises on purpose: one root, and each child is also the builtin that it resembles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "DataFormatError",
+    "DuelrankError",
+    "InvalidRecipe",
+    "InvalidValue",
+    "MissingData",
+    "MissingExtra",
+    "ShapeMismatch",
+    "StorageFailure",
+    "UnknownName",
+]
+
+
+class DuelrankError(Exception):
+    """The root: `except DuelrankError` catches what duelrank raises on purpose, and nothing else."""
+
+
+class InvalidValue(DuelrankError, ValueError):
+    """A value outside of what is allowed, such as a NaN feature or a negative label."""
+
+
+class ShapeMismatch(DuelrankError, ValueError):
+    """Arrays whose shapes do not fit each other."""
+
+
+class InvalidRecipe(DuelrankError, ValueError):
+    """A recipe string or parameter that is malformed, unknown, ambiguous or of the wrong type."""
+
+
+class UnknownName(DuelrankError, LookupError):
+    """A name that nothing is registered under; the message lists the near ones."""
+
+    @classmethod
+    def among(cls, what: str, name: str, known: Iterable[str]) -> UnknownName:
+        """Build the error for ``name``, suggesting the nearest of the ``known`` names."""
+        names = sorted(known)
+        near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        return cls(f"no {what} is called {name!r}; {hint}known: {', '.join(names) or 'none'}")
+
+
+class DataFormatError(DuelrankError, ValueError):
+    """Data that cannot be read: a bad line, a truncated archive, an unsupported format."""
+
+
+class MissingData(DuelrankError, FileNotFoundError):
+    """A data set that is known but not installed here, or a path that does not exist."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class StorageFailure(DuelrankError, OSError):
+    """Something could not be written, such as on a full disk; nothing half-written was left behind."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class MissingExtra(DuelrankError, ImportError):
+    """An optional dependency that is not installed; the message says which extra brings it."""

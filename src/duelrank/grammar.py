@@ -1,0 +1,108 @@
+"""The one grammar of recipes: a Python call expression over registered names, read through `ast` and never evaluated."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields, replace
+from typing import Any
+
+from duelrank.errors import InvalidRecipe, UnknownName
+from duelrank.registry import Part, lookup, names, override
+
+__all__ = ["build"]
+
+MAX_LENGTH = 4_000  # far beyond any real recipe, far below what could trouble the parser
+
+
+def build(text: str) -> Part:
+    """Return the part that the text describes."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidRecipe(f"a recipe is a text such as 'mgd-dsp(n_candidates=49)', got {text!r}")
+    if len(text) > MAX_LENGTH:
+        raise InvalidRecipe(f"a recipe has at most {MAX_LENGTH} characters, got {len(text)}")
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        value = _value(node)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, InvalidRecipe):
+            raise
+        raise InvalidRecipe(
+            f"cannot read {text!r}: a recipe is a name or a call, such as mgd-dsp or mgd-dsp(n_candidates=49)"
+        ) from None
+    if not isinstance(value, Part):
+        raise InvalidRecipe(f"{text!r} is a plain value; a recipe starts with a name: {', '.join(names())}")
+    return value
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return _cut(_value(node.left), _value(node.right))
+    name, call = _dashed(node)
+    if name is not None:
+        return _make(name, call)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(_value(item) for item in node.elts)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise InvalidRecipe(f"{ast.unparse(node)!r} is neither a name, a call, a number, a text nor a tuple") from None
+
+
+def _dashed(node: ast.expr) -> tuple[str | None, ast.Call | None]:
+    """Read ``mgd-dsp(...)``, which Python sees as a subtraction, as the one name that it is."""
+    if isinstance(node, ast.Name):
+        return node.id, None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id, node
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        left, left_call = _dashed(node.left)
+        right, call = _dashed(node.right)
+        if left is not None and right is not None and left_call is None:
+            return f"{left}-{right}", call
+    return None, None
+
+
+def _make(name: str, call: ast.Call | None) -> Part:
+    known = lookup(name)
+    keywords = _keywords(name, call)
+    positional = [_value(item) for item in call.args] if call else []
+    if isinstance(known, Part):
+        if positional:
+            raise InvalidRecipe(f"{name}(...) takes parameters by name only, such as {name}(seed=1)")
+        return override(known, keywords, name)
+    return _construct(known, positional, keywords)
+
+
+def _keywords(name: str, call: ast.Call | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in call.keywords if call else []:
+        if item.arg is None or item.arg in found:
+            raise InvalidRecipe(f"{name}(...): every parameter is given once, by its name")
+        found[item.arg] = _value(item.value)
+    return found
+
+
+def _construct(cls: type[Part], positional: list[Any], keywords: dict[str, Any]) -> Part:
+    own = [item.name for item in fields(cls)]
+    possible = ", ".join(own) or "none"
+    if len(positional) > len(own):
+        raise InvalidRecipe(f"{cls.__name__} has {len(own)} parameters ({possible}), got {len(positional)}")
+    given = dict(zip(own, positional, strict=False))
+    for name, value in keywords.items():
+        if name not in own:
+            hint = UnknownName.among("parameter", name, own)
+            raise InvalidRecipe(f"{cls.__name__}: {hint}")
+        if name in given:
+            raise InvalidRecipe(f"{cls.__name__}: {name!r} is given twice")
+        given[name] = value
+    try:
+        return cls(**given)
+    except TypeError:
+        missing = [name for name in own if name not in given]
+        raise InvalidRecipe(f"{cls.__name__} needs a value for {' and '.join(missing)}") from None
+
+
+def _cut(part: Any, cutoff: Any) -> Part:
+    if not isinstance(part, Part) or "cutoff" not in {item.name for item in fields(part)}:
+        raise InvalidRecipe(f"'@' sets the cutoff of a metric, such as nDCG@10; {part!r} has none")
+    return replace(part, cutoff=cutoff)

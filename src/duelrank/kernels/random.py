@@ -1,0 +1,146 @@
+"""Random draws from a stream: xoshiro256++ seeded through SplitMix64, four uint64 words that the draws advance in place.
+
+Reference: Blackman and Vigna, "Scrambled linear pseudorandom number generators" (2021). Normals by Doornik's form of the
+ziggurat (2005) with 128 layers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+_LAYERS = 128
+_TAIL = 3.442619855899  # where the tail of the 128-layer ziggurat begins
+_AREA = 9.91256303526217e-3  # of every layer, the tail's included
+
+
+def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Right edges of the layers, widest first, and the ratio of each edge to the one before."""
+    edges = np.empty(_LAYERS + 1)
+    edges[0], edges[1], edges[_LAYERS] = _AREA / math.exp(-0.5 * _TAIL**2), _TAIL, 0.0
+    for layer in range(2, _LAYERS):
+        height = _AREA / edges[layer - 1] + math.exp(-0.5 * edges[layer - 1] ** 2)
+        edges[layer] = math.sqrt(-2.0 * math.log(height))
+    return edges, edges[1:] / edges[:-1]
+
+
+_EDGES, _RATIOS = _ziggurat()
+_TO_UNIT = 1.0 / (1 << 53)
+
+
+@njit(cache=True)
+def split_mix(state: Any) -> Any:
+    """Advance a SplitMix64 state and return (new state, output)."""
+    state = np.uint64(state) + np.uint64(0x9E3779B97F4A7C15)
+    z = state
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state, z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def derive(key: Any, number: Any) -> Any:
+    """Make the stream that belongs to (key, number): equal arguments, equal streams; others are unrelated."""
+    _, mixed = split_mix(np.uint64(key))
+    state = mixed ^ np.uint64(number)
+    stream = np.empty(4, np.uint64)
+    for word in range(4):
+        state, stream[word] = split_mix(state)
+    return stream
+
+
+@njit(cache=True, inline="always")
+def _rotate(x: Any, k: int) -> Any:
+    return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
+
+
+@njit(cache=True)
+def bits(stream: Any) -> Any:
+    """Draw 64 random bits."""
+    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    result = _rotate(s0 + s3, 23) + s0
+    t = s1 << np.uint64(17)
+    s2 ^= s0
+    s3 ^= s1
+    s1 ^= s2
+    s0 ^= s3
+    s2 ^= t
+    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, _rotate(s3, 45)
+    return result
+
+
+@njit(cache=True)
+def uniform(stream: Any) -> Any:
+    """Draw a float in [0, 1) with 53 random bits."""
+    return (bits(stream) >> np.uint64(11)) * _TO_UNIT
+
+
+@njit(cache=True)
+def below(stream: Any, n: Any) -> Any:
+    """Draw an integer from 0 to n - 1, without bias: draws past the last whole multiple of n are thrown away."""
+    span = np.uint64(n)
+    limit = np.uint64(0xFFFFFFFFFFFFFFFF) - np.uint64(0xFFFFFFFFFFFFFFFF) % span
+    draw = bits(stream)
+    while draw >= limit:
+        draw = bits(stream)
+    return np.int64(draw % span)
+
+
+@njit(cache=True)
+def normal(stream: Any) -> Any:
+    """Draw a standard normal number."""
+    while True:
+        draw = bits(stream)
+        layer = np.int64(draw & np.uint64(_LAYERS - 1))
+        u = 2.0 * ((draw >> np.uint64(11)) * _TO_UNIT) - 1.0
+        if abs(u) < _RATIOS[layer]:
+            return u * _EDGES[layer]
+        if layer == 0:
+            return _normal_tail(stream, u < 0.0)
+        x = u * _EDGES[layer]
+        upper = math.exp(-0.5 * (_EDGES[layer] * _EDGES[layer] - x * x))
+        lower = math.exp(-0.5 * (_EDGES[layer + 1] * _EDGES[layer + 1] - x * x))
+        if lower + uniform(stream) * (upper - lower) < 1.0:
+            return x
+
+
+@njit(cache=True)
+def _normal_tail(stream: Any, negative: bool) -> Any:
+    while True:
+        x = math.log(1.0 - uniform(stream)) / _TAIL
+        y = math.log(1.0 - uniform(stream))
+        if -2.0 * y >= x * x:
+            return x - _TAIL if negative else _TAIL - x
+
+
+@njit(cache=True)
+def integers(stream: Any, n: Any, size: int) -> Any:
+    """Draw ``size`` integers from 0 to n - 1."""
+    drawn = np.empty(size, np.int64)
+    for i in range(size):
+        drawn[i] = below(stream, n)
+    return drawn
+
+
+@njit(cache=True)
+def normals(stream: Any, rows: int, columns: int) -> Any:
+    """Draw a (rows, columns) table of standard normal numbers."""
+    drawn = np.empty((rows, columns))
+    for row in range(rows):
+        for column in range(columns):
+            drawn[row, column] = normal(stream)
+    return drawn
+
+
+@njit(cache=True)
+def permutation(stream: Any, n: int) -> Any:
+    """Draw a random order of 0 to n - 1 (Fisher and Yates)."""
+    order = np.arange(n)
+    for i in range(n - 1, 0, -1):
+        j = below(stream, i + 1)
+        order[i], order[j] = order[j], order[i]
+    return order

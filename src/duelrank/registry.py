@@ -1,0 +1,269 @@
+"""Parts and their names: a part is a frozen dataclass whose ``repr`` is its identity, ``parse(repr(x)) == x``."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from duelrank.errors import InvalidRecipe, UnknownName
+
+__all__ = ["Between", "Part", "alias", "classes", "names", "parse", "register", "spell"]
+
+P = TypeVar("P", bound="Part")
+
+
+@dataclass(frozen=True)
+class Between:
+    """The closed range that a number must lie in; used as ``Annotated[float, Between(0, 1)]``."""
+
+    low: float = -float("inf")
+    high: float = float("inf")
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"at least {self.low:g}" if self.high == float("inf") else f"from {self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True, repr=False)
+class Part:
+    """The root of everything that has a name: algorithms, their stages, users, data sets and metrics.
+
+    A part holds parameters and other parts, never arrays, so it can be hashed, compared, pickled and printed. Field types
+    are checked when a part is made, from Python and from text alike.
+    """
+
+    kind: ClassVar[str] = "part"
+    #: Fields that are allowed to leave every result the same, such as a choice between two ways to compute one thing.
+    inert_fields: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name, hint in _hints(type(self)).items():
+            value = getattr(self, name)
+            checked = _fit(value, hint, f"{type(self).__name__}.{name}")
+            if checked is not value:
+                object.__setattr__(self, name, checked)
+
+    def __repr__(self) -> str:
+        given = (f"{name}={value!r}" for name, value in _changed(self))
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+_CLASSES: dict[str, type[Part]] = {}
+_ALIASES: dict[str, Part] = {}
+#: Where names come from that are only known when asked for, such as the data sets that a user has imported.
+_SOURCES: list[Callable[[], Mapping[str, Part]]] = []
+
+
+def register(cls: type[P]) -> type[P]:
+    """Class decorator: make a part known by its class name."""
+    _claim(cls.__name__)
+    _CLASSES[cls.__name__] = cls
+    return cls
+
+
+def alias(name: str, part: P) -> P:
+    """Make a part known by a short name, which may contain dashes."""
+    _claim(name)
+    _ALIASES[name] = part
+    return part
+
+
+def source(find: Callable[[], Mapping[str, Part]]) -> None:
+    """Add a function that returns further aliases at the time they are asked for."""
+    _SOURCES.append(find)
+
+
+def _claim(name: str) -> None:
+    if name in _CLASSES or name in _ALIASES:
+        raise InvalidRecipe(f"the name {name!r} is already registered")
+
+
+def aliases(kind: type[Part] = Part) -> dict[str, Part]:
+    """Return the short names of one kind, with the parts that they stand for."""
+    found = {name: part for find in _SOURCES for name, part in find().items()} | _ALIASES
+    return {name: part for name, part in sorted(found.items()) if isinstance(part, kind)}
+
+
+def classes(kind: type[Part] = Part) -> dict[str, type[Part]]:
+    """Return the registered classes of one kind by name."""
+    return {name: cls for name, cls in sorted(_CLASSES.items()) if issubclass(cls, kind)}
+
+
+def names(kind: type[Part] = Part) -> list[str]:
+    """Return every name that `parse` takes for one kind: short names first, then classes."""
+    return [*aliases(kind), *classes(kind)]
+
+
+def lookup(name: str) -> Part | type[Part]:
+    """Return what a name stands for: the part of an alias, or a class."""
+    if name in _CLASSES:
+        return _CLASSES[name]
+    known = aliases()
+    if name in known:
+        return known[name]
+    raise UnknownName.among("part", name, names())
+
+
+def parse(text: str, kind: type[P] | None = None) -> P:
+    """Build the part that a recipe string describes, without ever evaluating it as code.
+
+    Parameters
+    ----------
+    text
+        A short name, or a Python call expression of registered names: ``mgd-dsp(n_candidates=49)``,
+        ``Projected(base=MGD(), projection=DocumentSpace(remembered=0))``, ``nDCG@10``.
+    kind
+        What the text has to describe, such as `Algorithm`; anything by default.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> parse("mgd-dsp(n_candidates=49)").base.exploration
+    UniformSphere(n_candidates=49)
+    """
+    from duelrank import grammar  # the grammar is written in terms of this module
+
+    part = grammar.build(text)
+    wanted = kind or Part
+    if not isinstance(part, wanted):
+        known = ", ".join(names(wanted))
+        raise InvalidRecipe(f"{text!r} is {_article(part.kind)}, where {_article(wanted.kind)} is needed: {known}")
+    return part  # type: ignore[return-value]  # mypy cannot follow `kind or Part`
+
+
+def override(part: P, changes: Mapping[str, Any], label: str) -> P:
+    """Return a copy in which each change has reached the one part, at any depth, that has a field of that name."""
+    for name, value in changes.items():
+        owners = [path for path, owner in walk(part) if name in _hints(type(owner))]
+        if not owners:
+            possible = sorted({field for _, owner in walk(part) for field in _hints(type(owner))})
+            raise InvalidRecipe(f"{label} has no parameter {name!r}; possible: {', '.join(possible)}")
+        if len(owners) > 1:
+            places = ", ".join(".".join((*path, name)) for path in owners)
+            raise InvalidRecipe(f"{label}: {name!r} is ambiguous, it could be any of {places}; spell the part out")
+        part = _replace_at(part, owners[0], name, value)
+    return part
+
+
+def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
+    """Yield every part inside a part, itself first, each with the field names that lead to it."""
+    yield path, part
+    for item in fields(part):
+        value = getattr(part, item.name)
+        if isinstance(value, Part):
+            yield from walk(value, (*path, item.name))
+
+
+def spell(part: Part) -> str:
+    """Return the shortest text that `parse` turns back into the part: an alias, with overrides if need be, or its repr."""
+    spellings = [repr(part)]
+    for name, known in aliases(type(part)).items():
+        changes = _difference(known, part)
+        if changes is not None:
+            given = ", ".join(f"{field}={value!r}" for field, value in changes.items())
+            spellings.append(f"{name}({given})" if given else name)
+    return min(spellings, key=len)
+
+
+def _difference(known: Part, part: Part) -> dict[str, Any] | None:
+    """Overrides that turn one part into another, or None where no unambiguous ones exist."""
+    changes: dict[str, Any] = {}
+    for path, owner in walk(known):
+        target = part
+        for step in path:
+            target = getattr(target, step)
+        if type(target) is not type(owner):
+            return None
+        for name, value in ((item.name, getattr(target, item.name)) for item in fields(target)):
+            if not isinstance(value, Part) and value != getattr(owner, name):
+                changes[name] = value
+    try:
+        return changes if override(known, changes, "") == part else None
+    except InvalidRecipe:
+        return None
+
+
+def _replace_at(part: P, path: tuple[str, ...], name: str, value: Any) -> P:
+    if not path:
+        return replace(part, **{name: value})
+    inner = _replace_at(getattr(part, path[0]), path[1:], name, value)
+    return replace(part, **{path[0]: inner})
+
+
+def _changed(part: Part) -> list[tuple[str, Any]]:
+    return [(f.name, getattr(part, f.name)) for f in fields(part) if getattr(part, f.name) != _default(f)]
+
+
+def _default(item: Field[Any]) -> Any:
+    return item.default_factory() if item.default_factory is not MISSING else item.default
+
+
+@cache
+def _hints(cls: type[Part]) -> dict[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {item.name: hints[item.name] for item in fields(cls)}
+
+
+def _fit(value: Any, hint: Any, where: str) -> Any:
+    """Return the value as its type hint wants it (an int becomes a float where one is wanted), or say what is possible."""
+    for option in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
+        fitted = _fit_one(value, option)
+        if fitted is not _MISFIT:
+            return fitted
+    raise InvalidRecipe(f"{where} must be {_wanted(hint)}, got {value!r}")
+
+
+_MISFIT = object()
+
+
+def _fit_one(value: Any, hint: Any) -> Any:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        inner, bounds = get_args(hint)
+        fitted = _fit_one(value, inner)
+        return fitted if fitted is not _MISFIT and fitted in bounds else _MISFIT
+    if origin is Literal:
+        return value if isinstance(value, str) and value in get_args(hint) else _MISFIT
+    if origin is tuple:
+        return _fit_tuple(value, get_args(hint)[0])
+    if hint is float:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return float(value) if number and value == value else _MISFIT
+    if hint is int:
+        return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
+    if hint is type(None) or hint is None:
+        return value if value is None else _MISFIT
+    return value if isinstance(value, hint) else _MISFIT
+
+
+def _fit_tuple(value: Any, hint: Any) -> Any:
+    if not isinstance(value, (tuple, list)):
+        return _MISFIT
+    items = tuple(_fit_one(item, hint) for item in value)
+    return _MISFIT if _MISFIT in items else items
+
+
+def _wanted(hint: Any) -> str:
+    """Say in words what a type hint allows."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_wanted(option) for option in args)
+    if origin is Annotated:
+        return f"{_wanted(args[0])} {args[1]}"
+    if origin is Literal:
+        return " or ".join(repr(choice) for choice in args)
+    if origin is tuple:
+        return f"a tuple, each item {_wanted(args[0])}"
+    if isinstance(hint, type) and issubclass(hint, Part):
+        return f"{_article(hint.kind)} ({', '.join(names(hint))})"
+    plain = {int: "a whole number", float: "a number", bool: "True or False", str: "a text in quotes", type(None): "None"}
+    return plain[hint]
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

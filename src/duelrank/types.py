@@ -1,0 +1,298 @@
+"""The values that travel between the stages, and array aliases whose names carry their shapes.
+
+One sign convention, everywhere: a higher score is better, and rankings are best first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from duelrank.errors import InvalidValue, ShapeMismatch
+
+__all__ = [
+    "Clicks",
+    "Credit",
+    "Directions",
+    "Features",
+    "Feedback",
+    "Fold",
+    "Gradient",
+    "Impression",
+    "Labels",
+    "Memory",
+    "Query",
+    "Ranking",
+    "Rankings",
+    "Split",
+    "State",
+    "Stream",
+    "Trace",
+    "Weights",
+]
+
+Features: TypeAlias = NDArray[np.float64]  # (n_documents, n_features)
+Weights: TypeAlias = NDArray[np.float64]  # (n_features,)
+Gradient: TypeAlias = NDArray[np.float64]  # (n_features,); all zero where nobody won
+Directions: TypeAlias = NDArray[np.float64]  # (n_candidates, n_features), unit rows
+Ranking: TypeAlias = NDArray[np.int64]  # (length,) document indices, best first
+Rankings: TypeAlias = NDArray[np.int64]  # (n_rankers, n_documents); row 0 is the current ranker
+Clicks: TypeAlias = NDArray[np.bool_]  # (length,)
+Credit: TypeAlias = NDArray[np.float64]  # (n_rankers,); entry 0 is the current ranker
+Labels: TypeAlias = NDArray[np.int8]  # (n_documents,) relevance grades, 0 is irrelevant
+Stream: TypeAlias = NDArray[np.uint64]  # (4,) the state of one random stream
+Memory: TypeAlias = Mapping[str, NDArray[Any]]  # what an algorithm remembers between impressions
+Trace: TypeAlias = Mapping[str, NDArray[Any]]  # what `learn` will need to know of how a list was made
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array itself where it is read-only, else a read-only copy that no caller can change."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One query and its candidate documents; it never holds labels, so an algorithm cannot peek.
+
+    Parameters
+    ----------
+    id
+        Any name; repeated queries may share it.
+    features
+        (n_documents, n_features), finite numbers. Kept as a read-only float64 copy.
+    """
+
+    id: str
+    features: Features
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", _checked_features(self.features))
+
+    @property
+    def n_documents(self) -> int:
+        """How many candidate documents there are."""
+        return self.features.shape[0]
+
+    @classmethod
+    def trusted(cls, id: str, features: Features) -> Query:
+        """Make a query of features that were checked before: read-only, C-ordered, finite float64."""
+        query = object.__new__(cls)
+        object.__setattr__(query, "id", id)
+        object.__setattr__(query, "features", features)
+        return query
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Query) and self.id == other.id and np.array_equal(self.features, other.features)
+
+    __hash__ = None  # type: ignore[assignment]  # holds an array
+
+
+def _checked_features(given: ArrayLike) -> Features:
+    try:
+        features = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"features must be numbers in a (documents, features) table: {error}") from None
+    if np.ndim(given) != 2:
+        raise ShapeMismatch(f"features must be a (documents, features) table, got shape {np.shape(given)}")
+    if features.shape[0] == 0 or features.shape[1] == 0:
+        raise ShapeMismatch(f"a query needs at least one document and one feature, got shape {features.shape}")
+    # One pass finds any NaN or infinity; only then is the exact place looked for (a sum of finite numbers may overflow).
+    if not math.isfinite(np.add.reduce(features, axis=None)) and not (finite := np.isfinite(features)).all():
+        document, feature = np.argwhere(~finite)[0]
+        found = features[document, feature]
+        raise InvalidValue(f"features must be finite, found {found} at document {document}, feature {feature}")
+    return frozen(features)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Impression:
+    """One list as it was shown, with everything that `learn` will need about how it was made."""
+
+    query: Query
+    ranking: Ranking
+    trace: Trace = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Impression)
+            and self.query == other.query
+            and np.array_equal(self.ranking, other.ranking)
+            and same_arrays(self.trace, other.trace)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # holds arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Feedback:
+    """What the user did with a shown list.
+
+    Parameters
+    ----------
+    clicks
+        One flag per shown position, True where the document there was clicked.
+    examined
+        How many positions were looked at, only where that was really observed.
+    """
+
+    clicks: Clicks
+    examined: int | None = None
+
+    def __post_init__(self) -> None:
+        clicks = _checked_clicks(self.clicks)
+        object.__setattr__(self, "clicks", clicks)
+        if self.examined is not None:
+            object.__setattr__(self, "examined", _checked_depth(self.examined, clicks))
+
+    @classmethod
+    def trusted(cls, clicks: Clicks, examined: int | None) -> Feedback:
+        """Make feedback of clicks that need no check, such as those of a simulated user."""
+        feedback = object.__new__(cls)
+        object.__setattr__(feedback, "clicks", clicks)
+        object.__setattr__(feedback, "examined", examined)
+        return feedback
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Feedback)
+            and self.examined == other.examined
+            and np.array_equal(self.clicks, other.clicks)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # holds an array
+
+
+def _checked_clicks(given: ArrayLike) -> Clicks:
+    clicks = np.asarray(given)
+    if clicks.ndim != 1:
+        raise ShapeMismatch(f"clicks must be one flag per shown position, got shape {clicks.shape}")
+    if clicks.dtype != np.bool_:
+        if clicks.size and (clicks.dtype.kind not in "iuf" or not np.isin(clicks, (0, 1)).all()):
+            raise InvalidValue(f"clicks must be True or False (1 or 0) per shown position, got {clicks.tolist()}")
+        clicks = clicks.astype(np.bool_)
+    return clicks if clicks is not given else clicks.copy()
+
+
+def _checked_depth(examined: object, clicks: Clicks) -> int:
+    if not isinstance(examined, (int, np.integer)) or isinstance(examined, bool) or not 0 <= examined <= clicks.size:
+        raise InvalidValue(f"examined must be a whole number from 0 to {clicks.size} (the list), got {examined!r}")
+    if clicks[int(examined) :].any():
+        last = int(np.flatnonzero(clicks)[-1]) + 1
+        raise InvalidValue(f"position {last} was clicked, so at least {last} positions were examined, not {examined}")
+    return int(examined)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """All that an algorithm has learned: plain arrays, so it can be stored and compared.
+
+    Parameters
+    ----------
+    weights
+        (n_features,) of the current ranker, read-only.
+    step
+        How many impressions were learned from, with or without a change.
+    updates
+        How many of them moved the weights.
+    memory
+        What the parts of the algorithm remember, by name.
+    """
+
+    weights: Weights
+    step: int = 0
+    updates: int = 0
+    memory: Memory = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, State)
+            and (self.step, self.updates) == (other.step, other.updates)
+            and np.array_equal(self.weights, other.weights)
+            and same_arrays(self.memory, other.memory)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # holds arrays
+
+
+def same_arrays(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether two mappings hold equal arrays under equal names."""
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+class Split:
+    """Labelled queries of one part of a data set, packed in a few arrays that may be memory-mapped.
+
+    Parameters
+    ----------
+    features
+        (n_documents, n_features) of all queries, one after the other; finite, C-ordered float64.
+    labels
+        (n_documents,) int8 grades.
+    offsets
+        (n_queries + 1,) int64: query i owns the rows offsets[i] to offsets[i + 1].
+    ids
+        (n_queries,) names as bytes.
+    """
+
+    __slots__ = ("_bounds", "features", "ids", "labels", "offsets")
+
+    def __init__(
+        self, features: Features, labels: Labels, offsets: NDArray[np.int64], ids: NDArray[np.bytes_]
+    ) -> None:
+        # Plain views: slicing a np.memmap costs ten times more than slicing an ndarray over the same pages.
+        self.features: Features = _readonly_view(features)
+        self.labels: Labels = _readonly_view(labels)
+        self.offsets: NDArray[np.int64] = _readonly_view(offsets)
+        self.ids: NDArray[np.bytes_] = _readonly_view(ids)
+        self._bounds: list[int] = self.offsets.tolist()
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    @property
+    def n_features(self) -> int:
+        """How many features a document has."""
+        return self.features.shape[1]
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents all queries have together."""
+        return self.features.shape[0]
+
+    def query(self, index: int) -> Query:
+        """Return the query at an index; its features are a view, never a copy."""
+        start, stop = self._bounds[index], self._bounds[index + 1]
+        return Query.trusted(self.ids[index].decode(), self.features[start:stop])
+
+    def judgements(self, index: int) -> Labels:
+        """Return the grades of one query's documents."""
+        return self.labels[self._bounds[index] : self._bounds[index + 1]]
+
+
+def _readonly_view(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """One division of a data set into training, validation and test queries."""
+
+    train: Split
+    validation: Split
+    test: Split
+    n_grades: int
+
+    @property
+    def n_features(self) -> int:
+        """How many features a document has."""
+        return self.train.n_features
