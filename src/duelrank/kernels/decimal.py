@@ -1,7 +1,7 @@
 """Decimal text to float64, equal to Python's ``float`` to the last bit, without leaving compiled code.
 
-Short numbers take Clinger's exact path (1990), the others the Eisel-Lemire method (Lemire, "Number parsing at a gigabyte
-per second", 2021; that 128 bits of the power of five suffice is shown by Mushtak and Lemire, 2022).
+Short numbers take Clinger's exact path (1990), the others the Eisel-Lemire method (Lemire, "Number parsing at a
+gigabyte per second", 2021; that 128 bits of the power of five suffice is shown by Mushtak and Lemire, 2022).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MAX_EXPONENT = 1 << 40  # beyond what any number of digits that fits a memory c
 def _power_of_five(q: int) -> int:
     """The leading 128 bits of 5^q: rounded down where q is positive, up where it is negative."""
     if q >= 0:
-        power = 5**q
+        power = int(5**q)
         return power << 128 - power.bit_length() if power.bit_length() <= 128 else power >> power.bit_length() - 128
-    power = 5**-q
+    power = int(5**-q)
     size = (power - 1).bit_length()
     if q >= -27:
         return (1 << size + 127) // power + 1
@@ -99,7 +99,7 @@ def read_number(text: Any, start: int) -> Any:
 
 @njit(cache=True)
 def _many_digits(text: Any, position: int, stop: int) -> Any:
-    """Read a mantissa of any length; returns its first 19 significant digits, their exponent, and if others were cut."""
+    """Read a mantissa of any length: its first 19 significant digits, their exponent, and if others were cut."""
     mantissa = np.uint64(0)
     kept, exponent = 0, 0
     cut, point = False, False
@@ -124,7 +124,7 @@ def _read_exponent(text: Any, position: int) -> Any:
     negative = byte_at(text, position) == 45
     position += negative or byte_at(text, position) == 43
     first = position
-    exponent = 0
+    exponent: Any = 0
     while digit_at(text, position) < 10:
         exponent = min(exponent * 10 + np.int64(digit_at(text, position)), _MAX_EXPONENT)
         position += 1
@@ -172,7 +172,7 @@ def nearest(mantissa: Any, exponent: int) -> Any:
 
 
 @njit(cache=True)
-def _scaled(digits: Any, power: int) -> Any:
+def _scaled(digits: Any, power: Any) -> Any:
     """Return digits * 2^power exactly, in two steps that neither overflow nor round where the result does not."""
     half = power // 2
     return np.float64(digits) * 2.0**half * 2.0 ** (power - half)

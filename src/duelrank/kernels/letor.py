@@ -77,7 +77,7 @@ def _same(text: Any, queries: Any, number: int, first: int, last: int) -> Any:
     """Whether the name at (first, last) is that of a query that was found before."""
     if queries[number, 2] - queries[number, 1] != last - first:
         return False
-    for i in range(last - first):
+    for i in range(last - first):  # noqa: SIM110  # compiled code has no generators
         if byte_at(text, queries[number, 1] + i) != byte_at(text, first + i):
             return False
     return True

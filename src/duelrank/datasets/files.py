@@ -1,0 +1,158 @@
+"""Files that are whole or absent: arrays appended row by row, folders that appear in one step, errors of our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from duelrank.errors import StorageFailure
+
+__all__ = ["ArrayWriter", "discard", "new_folder", "publish", "read_rows", "write_array", "write_json", "writing"]
+
+HEADER_BYTES = 128  # the same for every array, so that its shape can be written last
+_PARTIAL = ".partial-"
+_ABANDONED_AFTER = 86_400.0  # seconds, for folders of other machines, whose processes cannot be asked
+
+
+@contextmanager
+def writing(what: str, where: Path) -> Iterator[None]:
+    """Turn an `OSError`, such as that of a full disk, into a `StorageFailure` that says what was being written."""
+    try:
+        yield
+    except StorageFailure:
+        raise
+    except OSError as error:
+        raise StorageFailure(f"could not write {what} in {where}: {error.strerror or error}") from error
+
+
+class ArrayWriter:
+    """A ``.npy`` file that grows by rows; plain writes, because on a full disk a mapped page would end the process."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, columns: int | None = None) -> None:
+        self.path, self.dtype, self.columns = path, np.dtype(dtype), columns
+        self.rows = 0
+        self._file = path.open("wb")
+        self._file.write(bytes(HEADER_BYTES))
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write rows behind those that are there; narrower ones are filled up with zeros."""
+        missing = 0 if self.columns is None else self.columns - rows.shape[1]
+        if missing:
+            rows = np.pad(rows, ((0, 0), (0, missing)))
+        self._file.write(np.ascontiguousarray(rows, self.dtype).data)
+        self.rows += len(rows)
+
+    def __enter__(self) -> ArrayWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        with self._file as file:
+            if error is None:
+                file.seek(0)
+                file.write(_header(self.dtype, self.rows, self.columns))
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def _header(dtype: np.dtype[Any], rows: int, columns: int | None) -> bytes:
+    shape = (rows,) if columns is None else (rows, columns)
+    text = f"{{'descr': {dtype.str!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+    return start + text.ljust(HEADER_BYTES - 11).encode() + b"\n"
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """Write a whole array."""
+    with ArrayWriter(path, array.dtype, array.shape[1] if array.ndim == 2 else None) as writer:
+        writer.append(array)
+
+
+def read_rows(path: Path, columns: int, cuts: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
+    """Read float64 rows of a file of ours, cut by cut, without mapping it: memory stays that of one piece."""
+    with path.open("rb") as file:
+        file.seek(HEADER_BYTES + int(cuts[0]) * columns * 8)
+        for rows in np.diff(cuts).tolist():
+            yield np.fromfile(file, np.float64, rows * columns).reshape(-1, columns)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file for people to read."""
+    with path.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def new_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder to write in, beside where it will be published; it is gone afterwards unless it was."""
+    with writing("a new folder", parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        for stale in parent.glob(f"{_PARTIAL}*"):
+            if _abandoned(stale):
+                discard(stale)
+        folder = parent / f"{_PARTIAL}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        folder.mkdir()
+    try:
+        yield folder
+    finally:
+        discard(folder)
+
+
+def publish(folder: Path, target: Path) -> bool:
+    """Move a finished folder to its place in one step; False where another process was there first."""
+    with writing("a finished folder", target.parent):
+        for path in sorted(folder.rglob("*"), reverse=True):
+            _sync_folder(path)
+        _sync_folder(folder)
+        try:
+            folder.rename(target)
+        except OSError:
+            if target.is_dir():
+                return False
+            raise
+        _sync_folder(target.parent)
+    return True
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder, as far as that is possible."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name == "posix" and path.is_dir():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _abandoned(folder: Path) -> bool:
+    """Whether the process that was writing a folder is gone."""
+    host, _, rest = folder.name.removeprefix(_PARTIAL).rpartition("-")[0].rpartition("-")
+    if os.name == "posix" and host == socket.gethostname() and rest.isdigit():
+        try:
+            os.kill(int(rest), 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+    try:
+        return time.time() - folder.stat().st_mtime > _ABANDONED_AFTER
+    except OSError:
+        return False
