@@ -1,0 +1,18 @@
+"""duelrank learns a search ranker from clicks, while it serves."""
+
+from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, DuelingBandit, Projected
+from duelrank.datasets.base import Dataset
+from duelrank.errors import DuelrankError
+from duelrank.exploration import NullSpace, UniformSphere
+from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
+from duelrank.learner import Learner, Snapshot
+from duelrank.metrics import ERR, MAP, MRR, P, evaluate, nDCG, online_performance
+from duelrank.multileaving import Probabilistic, TeamDraft
+from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
+from duelrank.registry import alias, parse, register, spell
+from duelrank.simulation import Record, RunSpec, simulate
+from duelrank.types import Feedback, Impression, Query, State
+from duelrank.updates import Step
+from duelrank.users import Cascade, Preset
+
+__version__ = "0.1.0"

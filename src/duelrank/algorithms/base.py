@@ -1,0 +1,81 @@
+"""What every algorithm does: pure functions on a state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from duelrank.errors import InvalidValue, ShapeMismatch
+from duelrank.kernels.ranking import rankings
+from duelrank.kernels.updates import is_zero
+from duelrank.registry import Part
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
+
+__all__ = ["Algorithm"]
+
+
+@dataclass(frozen=True, repr=False)
+class Algorithm(Part, ABC):
+    """A recipe of parts. It holds no state: what was learned is in the `State` that its functions take and return.
+
+    Impressions may be in flight at the same time and be learned from in any order, late, more than once or never: all that learning
+    needs to know of a list travels in its `Impression`. Feedback that is given twice counts as two users.
+    """
+
+    kind: ClassVar[str] = "algorithm"
+
+    @abstractmethod
+    def start(self, n_features: int, stream: Stream) -> State:
+        """Return the state before the first impression."""
+
+    @final
+    def rank(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Return the list to show for a query: at most ``length`` documents, best first, with exploration."""
+        _check_features(state, query)
+        if length < 1:
+            raise InvalidValue(f"a list has at least 1 position, got length {length}")
+        return self.explore(state, query, min(length, query.features.shape[0]), stream)
+
+    @abstractmethod
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Make the list; length is at most the number of documents."""
+
+    def best(self, state: State, query: Query, stream: Stream) -> Ranking:
+        """Rank all documents by the current weights, without exploration."""
+        _check_features(state, query)
+        nothing = np.empty((0, state.weights.shape[0]))
+        ranking: Ranking = rankings(state.weights, nothing, 0.0, query.features, stream)[0]
+        return ranking
+
+    @abstractmethod
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return where the feedback points, zero where it points nowhere, and the memory afterwards."""
+
+    @abstractmethod
+    def update(self, state: State, gradient: Gradient) -> State:
+        """Return the state after a move along a gradient that is not zero."""
+
+    @final
+    def learn(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> State:
+        """Return the state after the feedback on an impression: gradient, then update, then memory."""
+        if feedback.clicks.shape != impression.ranking.shape:
+            shown, given = impression.ranking.shape[0], feedback.clicks.shape[0]
+            raise ShapeMismatch(f"{shown} documents were shown, so clicks must have {shown} entries, got {given}")
+        _check_features(state, impression.query)
+        gradient, memory = self.gradient(state, impression, feedback, stream)
+        if is_zero(gradient):
+            return State(state.weights, state.step + 1, state.updates, memory)
+        after = self.update(state, gradient)
+        return State(after.weights, state.step + 1, state.updates + 1, memory)
+
+
+def _check_features(state: State, query: Query) -> None:
+    n_features = state.weights.shape[0]
+    if query.features.shape[1] != n_features:
+        found = query.features.shape[1]
+        raise ShapeMismatch(f"the ranker has {n_features} features, query {query.id!r} has {found}")

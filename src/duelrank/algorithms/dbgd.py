@@ -1,0 +1,27 @@
+"""Dueling bandit gradient descent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.registry import alias, register
+from duelrank.updates import Step, Update
+
+__all__ = ["DBGD"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class DBGD(DuelingBandit):
+    """Dueling bandit gradient descent: one uniform direction, interleaved with the current ranker.
+
+    References
+    ----------
+    Yue and Joachims, "Interactively optimizing information retrieval systems as a dueling bandits problem" (ICML 2009).
+    """
+
+    step: Update = Step(decay=0.9999977)
+
+
+alias("dbgd", DBGD())

@@ -1,0 +1,77 @@
+"""The dueling-bandit family: explore, multileave, infer, step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+
+from duelrank.algorithms.base import Algorithm
+from duelrank.exploration import Exploration, UniformSphere
+from duelrank.inference import Inference, MeanWinner
+from duelrank.kernels.exploration import unit_directions
+from duelrank.kernels.inference import last_click
+from duelrank.kernels.ranking import rankings
+from duelrank.multileaving import Multileaver, Probabilistic
+from duelrank.registry import Between
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, State, Stream
+from duelrank.updates import Step, Update
+
+__all__ = ["DuelingBandit"]
+
+
+@dataclass(frozen=True, repr=False)
+class DuelingBandit(Algorithm):
+    """Compare the current ranker w with candidates w + δu on one list, and move towards those that users preferred.
+
+    Parameters
+    ----------
+    exploration
+        Which directions u are tried.
+    multileaver
+        How the rankings become one list, and its clicks credit.
+    inference
+        Which candidates won, and where that points.
+    step
+        How far to move.
+    delta
+        How far the candidates are from the current ranker (the papers' δ).
+    initial
+        The weights before the first impression: "zero", or "random" for a random unit vector.
+    """
+
+    exploration: Exploration = UniformSphere()
+    multileaver: Multileaver = Probabilistic()
+    inference: Inference = MeanWinner()
+    step: Update = Step()
+    delta: Annotated[float, Between(0.0, 1e6)] = 1.0
+    initial: Literal["zero", "random"] = "zero"
+
+    def start(self, n_features: int, stream: Stream) -> State:
+        """Return zero weights, or a random unit vector."""
+        weights = np.zeros(n_features) if self.initial == "zero" else unit_directions(1, n_features, stream)[0]
+        weights.flags.writeable = False
+        return State(weights)
+
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Draw directions, rank with each candidate, and merge."""
+        directions = self.exploration.directions(state, query, stream)
+        ranked = rankings(state.weights, directions, self.delta, query.features, stream)
+        ranking, evidence = self.multileaver.leave(ranked, length, stream)
+        return Impression(query, ranking, {"directions": directions, **evidence})
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return where the winners are; no click, no winner."""
+        if last_click(feedback.clicks) == 0:
+            return np.zeros(state.weights.shape[0]), state.memory
+        credit = self.multileaver.credit(impression, feedback.clicks)
+        memory = self.exploration.observe(state.memory, impression.trace["directions"], credit)
+        seen = State(state.weights, state.step, state.updates, memory)
+        return self.inference.infer(seen, impression, feedback, credit, self.delta, stream)
+
+    def update(self, state: State, gradient: Gradient) -> State:
+        """Move by the step."""
+        return State(self.step.move(state, gradient), state.step, state.updates, state.memory)

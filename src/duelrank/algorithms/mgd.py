@@ -1,0 +1,27 @@
+"""Multileave gradient descent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.exploration import Exploration, UniformSphere
+from duelrank.registry import alias, register
+
+__all__ = ["MGD"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class MGD(DuelingBandit):
+    """Multileave gradient descent: duel many uniform directions at once, move towards the mean of the winners.
+
+    References
+    ----------
+    Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016).
+    """
+
+    exploration: Exploration = UniformSphere(n_candidates=9)
+
+
+alias("mgd", MGD())

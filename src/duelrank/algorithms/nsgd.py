@@ -1,0 +1,31 @@
+"""Null space gradient descent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.exploration import Exploration, NullSpace
+from duelrank.inference import DifficultQueries, Inference
+from duelrank.multileaving import Multileaver, TeamDraft
+from duelrank.registry import alias, register
+
+__all__ = ["NSGD"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class NSGD(DuelingBandit):
+    """Null space gradient descent: avoid directions that lost before, and break ties on difficult queries.
+
+    References
+    ----------
+    Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
+    """
+
+    exploration: Exploration = NullSpace()
+    multileaver: Multileaver = TeamDraft()
+    inference: Inference = DifficultQueries()
+
+
+alias("nsgd", NSGD())

@@ -1,0 +1,60 @@
+"""Any algorithm, its gradients projected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duelrank.algorithms.base import Algorithm
+from duelrank.algorithms.dbgd import DBGD
+from duelrank.errors import InvalidRecipe
+from duelrank.projection import DocumentSpace, Projection
+from duelrank.registry import register
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, State, Stream
+
+__all__ = ["Projected"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Projected(Algorithm):
+    """Wrap an algorithm: it explores and duels as ever, and its gradient is projected before it is followed.
+
+    Parameters
+    ----------
+    base
+        The algorithm to wrap; nothing in it knows.
+    projection
+        What is kept of its gradients.
+
+    References
+    ----------
+    Wang et al., "Variance reduction in gradient exploration for online learning to rank" (SIGIR 2019).
+    """
+
+    base: Algorithm = DBGD()
+    projection: Projection = DocumentSpace()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.base, Projected):
+            raise InvalidRecipe(f"{self.base!r} is projected already; a projection wraps an algorithm once")
+
+    def start(self, n_features: int, stream: Stream) -> State:
+        """Start as the base does."""
+        return self.base.start(n_features, stream)
+
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Explore as the base does."""
+        return self.base.explore(state, query, length, stream)
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return the base's gradient, projected."""
+        gradient, memory = self.base.gradient(state, impression, feedback, stream)
+        return self.projection.project(gradient, memory, impression, feedback)
+
+    def update(self, state: State, gradient: Gradient) -> State:
+        """Move as the base does."""
+        return self.base.update(state, gradient)
+

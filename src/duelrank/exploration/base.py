@@ -1,0 +1,27 @@
+"""What every way of proposing candidate directions does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from duelrank.registry import Part
+from duelrank.types import Credit, Directions, Memory, Query, State, Stream
+
+__all__ = ["Exploration"]
+
+
+@dataclass(frozen=True, repr=False)
+class Exploration(Part, ABC):
+    """Propose unit directions in which the current ranker may move; learn from how they fared, if at all."""
+
+    kind: ClassVar[str] = "exploration"
+
+    @abstractmethod
+    def directions(self, state: State, query: Query, stream: Stream) -> Directions:
+        """Draw the candidate directions for one query."""
+
+    def observe(self, memory: Memory, directions: Directions, credit: Credit) -> Memory:
+        """Return the memory after a comparison; by default nothing is remembered."""
+        return memory

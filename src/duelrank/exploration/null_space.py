@@ -1,0 +1,73 @@
+"""Directions that avoid what lost before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from duelrank.exploration.base import Exploration
+from duelrank.kernels import exploration as kernel
+from duelrank.registry import Between, register
+from duelrank.types import Credit, Directions, Memory, Query, State, Stream
+
+__all__ = ["NullSpace"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class NullSpace(Exploration):
+    """Try directions that are orthogonal to the ones that lost most clearly of late.
+
+    Of several drawn uniformly from that complement, keep those with the largest |u · mean document of the query|. A candidate is
+    remembered as a loser where it has less credit than the current ranker and no more than the ``n_low``-th smallest of all.
+
+    Parameters
+    ----------
+    n_candidates
+        How many directions are compared with the current ranker at once.
+    remembered_losers
+        How many losing directions are kept, newest first.
+    avoided
+        How many of them, by worst margin, span what is avoided; fewer where there are fewer features than that, so that at
+        least one dimension is left to explore.
+    n_low
+        How many of the lowest credits count as low.
+
+    References
+    ----------
+    Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
+    """
+
+    n_candidates: Annotated[int, Between(1, 1000)] = 9
+    remembered_losers: Annotated[int, Between(1, 10_000)] = 60
+    avoided: Annotated[int, Between(0, 10_000)] = 25
+    n_low: Annotated[int, Between(1, 1001)] = 4
+
+    def directions(self, state: State, query: Query, stream: Stream) -> Directions:
+        """Draw 2 (n_candidates + 1) directions from the complement and keep n_candidates."""
+        n_features = state.weights.shape[0]
+        losers = self._avoided(state.memory, n_features)
+        n_drawn = 2 * (self.n_candidates + 1)
+        kept: Directions = kernel.null_space_directions(losers, query.features, n_drawn, self.n_candidates, stream)
+        return kept
+
+    def observe(self, memory: Memory, directions: Directions, credit: Credit) -> Memory:
+        """Remember the directions that lost."""
+        losers, margins = self._losers(memory, directions.shape[1])
+        kept, kept_margins = kernel.remember_losers(
+            losers, margins, directions, credit, self.n_low, self.remembered_losers
+        )
+        return memory if kept is losers else {**memory, "losers": kept, "loser_margins": kept_margins}
+
+    def _avoided(self, memory: Memory, n_features: int) -> Directions:
+        losers, margins = self._losers(memory, n_features)
+        worst: Directions = kernel.worst_rows(losers, margins, min(self.avoided, n_features - 1))
+        return worst
+
+    @staticmethod
+    def _losers(memory: Memory, n_features: int) -> tuple[Directions, Credit]:
+        if "losers" in memory:
+            return memory["losers"], memory["loser_margins"]
+        return np.empty((0, n_features)), np.empty(0)

@@ -1,0 +1,8 @@
+"""Stage 4: who won, and where that points."""
+
+from duelrank.inference.base import Inference
+from duelrank.inference.best_winner import BestWinner
+from duelrank.inference.difficult_queries import DifficultQueries
+from duelrank.inference.mean_winner import MeanWinner
+
+__all__ = ["BestWinner", "DifficultQueries", "Inference", "MeanWinner"]

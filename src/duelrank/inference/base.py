@@ -1,0 +1,25 @@
+"""What every way of turning credit into a gradient does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from duelrank.registry import Part
+from duelrank.types import Credit, Feedback, Gradient, Impression, Memory, State, Stream
+
+__all__ = ["Inference"]
+
+
+@dataclass(frozen=True, repr=False)
+class Inference(Part, ABC):
+    """Turn the credit of a comparison into a gradient, zero where no candidate beat the current ranker."""
+
+    kind: ClassVar[str] = "inference"
+
+    @abstractmethod
+    def infer(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, delta: float, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return the gradient and the memory afterwards; candidate i ranked with weights + delta · direction i."""

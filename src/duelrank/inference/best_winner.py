@@ -1,0 +1,33 @@
+"""Move towards the clearest winner alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duelrank.inference.base import Inference
+from duelrank.kernels import inference as kernel
+from duelrank.registry import register
+from duelrank.types import Credit, Feedback, Gradient, Impression, Memory, State, Stream
+
+__all__ = ["BestWinner"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class BestWinner(Inference):
+    """Take the direction with the most credit among those that beat the current ranker; of equals the first.
+
+    References
+    ----------
+    Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016), as winner-takes-all.
+    """
+
+    def infer(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, delta: float, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return the winning direction."""
+        chosen = kernel.winners(credit)
+        if chosen.size > 1:
+            best = credit[1:][chosen].argmax()
+            chosen = chosen[best : best + 1]
+        return kernel.mean_direction(impression.trace["directions"], chosen, False), state.memory

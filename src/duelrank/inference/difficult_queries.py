@@ -1,0 +1,100 @@
+"""Break ties between winners on remembered queries whose users had to look far down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.inference.base import Inference
+from duelrank.kernels import inference as kernel
+from duelrank.kernels.ranking import rankings
+from duelrank.registry import Between, register
+from duelrank.types import Credit, Feedback, Gradient, Impression, Memory, State, Stream
+
+__all__ = ["DifficultQueries"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class DifficultQueries(Inference):
+    """With several winners, let each re-rank remembered hard queries; the one that places their clicked documents best wins.
+
+    Hard is a query whose clicks were low in the list: small Σ 1/position. The memory has a few slots: the first clicked
+    impressions fill them, then a new one takes the slot of one that is too old, or else of the easiest if it is harder itself.
+
+    Parameters
+    ----------
+    when
+        "tie": whenever there are several winners, as the paper's text says. "filling": only until the slots are full, as the
+        published code does; afterwards the mean of the winners is taken.
+    slots
+        How many queries are remembered.
+    window
+        After how many impressions a remembered query is too old.
+
+    References
+    ----------
+    Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
+    """
+
+    when: Literal["tie", "filling"] = "filling"
+    slots: Annotated[int, Between(1, 1000)] = 10
+    window: Annotated[int, Between(1, 1_000_000)] = 50
+
+    def infer(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, delta: float, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return the direction that won, or the mean of the winners where ties are not broken."""
+        memory = self._remember(state.memory, state.step, impression, feedback)
+        chosen = kernel.winners(credit)
+        directions = impression.trace["directions"]
+        if chosen.size > 1 and (self.when == "tie" or memory["hard_since"].size < self.slots):
+            best = self._replay(memory, state, directions[chosen], delta, stream).argmax()
+            chosen = chosen[best : best + 1]
+        return kernel.mean_direction(directions, chosen, False), memory
+
+    def _replay(
+        self, memory: Memory, state: State, directions: NDArray[np.float64], delta: float, stream: Stream
+    ) -> NDArray[np.float64]:
+        """Σ 1/position of the remembered clicked documents under each candidate."""
+        total = np.zeros(directions.shape[0])
+        for slot in np.flatnonzero(state.step - memory["hard_since"] <= self.window):
+            ranked = rankings(state.weights, directions, delta, memory[f"hard_features_{slot}"], stream)
+            total += kernel.replayed_sums(ranked, memory[f"hard_clicked_{slot}"])[1:]
+        return total
+
+    def _remember(self, memory: Memory, now: int, impression: Impression, feedback: Feedback) -> Memory:
+        ease = kernel.reciprocal_sum(feedback.clicks)
+        slot = self._slot(memory, now, ease)
+        if slot is None:
+            return memory
+        clicked = np.zeros(impression.query.n_documents, np.bool_)
+        clicked[impression.ranking[feedback.clicks]] = True
+        return {
+            **memory,
+            "hard_since": _with(memory.get("hard_since", np.empty(0, np.int64)), slot, now),
+            "hard_ease": _with(memory.get("hard_ease", np.empty(0)), slot, ease),
+            f"hard_features_{slot}": impression.query.features,
+            f"hard_clicked_{slot}": clicked,
+        }
+
+    def _slot(self, memory: Memory, now: int, ease: float) -> int | None:
+        """Which slot an impression takes: a free one, one that is too old, or that of an easier one."""
+        since = memory.get("hard_since", np.empty(0))
+        if since.size < self.slots:
+            return since.size
+        old = np.flatnonzero(now - since > self.window)
+        if old.size:
+            return int(old[0])
+        easiest = int(memory["hard_ease"].argmax())
+        return easiest if memory["hard_ease"][easiest] > ease else None
+
+
+def _with(array: NDArray[Any], slot: int, value: float) -> NDArray[Any]:
+    """Return a copy in which the slot, which may be the one after the last, holds the value."""
+    longer = np.append(array, array.dtype.type(value)) if slot == array.size else array.copy()
+    longer[slot] = value
+    return longer

@@ -1,0 +1,89 @@
+"""Ranking metrics on the labels of a list in shown order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Labels = NDArray[np.int8]
+
+
+@njit(cache=True)
+def _gain(label: int, exponential: bool) -> float:
+    return 2.0**label - 1.0 if exponential else float(label)
+
+
+@njit(cache=True)
+def dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
+    """Σ gain / log2(position + 1) over the first positions, position from 1."""
+    total = 0.0
+    for position in range(min(cutoff, labels.shape[0])):
+        if labels[position] > 0:
+            total += _gain(labels[position], exponential) / math.log2(position + 2.0)
+    return total
+
+
+@njit(cache=True)
+def ideal_dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
+    """DCG of the best order of the labels: grade by grade from the highest, by counting instead of sorting."""
+    counts = np.zeros(np.int64(np.max(labels)) + 1 if labels.shape[0] else 1, np.int64)
+    for label in labels:
+        counts[label] += 1
+    total, position = 0.0, 0
+    for grade in range(counts.shape[0] - 1, 0, -1):
+        for _ in range(min(counts[grade], cutoff - position)):
+            total += _gain(grade, exponential) / math.log2(position + 2.0)
+            position += 1
+    return total
+
+
+@njit(cache=True)
+def ndcg(shown: Labels, labels: Labels, cutoff: int, exponential: bool) -> float:
+    """DCG of the shown list over the ideal DCG of all the query's labels; 0 where nothing is relevant."""
+    ideal = ideal_dcg(labels, cutoff, exponential)
+    return dcg(shown, cutoff, exponential) / ideal if ideal > 0.0 else 0.0
+
+
+@njit(cache=True)
+def reciprocal_rank(shown: Labels, cutoff: int) -> float:
+    """1 / position of the first relevant document; 0 where there is none."""
+    for position in range(min(cutoff, shown.shape[0])):
+        if shown[position] > 0:
+            return 1.0 / (position + 1.0)
+    return 0.0
+
+
+@njit(cache=True)
+def average_precision(shown: Labels, labels: Labels, cutoff: int) -> float:
+    """Mean, over all the query's relevant documents, of the precision at each one's position."""
+    relevant = np.sum(labels > 0)
+    hits, total = 0, 0.0
+    for position in range(min(cutoff, shown.shape[0])):
+        if shown[position] > 0:
+            hits += 1
+            total += hits / (position + 1.0)
+    return total / relevant if relevant > 0 else 0.0
+
+
+@njit(cache=True)
+def expected_reciprocal_rank(shown: Labels, cutoff: int, max_grade: int) -> float:
+    """Expected 1 / position at which a cascade user is satisfied, P(satisfied) = (2^label − 1) / 2^max_grade."""
+    going_on, total = 1.0, 0.0
+    for position in range(min(cutoff, shown.shape[0])):
+        satisfied = (2.0 ** shown[position] - 1.0) / 2.0**max_grade
+        total += going_on * satisfied / (position + 1.0)
+        going_on *= 1.0 - satisfied
+    return total
+
+
+@njit(cache=True)
+def precision(shown: Labels, cutoff: int) -> float:
+    """Share of relevant documents in the first positions; positions past the end of the list count as irrelevant."""
+    hits = 0
+    for position in range(min(cutoff, shown.shape[0])):
+        hits += shown[position] > 0
+    return hits / cutoff
+

@@ -1,0 +1,111 @@
+"""Probabilistic multileaving: lists drawn from softmax rankers, and the exact expected preference of each candidate.
+
+References: Hofmann, Whiteson and de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import below, uniform
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)
+def _masses(n_documents: int, tau: float) -> Floats:
+    """Unnormalised probability of each rank, 1/r^τ with r from 1."""
+    masses = np.empty(n_documents)
+    for r in range(n_documents):
+        masses[r] = (r + 1.0) ** -tau
+    return masses
+
+
+@njit(cache=True)
+def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Fill each position: choose a ranker uniformly, then draw from its softmax over the documents not yet shown.
+
+    Returns the list and the rank, from 0, of each shown document in each ranking: (n_rankers, length).
+    """
+    n_rankers, n_documents = rankings.shape
+    masses = _masses(n_documents, tau)
+    shown = np.full(n_documents, -1)
+    ranking = np.empty(length, np.int64)
+    for position in range(length):
+        order = rankings[below(stream, n_rankers)]
+        rest = 0.0
+        for r in range(n_documents):
+            if shown[order[r]] < 0:
+                rest += masses[r]
+        target = uniform(stream) * rest
+        drawn = -1
+        for r in range(n_documents):
+            if shown[order[r]] < 0:
+                drawn = order[r]
+                target -= masses[r]
+                if target < 0.0:
+                    break
+        ranking[position] = drawn
+        shown[drawn] = position
+    ranks = np.empty((n_rankers, length), np.int64)
+    for i in range(n_rankers):
+        for r in range(n_documents):
+            if shown[rankings[i, r]] >= 0:
+                ranks[i, shown[rankings[i, r]]] = r
+    return ranking, ranks
+
+
+@njit(cache=True)
+def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
+    """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1."""
+    n_rankers, length = ranks.shape
+    masses = _masses(n_documents, tau)
+    table = np.empty((np.sum(clicks), n_rankers))
+    for i in range(n_rankers):
+        rest = np.sum(masses)
+        row = 0
+        for position in range(length):
+            mass = masses[ranks[i, position]]
+            if clicks[position]:
+                # What rounding may take from the rest never makes it smaller than the document's own share.
+                table[row, i] = mass / max(rest, mass)
+                row += 1
+            rest -= mass
+    for row in range(table.shape[0]):
+        table[row] /= np.sum(table[row])
+    return table
+
+
+@njit(cache=True)
+def preference(wins: Floats, losses: Floats) -> float:
+    """E[sign] of a sum of independent steps, each +1, −1 or 0 with the given probabilities, by convolution.
+
+    Where wins equal losses the result is exactly 0: mirrored entries are computed by mirrored, hence equal, operations.
+    """
+    n = wins.shape[0]
+    chance = np.zeros(2 * n + 3)  # of the sum being index − n − 1
+    chance[n + 1] = 1.0
+    following = np.zeros(2 * n + 3)
+    for step in range(n):
+        win, loss = wins[step], losses[step]
+        stay = 1.0 - (win + loss)
+        for k in range(n - step, n + step + 3):
+            following[k] = chance[k] * stay + (chance[k - 1] * win + chance[k + 1] * loss)
+        chance, following = following, chance
+    total = 0.0
+    for k in range(1, n + 1):
+        total += chance[n + 1 + k] - chance[n + 1 - k]
+    return total
+
+
+@njit(cache=True)
+def credit(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
+    """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
+    table = placements(ranks, clicks, n_documents, tau)
+    values = np.zeros(ranks.shape[0])
+    for i in range(1, ranks.shape[0]):
+        values[i] = preference(table[:, i], table[:, 0])
+    return values

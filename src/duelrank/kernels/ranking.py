@@ -1,0 +1,135 @@
+"""Score the documents with every ranker at once and sort them, ties in one random order that all rankers share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import permutation
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Sums may be reordered, so that they run in vector registers; nothing else is relaxed.
+_SUMS = {"reassoc", "contract"}
+
+
+@njit(cache=True, fastmath=_SUMS)
+def scores(rankers: Floats, features: Floats) -> Floats:
+    """Score every document with every ranker: (n_rankers, n_documents).
+
+    Four rankers share each pass over a document. The last block overlaps the one before instead of being shorter, so that all
+    rows are summed in the same order and equal rankers get equal scores.
+    """
+    n_rankers, n_features = rankers.shape
+    n_documents = features.shape[0]
+    table = np.empty((n_rankers, n_documents))
+    if n_rankers < 4:
+        for i in range(n_rankers):
+            for document in range(n_documents):
+                total = 0.0
+                for k in range(n_features):
+                    total += features[document, k] * rankers[i, k]
+                table[i, document] = total
+        return table
+    for block in range(0, n_rankers, 4):
+        i = min(block, n_rankers - 4)
+        for document in range(n_documents):
+            a = b = c = d = 0.0
+            for k in range(n_features):
+                x = features[document, k]
+                a += x * rankers[i, k]
+                b += x * rankers[i + 1, k]
+                c += x * rankers[i + 2, k]
+                d += x * rankers[i + 3, k]
+            table[i, document] = a
+            table[i + 1, document] = b
+            table[i + 2, document] = c
+            table[i + 3, document] = d
+    return table
+
+
+@njit(cache=True)
+def sort_descending(keys: Floats, order: Ints, spare_keys: Floats, spare_order: Ints) -> bool:
+    """Sort keys and order together, best first and stable, in place; returns whether the result lies in the spares.
+
+    A merge sort whose merges choose without branching: on scores a branch would be mispredicted every second time.
+    """
+    n = keys.shape[0]
+    for start in range(0, n, 4):
+        for i in range(start + 1, min(start + 4, n)):
+            key, item, j = keys[i], order[i], i
+            while j > start and keys[j - 1] < key:
+                keys[j], order[j] = keys[j - 1], order[j - 1]
+                j -= 1
+            keys[j], order[j] = key, item
+    width, swapped = 4, False
+    while width < n:
+        for start in range(0, n, 2 * width):
+            _merge(keys, order, spare_keys, spare_order, start, min(start + width, n), min(start + 2 * width, n))
+        keys, spare_keys = spare_keys, keys
+        order, spare_order = spare_order, order
+        width, swapped = 2 * width, not swapped
+    return swapped
+
+
+@njit(cache=True)
+def _merge(keys: Floats, order: Ints, to_keys: Floats, to_order: Ints, start: int, middle: int, stop: int) -> None:
+    i, j, k = start, middle, start
+    while i < middle and j < stop:
+        left = keys[i] >= keys[j]
+        to_keys[k] = keys[i] if left else keys[j]
+        to_order[k] = order[i] if left else order[j]
+        i += left
+        j += 1 - left
+        k += 1
+    while i < middle:
+        to_keys[k], to_order[k] = keys[i], order[i]
+        i, k = i + 1, k + 1
+    while j < stop:
+        to_keys[k], to_order[k] = keys[j], order[j]
+        j, k = j + 1, k + 1
+
+
+@njit(cache=True)
+def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
+    """Rank the documents by each row of scores, best first; ties in the order in which they are shuffled."""
+    n_rankers, n_documents = table.shape
+    ranked = np.empty((n_rankers, n_documents), np.int64)
+    keys, spare_keys = np.empty(n_documents), np.empty(n_documents)
+    order, spare_order = np.empty(n_documents, np.int64), np.empty(n_documents, np.int64)
+    for i in range(n_rankers):
+        for j in range(n_documents):
+            order[j] = shuffled[j]
+            keys[j] = table[i, shuffled[j]]
+        swapped = sort_descending(keys, order, spare_keys, spare_order)
+        ranked[i] = spare_order if swapped else order
+    return ranked
+
+
+@njit(cache=True)
+def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]) -> Ints:
+    """Rank with the current weights (row 0) and with each candidate, weights + delta · direction."""
+    n_candidates, n_features = directions.shape
+    rankers = np.empty((n_candidates + 1, n_features))
+    for k in range(n_features):
+        rankers[0, k] = weights[k]
+        for i in range(n_candidates):
+            rankers[i + 1, k] = weights[k] + delta * directions[i, k]
+    return sorted_rows(scores(rankers, features), permutation(stream, features.shape[0]))
+
+
+@njit(cache=True)
+def ranked_labels(
+    weights: Floats, features: Floats, labels: NDArray[np.int8], offsets: Ints, stream: NDArray[np.uint64]
+) -> NDArray[np.int8]:
+    """Rank every query of a split and return the labels of all its documents in ranked order, query after query."""
+    ranked = np.empty(labels.shape[0], np.int8)
+    rankers = weights.copy().reshape(1, -1)
+    for query in range(offsets.shape[0] - 1):
+        start, stop = offsets[query], offsets[query + 1]
+        order = sorted_rows(scores(rankers, features[start:stop]), permutation(stream, stop - start))[0]
+        for position in range(stop - start):
+            ranked[start + position] = labels[start + order[position]]
+    return ranked

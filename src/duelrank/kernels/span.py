@@ -1,0 +1,126 @@
+"""Orthonormal bases of the span of some vectors, and projection onto it without ever forming the projector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_SUMS = {"reassoc", "contract"}
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@njit(cache=True, fastmath=_SUMS)
+def _dot(a: Floats, b: Floats) -> float:
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += a[k] * b[k]
+    return total
+
+
+@njit(cache=True, fastmath=_SUMS)
+def _subtract(a: Floats, factor: float, b: Floats) -> None:
+    for k in range(a.shape[0]):
+        a[k] -= factor * b[k]
+
+
+@njit(cache=True)
+def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
+    """Return the tolerance itself, or for a negative one the usual max(rows, columns) · eps."""
+    return tolerance if tolerance >= 0.0 else max(n_rows, n_columns) * _EPS
+
+
+@njit(cache=True)
+def qr_basis(rows: Floats, tolerance: float) -> Floats:
+    """Orthonormal rows that span the given rows, by Gram-Schmidt that always takes the longest remainder next.
+
+    Remainders under the relative tolerance times the longest row are dropped. A remainder that lost most of its length is
+    orthogonalised once more against the basis, so that the basis stays orthonormal for nearly dependent rows.
+    """
+    n_rows, n_columns = rows.shape
+    rest = rows.copy()
+    lengths = np.empty(n_rows)
+    for i in range(n_rows):
+        lengths[i] = math.sqrt(_dot(rest[i], rest[i]))
+    originals = lengths.copy()
+    cut = relative_tolerance(tolerance, n_rows, n_columns) * (lengths.max() if n_rows > 0 else 0.0)
+    rank = 0
+    while rank < min(n_rows, n_columns):
+        pivot = rank + np.argmax(lengths[rank:])
+        if lengths[pivot] <= cut:
+            break
+        if pivot != rank:
+            for k in range(n_columns):
+                rest[rank, k], rest[pivot, k] = rest[pivot, k], rest[rank, k]
+            lengths[pivot], originals[pivot] = lengths[rank], originals[rank]
+        length = math.sqrt(_dot(rest[rank], rest[rank]))
+        if length < 0.1 * originals[rank]:
+            for i in range(rank):
+                _subtract(rest[rank], _dot(rest[rank], rest[i]), rest[i])
+            length = math.sqrt(_dot(rest[rank], rest[rank]))
+        rest[rank] /= length
+        for i in range(rank + 1, n_rows):
+            _subtract(rest[i], _dot(rest[i], rest[rank]), rest[rank])
+            lengths[i] = math.sqrt(_dot(rest[i], rest[i]))
+        rank += 1
+    return rest[:rank].copy()
+
+
+@njit(cache=True)
+def svd_basis(rows: Floats, tolerance: float) -> Floats:
+    """Orthonormal rows that span the given rows: right singular vectors whose singular value is above the tolerance."""
+    n_rows, n_columns = rows.shape
+    if n_rows == 0:
+        return np.empty((0, n_columns))
+    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
+    cut = relative_tolerance(tolerance, n_rows, n_columns) * values[0]
+    rank = 0
+    while rank < values.shape[0] and values[rank] > cut:
+        rank += 1
+    return np.ascontiguousarray(vectors[:rank])
+
+
+@njit(cache=True)
+def project(vector: Floats, basis: Floats) -> Floats:
+    """Project a vector onto the span of an orthonormal basis: V(Vᵀu), in two passes."""
+    shadow = np.zeros(vector.shape[0])
+    for i in range(basis.shape[0]):
+        _subtract(shadow, -_dot(basis[i], vector), basis[i])
+    return shadow
+
+
+@njit(cache=True)
+def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np.bool_], remembered: Floats) -> Floats:
+    """Stack the remembered documents and then the seen ones in shown order."""
+    n_old = remembered.shape[0]
+    rows = np.empty((n_old + np.sum(seen), features.shape[1]))
+    rows[:n_old] = remembered
+    n = n_old
+    for position in range(seen.shape[0]):
+        if seen[position]:
+            rows[n] = features[ranking[position]]
+            n += 1
+    return rows
+
+
+@njit(cache=True)
+def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: int) -> Floats:
+    """Return strength · projected + (1 − strength) · gradient, the projected one first rescaled.
+
+    rescale 0: as it is; 1: to length 1; 2: to the length of the gradient. What is left of a gradient that is orthogonal to the
+    space is rounding: it counts as zero instead of being blown up to a direction.
+    """
+    before = math.sqrt(_dot(gradient, gradient))
+    after = math.sqrt(_dot(projected, projected))
+    factor = 1.0
+    if after <= 1e-12 * before:
+        factor = 0.0
+    elif rescale == 1:
+        factor = 1.0 / after
+    elif rescale == 2:
+        factor = before / after
+    return (strength * factor) * projected + (1.0 - strength) * gradient

@@ -1,0 +1,57 @@
+"""Team draft multileaving: rankers take turns at adding their best remaining document and own what they added.
+
+References: Radlinski, Kurup and Joachims (CIKM 2008); Schuth et al. (CIKM 2014).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import permutation
+
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)
+def _common_top(rankings: Ints, length: int) -> int:
+    """How many leading positions all rankers agree on."""
+    for position in range(length):
+        for i in range(1, rankings.shape[0]):
+            if rankings[i, position] != rankings[0, position]:
+                return position
+    return length
+
+
+@njit(cache=True)
+def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Return the list and the ranker that owns each position; −1 on the top that all rankers agree on."""
+    n_rankers, n_documents = rankings.shape
+    ranking, teams = np.empty(length, np.int64), np.full(length, -1)
+    shown = np.zeros(n_documents, np.bool_)
+    following = np.zeros(n_rankers, np.int64)
+    filled = _common_top(rankings, length)
+    for position in range(filled):
+        ranking[position] = rankings[0, position]
+        shown[ranking[position]] = True
+    while filled < length:
+        for i in permutation(stream, n_rankers):
+            if filled == length:
+                break
+            while shown[rankings[i, following[i]]]:
+                following[i] += 1
+            ranking[filled], teams[filled] = rankings[i, following[i]], i
+            shown[ranking[filled]] = True
+            filled += 1
+    return ranking, teams
+
+
+@njit(cache=True)
+def credit(teams: Ints, clicks: NDArray[np.bool_], n_rankers: int) -> NDArray[np.float64]:
+    """Count each ranker's clicked documents."""
+    counts = np.zeros(n_rankers)
+    for position in range(clicks.shape[0]):
+        if clicks[position] and teams[position] >= 0:
+            counts[teams[position]] += 1.0
+    return counts

@@ -1,0 +1,144 @@
+"""Learner: the one mutable object, and two verbs: rank, learn."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from duelrank.algorithms import Algorithm
+from duelrank.errors import InvalidValue
+from duelrank.kernels.random import derive
+from duelrank.randomness import stream, stream_key
+from duelrank.registry import parse
+from duelrank.types import Feedback, Impression, Query, Ranking, State, Weights, frozen
+
+__all__ = ["Learner", "Snapshot"]
+
+
+class Learner:
+    """A ranker that learns: shows lists with `rank`, learns from what users did with them in `learn`.
+
+    Each impression has its own random stream, made from the seed and its number, so what one draws never changes another.
+
+    Parameters
+    ----------
+    algorithm
+        A recipe, or its text, such as ``"mgd-dsp"``.
+    n_features
+        How many features every document has.
+    seed
+        A whole number; the same seed and the same calls give the same results, to the bit.
+    length
+        How many documents a list has where `rank` is not told otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner = Learner("mgd-dsp", n_features=3, seed=7)
+    >>> impression = learner.rank(Query("shoes", [[0.1, 0.9, 0.0], [0.8, 0.2, 0.5], [0.3, 0.3, 1.0]]))
+    >>> sorted(impression.ranking.tolist())
+    [0, 1, 2]
+    >>> learner.learn(impression, Feedback([False, True, False]))
+    >>> learner.state.step
+    1
+    """
+
+    def __init__(self, algorithm: Algorithm | str, n_features: int, seed: int = 0, length: int = 10) -> None:
+        self.algorithm: Algorithm = parse(algorithm, Algorithm) if isinstance(algorithm, str) else algorithm
+        if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
+            raise InvalidValue(f"n_features must be a whole number from 1 up, got {n_features!r}")
+        self.n_features = n_features
+        self.seed = seed
+        self.length = length
+        self.ranked = 0  # how many lists were made: the number of the next impression
+        self._rank_key = stream_key(seed, "rank")
+        self._learn_key = stream_key(seed, "learn")
+        self.state: State = self.algorithm.start(n_features, stream(seed, "start"))
+
+    @property
+    def weights(self) -> Weights:
+        """The current weights, read-only."""
+        return self.state.weights
+
+    def rank(self, query: Query, length: int | None = None) -> Impression:
+        """Return the list to show, with exploration; keep the impression until its feedback is there."""
+        fresh = derive(self._rank_key, self.ranked)
+        impression = self.algorithm.rank(self.state, query, self.length if length is None else length, fresh)
+        self.ranked += 1
+        return impression
+
+    def learn(self, impression: Impression, feedback: Feedback) -> None:
+        """Learn from what a user did with a list; impressions may come in any order, late, or never."""
+        fresh = derive(self._learn_key, self.state.step)
+        self.state = self.algorithm.learn(self.state, impression, feedback, fresh)
+
+    def best(self, query: Query) -> Ranking:
+        """Return all documents, best first, by the current weights and without exploration."""
+        return self.algorithm.best(self.state, query, derive(self._rank_key, self.ranked))
+
+    def snapshot(self) -> Snapshot:
+        """Return all that is needed to go on from here."""
+        return Snapshot(repr(self.algorithm), self.n_features, self.seed, self.length, self.ranked, self.state)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot of the same recipe, as if nothing had happened since."""
+        own = (repr(self.algorithm), self.n_features)
+        if own != (snapshot.algorithm, snapshot.n_features):
+            raise InvalidValue(
+                f"a snapshot of {snapshot.algorithm} with {snapshot.n_features} features does not fit {own[0]} with {own[1]}"
+            )
+        self.__init__(self.algorithm, snapshot.n_features, snapshot.seed, snapshot.length)  # type: ignore[misc]
+        self.ranked, self.state = snapshot.ranked, snapshot.state
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot) -> Learner:
+        """Make the learner that a snapshot was taken of."""
+        learner = cls(snapshot.algorithm, snapshot.n_features)
+        learner.restore(snapshot)
+        return learner
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A learner at one moment: recipe, seed, counters and state; plain values that can be stored as bytes."""
+
+    algorithm: str
+    n_features: int
+    seed: int
+    length: int
+    ranked: int
+    state: State
+
+    def to_bytes(self) -> bytes:
+        """Pack everything into the bytes of an ``.npz`` file."""
+        head = {name: getattr(self, name) for name in ("algorithm", "n_features", "seed", "length", "ranked")}
+        head |= {"step": self.state.step, "updates": self.state.updates, "format": 1}
+        arrays: dict[str, Any] = {f"memory/{name}": array for name, array in self.state.memory.items()}
+        arrays |= {"weights": self.state.weights, "head": np.array(json.dumps(head))}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Snapshot:
+        """Unpack what `to_bytes` made; nothing in the bytes is ever executed."""
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+                found = {name: frozen(arrays[name]) for name in arrays.files}
+            head = json.loads(str(found.pop("head")))
+            if head.pop("format") != 1:
+                raise InvalidValue("this snapshot was made by another version of duelrank")
+            weights = found.pop("weights")
+            memory = {name.removeprefix("memory/"): array for name, array in found.items()}
+            state = State(weights, head.pop("step"), head.pop("updates"), memory)
+            return cls(state=state, **head)
+        except (BadZipFile, KeyError, ValueError, TypeError, EOFError, OSError) as error:
+            if isinstance(error, InvalidValue):
+                raise
+            raise InvalidValue(f"these bytes are not a snapshot of a learner: {error}") from None

@@ -1,0 +1,35 @@
+"""Expected reciprocal rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from duelrank.kernels import metrics as kernel
+from duelrank.metrics.base import Metric
+from duelrank.registry import Between, register
+from duelrank.types import Labels
+
+__all__ = ["ERR"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class ERR(Metric):
+    """Expected 1 / position at which a user who scans from the top is satisfied.
+
+    Parameters
+    ----------
+    max_grade
+        The highest grade of the data: P(satisfied) = (2^grade − 1) / 2^max_grade.
+
+    References
+    ----------
+    Chapelle et al., "Expected reciprocal rank for graded relevance" (CIKM 2009).
+    """
+
+    max_grade: Annotated[int, Between(1, 30)] = 4
+
+    def of(self, shown: Labels, labels: Labels) -> float:
+        """Return the expected reciprocal rank of one list."""
+        return float(kernel.expected_reciprocal_rank(shown, self.depth, self.max_grade))

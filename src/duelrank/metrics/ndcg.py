@@ -1,0 +1,36 @@
+"""Normalised discounted cumulative gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from duelrank.kernels import metrics as kernel
+from duelrank.metrics.base import Metric
+from duelrank.registry import register
+from duelrank.types import Labels
+
+__all__ = ["nDCG"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class nDCG(Metric):
+    """DCG over the DCG of the best order, discount 1/log2(position + 1), position from 1; 0 where nothing is relevant.
+
+    Parameters
+    ----------
+    gain
+        "exponential": 2^grade − 1, as in the learning-to-rank literature (``nDCG(dcg='exp-log2')`` in ir-measures).
+        "linear": the grade itself, as in trec_eval and scikit-learn. The two differ: say which one a number is.
+
+    References
+    ----------
+    Järvelin and Kekäläinen (TOIS 2002), with the gain of Burges et al. (ICML 2005).
+    """
+
+    gain: Literal["exponential", "linear"] = "exponential"
+
+    def of(self, shown: Labels, labels: Labels) -> float:
+        """Return the nDCG of one list."""
+        return float(kernel.ndcg(shown, labels, self.depth, self.gain == "exponential"))

@@ -1,0 +1,39 @@
+"""Team draft multileaving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from duelrank.kernels import team_draft as kernel
+from duelrank.multileaving.base import Multileaver
+from duelrank.registry import register
+from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+
+__all__ = ["TeamDraft"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class TeamDraft(Multileaver):
+    """Let the rankers take turns, in a fresh random order each round, at adding their best document not yet in the list.
+
+    A ranker owns what it added and gets one point per click on it. Documents of a top that all rankers agree on belong to
+    nobody.
+
+    References
+    ----------
+    Radlinski, Kurup and Joachims, "How does clickthrough data reflect retrieval quality?" (CIKM 2008); Schuth et al.,
+    "Multileaved comparisons for fast online evaluation" (CIKM 2014).
+    """
+
+    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Return the list, and who owns each position."""
+        ranking, teams = kernel.leave(rankings, length, stream)
+        return ranking, {"teams": teams, "n_rankers": np.array(rankings.shape[0])}
+
+    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+        """Return how many of each ranker's documents were clicked."""
+        counts: Credit = kernel.credit(impression.trace["teams"], clicks, int(impression.trace["n_rankers"]))
+        return counts

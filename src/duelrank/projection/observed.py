@@ -1,0 +1,30 @@
+"""Examination that was really observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidValue
+from duelrank.projection.base import Examination, top
+from duelrank.registry import register
+from duelrank.types import Feedback
+
+__all__ = ["Observed"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Observed(Examination):
+    """The first ``examined`` positions were seen, as the feedback says.
+
+    In a simulation this is the oracle (the paper's DSP-GT); in production it needs viewport tracking.
+    """
+
+    def weights(self, feedback: Feedback) -> NDArray[np.float64]:
+        """Return 1 for each position that was observed to be seen."""
+        if feedback.examined is None:
+            raise InvalidValue("Observed() needs to know how far the user looked: give Feedback(clicks, examined=...)")
+        return top(feedback.examined, feedback.clicks.shape[0])

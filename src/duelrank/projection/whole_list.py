@@ -1,0 +1,24 @@
+"""Examination of everything that was shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.projection.base import Examination
+from duelrank.registry import register
+from duelrank.types import Feedback
+
+__all__ = ["WholeList"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class WholeList(Examination):
+    """Every shown position was seen."""
+
+    def weights(self, feedback: Feedback) -> NDArray[np.float64]:
+        """Return 1 everywhere."""
+        return np.ones(feedback.clicks.shape[0])

@@ -1,0 +1,61 @@
+"""The loop: rank, click, learn, measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from duelrank.errors import InvalidValue
+from duelrank.kernels.random import derive, integers
+from duelrank.kernels.updates import distance
+from duelrank.learner import Learner
+from duelrank.metrics import evaluate
+from duelrank.randomness import stream, stream_key
+from duelrank.simulation.record import Record
+from duelrank.simulation.spec import RunSpec
+
+__all__ = ["simulate"]
+
+
+def simulate(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Record:
+    """Run a spec and return what happened; the same spec gives the same record, to the bit.
+
+    Parameters
+    ----------
+    spec
+        What to run.
+    progress
+        Called at every checkpoint and every few hundred impressions with how many are done.
+    """
+    fold = spec.dataset.fold(spec.fold)
+    train, held_out = fold.train, getattr(fold, spec.split)
+    if not len(train) or not len(held_out):
+        raise InvalidValue(f"fold {spec.fold} of {spec.dataset!r} has no training or no {spec.split} queries")
+    user = spec.user.for_grades(fold.n_grades)
+    learner = Learner(spec.algorithm, fold.n_features, spec.seed, spec.length)
+    queries = integers(stream(spec.seed, "queries"), len(train), spec.impressions).tolist()
+    user_key = stream_key(spec.seed, "user")
+    checkpoints = spec.checkpoints
+    pauses = set(checkpoints.tolist())
+    online, norms = np.zeros(spec.impressions), np.zeros(spec.impressions)
+    offline: list[float] = []
+    evaluating, started = 0.0, perf_counter()
+    for t, index in enumerate(queries):
+        impression = learner.rank(train.query(index))
+        labels = train.judgements(index)
+        shown = labels[impression.ranking]
+        before = learner.weights
+        learner.learn(impression, user.click(shown, derive(user_key, t)))
+        if learner.weights is not before:
+            norms[t] = distance(before, learner.weights)
+        online[t] = spec.metric.of(shown, labels)
+        if t + 1 in pauses:
+            paused = perf_counter()
+            offline.append(evaluate(learner.weights, held_out, spec.metric, stream(spec.seed, "evaluation", t + 1)))
+            evaluating += perf_counter() - paused
+        if progress is not None and (t % 256 == 255 or t + 1 in pauses):
+            progress(t + 1)
+    seconds = perf_counter() - started - evaluating
+    return Record(spec, online, checkpoints, np.array(offline), norms, learner.weights, seconds, evaluating)

@@ -1,0 +1,45 @@
+"""A step along the gradient whose length may shrink."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+from duelrank.kernels import updates as kernel
+from duelrank.registry import Between, register
+from duelrank.types import Gradient, State, Weights
+from duelrank.updates.base import Update
+
+__all__ = ["Step"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Step(Update):
+    """w ← w + α · gradient, with α = learning_rate · decay^(updates so far) / √(1 + impressions so far / slow_down).
+
+    Parameters
+    ----------
+    learning_rate
+        The papers' α.
+    decay
+        Factor on α after each update.
+    slow_down
+        After this many impressions α has shrunk by √2, and goes on shrinking; None keeps it.
+    """
+
+    learning_rate: Annotated[float, Between(0.0, 1e6)] = 0.01
+    decay: Annotated[float, Between(0.0, 1.0)] = 1.0
+    slow_down: Annotated[float, Between(1e-6)] | None = None
+
+    def rate(self, state: State) -> float:
+        """Return α at a state."""
+        rate = self.learning_rate * self.decay**state.updates
+        return rate if self.slow_down is None else rate / math.sqrt(1.0 + state.step / self.slow_down)
+
+    def move(self, state: State, gradient: Gradient) -> Weights:
+        """Return w + α · gradient."""
+        weights: Weights = kernel.moved(state.weights, gradient, self.rate(state))
+        weights.flags.writeable = False
+        return weights

@@ -1,0 +1,27 @@
+"""What every simulated user does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from duelrank.registry import Part
+from duelrank.types import Feedback, Labels, Stream
+
+__all__ = ["User"]
+
+
+@dataclass(frozen=True, repr=False)
+class User(Part, ABC):
+    """Look at a list whose labels are known to the simulation, and click."""
+
+    kind: ClassVar[str] = "user"
+
+    @abstractmethod
+    def click(self, shown: Labels, stream: Stream) -> Feedback:
+        """Return clicks on a list, given the grade of each shown document."""
+
+    def for_grades(self, n_grades: int) -> User:
+        """Return this user as it behaves on data with grades 0 to n_grades − 1."""
+        return self
