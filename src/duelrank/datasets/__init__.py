@@ -1,1 +1,27 @@
 """Where queries come from: LETOR text, a binary cache, a catalogue of published sets, and a synthetic set."""
+
+from duelrank.datasets.base import Dataset
+from duelrank.datasets.catalogue import CATALOGUE, Entry
+from duelrank.datasets.letor import Imported
+from duelrank.datasets.library import ImportReport, Info, add, fetch, home, info, installed, remove
+from duelrank.datasets.memory import read_letor
+from duelrank.datasets.preparation import Preparation
+from duelrank.datasets.synthetic import Synthetic
+
+__all__ = [
+    "CATALOGUE",
+    "Dataset",
+    "Entry",
+    "ImportReport",
+    "Imported",
+    "Info",
+    "Preparation",
+    "Synthetic",
+    "add",
+    "fetch",
+    "home",
+    "info",
+    "installed",
+    "read_letor",
+    "remove",
+]

@@ -1,4 +1,4 @@
-"""The binary cache: plain ``.npy`` files that open with mmap, one folder per fold, and a ``meta.json`` that describes them."""
+"""The binary cache: ``.npy`` files that open with mmap, one folder per fold, and a ``meta.json`` about them."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class Written:
     highest: int  # label
 
 
-def write_split(folder: Path, split: str, blocks: Iterable[Block]) -> Written:
-    """Write the documents of one split as they come, holding one block at a time."""
+def write_split(folder: Path, split: str, blocks: Iterable[Block], columns: int = 0) -> Written:
+    """Write the documents of one split as they come, holding one block at a time; there may be none."""
     with writing("the cache", folder):
         folder.mkdir(parents=True, exist_ok=True)
-        spool = _Spool(folder, split)
+        spool = _Spool(folder, split, columns)
         try:
             for block in blocks:
                 spool.add(block)
@@ -98,9 +98,9 @@ def write_split(folder: Path, split: str, blocks: Iterable[Block]) -> Written:
 class _Spool:
     """The growing files of one split; a block of more features than before has them written anew, wider."""
 
-    def __init__(self, folder: Path, split: str) -> None:
+    def __init__(self, folder: Path, split: str, columns: int) -> None:
         self.folder, self.split = folder, split
-        self.features = ArrayWriter(array_path(folder, split, "features"), np.float64, 0)
+        self.features = ArrayWriter(array_path(folder, split, "features"), np.float64, columns)
         self.labels = ArrayWriter(array_path(folder, split, "labels"), np.int8)
         self.starts: list[int] = []
         self.names: list[bytes] = []
@@ -188,8 +188,8 @@ def open_split(folder: Path, split: str, size: SplitSize, n_features: int) -> Sp
 
 def _open(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
     try:
-        mode = None if 0 in shape else "r"  # nothing cannot be mapped
-        array: NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
+        # An array without items cannot be mapped.
+        array: NDArray[Any] = np.load(path, mmap_mode=None if 0 in shape else "r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise DataFormatError(
             f"the cache in {path.parent} is damaged: {path.name} cannot be opened ({error})"

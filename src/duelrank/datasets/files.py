@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from duelrank.errors import StorageFailure
+from duelrank.errors import DuelrankError, StorageFailure
 
 __all__ = ["ArrayWriter", "discard", "new_folder", "publish", "read_rows", "write_array", "write_json", "writing"]
 
@@ -31,7 +31,7 @@ def writing(what: str, where: Path) -> Iterator[None]:
     """Turn an `OSError`, such as that of a full disk, into a `StorageFailure` that says what was being written."""
     try:
         yield
-    except StorageFailure:
+    except DuelrankError:
         raise
     except OSError as error:
         raise StorageFailure(f"could not write {what} in {where}: {error.strerror or error}") from error
@@ -84,7 +84,7 @@ def read_rows(path: Path, columns: int, cuts: NDArray[np.int64]) -> Iterator[NDA
     with path.open("rb") as file:
         file.seek(HEADER_BYTES + int(cuts[0]) * columns * 8)
         for rows in np.diff(cuts).tolist():
-            yield np.fromfile(file, np.float64, rows * columns).reshape(-1, columns)
+            yield np.fromfile(file, np.float64, rows * columns).reshape(rows, columns)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -53,10 +53,10 @@ class Preparation:
 
 def prepare_fold(raw: Path, meta: Meta, number: int, preparation: Preparation, target: Path) -> Meta:
     """Write the prepared form of one raw fold into a folder, in pieces of a few MiB; returns what it holds."""
+    splits = {name: open_split(raw, name, meta.folds[number][name], meta.n_features) for name in SPLITS}
     columns = _kept(raw, meta, number, preparation.drop_constant)
     sizes: dict[str, SplitSize] = {}
-    for name in SPLITS:
-        split = open_split(raw, name, meta.folds[number][name], meta.n_features)
+    for name, split in splits.items():
         kept = np.ones(len(split), np.bool_)
         if name == "test" and preparation.drop_irrelevant_test:
             kept = _relevant(split)
@@ -66,7 +66,7 @@ def prepare_fold(raw: Path, meta: Meta, number: int, preparation: Preparation, t
                     " drop_irrelevant_test=False keeps them"
                 )
         blocks = _blocks(array_path(raw, name, "features"), split, kept, columns, preparation.scale == "query")
-        sizes[name] = write_split(target, name, blocks).size
+        sizes[name] = write_split(target, name, blocks, len(columns)).size
     return Meta(meta.name, meta.key, len(columns), meta.n_grades, {number: sizes}, kept=columns.tolist())
 
 

@@ -87,24 +87,24 @@ def _folder(folder: Path, wanted: Callable[[PurePosixPath], bool]) -> Source:
 
 
 def _file(path: Path, wanted: Callable[[PurePosixPath], bool]) -> Source:
-    with reading(str(path)):
-        raw = path.open("rb")
-    start = raw.read(512)
-    raw.seek(0)
+    with reading(str(path)), path.open("rb") as probe:
+        start = probe.read(8)
     for magic, format_name in _UNREADABLE.items():
         if start.startswith(magic) or path.suffix.lower() == f".{format_name.lower()}":
-            raw.close()
             raise DataFormatError(
                 f"{path} is a {format_name} archive, which cannot be read here; unpack it (for example with"
                 f" 7z x {path.name}) and give the folder, or pack it again as .zip, .tar.gz or .tar.xz"
             )
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
+    current: BinaryIO | None = None
 
     def members() -> Iterator[Member]:
-        with raw, reading(str(path)):
-            yield from _zip(raw, path, wanted) if kind == ".zip" else _stream(raw, path, kind, wanted)
+        nonlocal current
+        with reading(str(path)), path.open("rb") as current:
+            yield from _zip(current, path, wanted) if kind == ".zip" else _stream(current, path, kind, wanted)
+        current = None
 
-    return Source(path, path.stat().st_size, members, lambda: 0 if raw.closed else raw.tell())
+    return Source(path, path.stat().st_size, members, lambda: current.tell() if current else 0)
 
 
 def _stream(raw: BinaryIO, path: Path, kind: str, wanted: Callable[[PurePosixPath], bool]) -> Iterator[Member]:

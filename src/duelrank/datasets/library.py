@@ -1,0 +1,204 @@
+"""The data sets on this machine: add, fetch, list, describe and remove them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from keyword import iskeyword
+from pathlib import Path
+from re import fullmatch
+from typing import Any
+
+import platformdirs
+
+from duelrank import registry
+from duelrank.datasets import fetching
+from duelrank.datasets.cache import Meta, open_fold
+from duelrank.datasets.catalogue import CATALOGUE, Entry
+from duelrank.datasets.files import discard, new_folder, publish, writing
+from duelrank.datasets.installation import ImportReport, Progress, install
+from duelrank.datasets.preparation import Preparation, prepare_fold
+from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
+from duelrank.types import Fold
+
+__all__ = ["ImportReport", "Info", "add", "check_name", "fetch", "home", "info", "installed", "remove"]
+
+
+def home() -> Path:
+    """Return the folder of everything that is kept between runs: DUELRANK_HOME, or the platform's cache folder."""
+    return Path(os.environ.get("DUELRANK_HOME") or platformdirs.user_cache_path("duelrank")).expanduser().absolute()
+
+
+@dataclass(frozen=True)
+class Info:
+    """One data set: what the catalogue knows of it, and what is installed; one of them may be None."""
+
+    name: str
+    entry: Entry | None
+    meta: Meta | None
+    path: Path | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, as for JSON."""
+        return {
+            "name": self.name,
+            "installed": self.meta is not None,
+            "path": str(self.path) if self.path else None,
+            "catalogue": asdict(self.entry) if self.entry else None,
+            "found": asdict(self.meta) if self.meta else None,
+        }
+
+
+def add(name: str, path: str | Path, *, replace: bool = False, progress: Progress | None = None) -> ImportReport:
+    """Import LETOR text from a folder or an archive, so that the name can be used as a data set.
+
+    Parameters
+    ----------
+    name
+        One of the catalogue, whose statistics are then checked, or any other of lower-case pieces joined by dashes.
+    path
+        A folder, a ``.tar`` (``.gz``, ``.xz``, ``.bz2``), a ``.zip``, or a single compressed file.
+    replace
+        Whether an installed set of that name gives way, at the moment when the new one is complete.
+    progress
+        Called with (bytes read so far, bytes of the input).
+    """
+    check_name(name)
+    if not replace and _raw(name).exists():
+        raise InvalidValue(f"{name} is installed already, in {_raw(name)}; replace it (--replace) or remove it first")
+    return install(name, Path(path).expanduser(), _folder(name), replace, progress)
+
+
+def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = None) -> ImportReport:
+    """Download a set of the catalogue from its open address, or from a mirror, and import it.
+
+    Parameters
+    ----------
+    mirror
+        A web address under which the archives lie by their names; DUELRANK_MIRROR by default.
+    progress
+        Called with (bytes so far, bytes in all), while downloading and again while importing.
+    """
+    entry = CATALOGUE.get(name)
+    if entry is None:
+        raise UnknownName.among("data set of the catalogue", name, CATALOGUE)
+    if _raw(name).exists():
+        raise InvalidValue(f"{name} is installed already, in {_raw(name)}; remove it first")
+    archive = fetching.download(entry, mirror or os.environ.get("DUELRANK_MIRROR"), home() / "downloads", progress)
+    report = add(name, archive, progress=progress)
+    archive.unlink(missing_ok=True)
+    return report
+
+
+def installed() -> dict[str, Info]:
+    """Return what is installed, by name; a damaged set is left out here and raises when it is asked for by name."""
+    found: dict[str, Info] = {}
+    for path in sorted((home() / "datasets").glob("*/raw/meta.json")):
+        name = path.parent.parent.name
+        try:
+            found[name] = Info(name, CATALOGUE.get(name), Meta.read(path.parent), path.parent)
+        except DataFormatError:
+            continue
+    return found
+
+
+def info(name: str) -> Info:
+    """Return what is known of one data set, installed or not."""
+    if name not in CATALOGUE and not _is_installed(name):
+        raise UnknownName.among("data set", name, {*CATALOGUE, *installed()})
+    here = _is_installed(name)
+    return Info(name, CATALOGUE.get(name), raw_meta(name) if here else None, _raw(name) if here else None)
+
+
+def remove(name: str) -> None:
+    """Delete an installed set and everything derived from it; the files it was imported from are not touched."""
+    if not _is_installed(name):
+        raise MissingData(f"{name} is not installed; installed: {', '.join(installed()) or 'none'}")
+    folder = _folder(name)
+    with new_folder(folder.parent) as trash, writing("the removal of a data set", folder):
+        folder.rename(trash / name)  # in one step: a half-removed set would look like a damaged one
+    if folder.exists():
+        raise StorageFailure(f"could not remove {folder}")
+
+
+def check_name(name: str) -> None:
+    """Raise `InvalidValue` where a data set cannot be added under the name."""
+    check_spelling(name)
+    known = registry.aliases().get(name)
+    if known is not None and getattr(known, "name", None) != name:
+        raise InvalidValue(f"the name {name!r} is taken: it stands for {known!r}")
+
+
+def check_spelling(name: str) -> None:
+    """Raise `InvalidValue` where the name is not one that recipes, and folders, can have."""
+    pieces = name.split("-") if isinstance(name, str) else []
+    if not pieces or len(name) > 100 or not all(fullmatch("[a-z][a-z0-9]*", piece) for piece in pieces):
+        raise InvalidValue(f"a data set's name is of lower-case letters and digits, such as my-set2, got {name!r}")
+    if words := [piece for piece in pieces if iskeyword(piece)]:
+        raise InvalidValue(f"a data set's name cannot hold {words[0]!r}, a word of the recipes' grammar; got {name!r}")
+
+
+def names() -> list[str]:
+    """Return the names of what is installed, damaged or not, without opening anything."""
+    found = (path.parent.name for path in sorted((home() / "datasets").glob("*/raw")))
+    return [name for name in found if all(fullmatch("[a-z][a-z0-9]*", piece) for piece in name.split("-"))]
+
+
+def raw_meta(name: str) -> Meta:
+    """Return what an installed set holds; `MissingData` with the way to get it, where it is not installed."""
+    if not _is_installed(name):
+        raise MissingData(_how_to_get(name))
+    try:
+        return Meta.read(_raw(name))
+    except DataFormatError as error:
+        raise DataFormatError(f"{error}; {_again(name)}") from error
+
+
+def open_prepared(name: str, number: int, preparation: Preparation) -> Fold:
+    """Open one fold of an installed set; its prepared form is made on first use, and again where it is damaged."""
+    meta = raw_meta(name)
+    if number not in meta.folds:
+        raise InvalidValue(f"{name} has the folds 1 to {len(meta.folds)}, got {number!r}")
+    raw = _raw(name) / f"fold{number}"
+    try:
+        if preparation.nothing:
+            return open_fold(raw, meta, number)
+        target = _folder(name) / "prepared" / f"{meta.key}-{preparation.key}-fold{number}"
+        try:
+            return open_fold(target, Meta.read(target), number)
+        except DataFormatError:
+            discard(target)
+        with new_folder(target.parent) as folder, writing("the prepared form of a fold", folder):
+            prepare_fold(raw, meta, number, preparation, folder).write(folder)
+            publish(folder, target)
+    except DataFormatError as error:
+        raise (DataFormatError(f"{error}; {_again(name)}") if "damaged" in str(error) else error) from error
+    return open_fold(target, Meta.read(target), number)
+
+
+def _folder(name: str) -> Path:
+    return home() / "datasets" / name
+
+
+def _raw(name: str) -> Path:
+    return _folder(name) / "raw"
+
+
+def _is_installed(name: str) -> bool:
+    return _raw(name).is_dir()
+
+
+def _again(name: str) -> str:
+    return f"import it again: duelrank data add {name} PATH --replace"
+
+
+def _how_to_get(name: str) -> str:
+    how = f"then: duelrank data add {name} PATH (a folder or archive)"
+    entry = CATALOGUE.get(name)
+    if entry is None:
+        return f"the data set {name!r} is not installed in {home()}; {how[6:]}"
+    fetched = f"duelrank data fetch {name}, or " if entry.url else ""
+    return (
+        f"{entry.title} ({name}) is not installed in {home()}. Get it: {fetched}from its owner at {entry.page}"
+        f" ({entry.terms}), {how}"
+    )

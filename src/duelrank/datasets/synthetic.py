@@ -1,0 +1,146 @@
+"""A made-up data set that needs no files: planted linear relevance over correlated features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.datasets.base import Dataset
+from duelrank.errors import InvalidValue
+from duelrank.kernels.preparation import scale_queries
+from duelrank.kernels.random import integers, normals
+from duelrank.randomness import stream
+from duelrank.registry import Between, alias, register
+from duelrank.types import Features, Fold, Labels, Split, Stream
+
+__all__ = ["Synthetic"]
+
+_IRRELEVANT = 0.65  # of all training documents, as in the LETOR sets
+_FEATURES_PER_FACTOR = 6
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Synthetic(Dataset):
+    """Queries whose relevance is a hidden linear function of their features, seen through noise.
+
+    Features share latent factors, as the scores of similar retrieval functions do; they are skewed, and scaled to [0, 1]
+    within each query. The hidden weights are the same in every fold, some positive and some negative; a query has its own
+    share of relevant documents. Equal parameters give equal data on every machine.
+
+    Parameters
+    ----------
+    n_queries
+        For training; there are a quarter as many for validation and half as many for test.
+    n_documents
+        Of a query on average; from half to one and a half times as many.
+    n_features
+        Of a document.
+    n_grades
+        Labels go from 0 to one less.
+    noise
+        Standard deviation of what is added to the hidden score before it is graded, in units of the score's own.
+    correlation
+        Share of a feature's variance that comes from the latent factors.
+    seed
+        Another seed, another world.
+
+    Examples
+    --------
+    >>> fold = Synthetic(n_queries=20).fold(1)
+    >>> len(fold.train), fold.n_features, fold.n_grades
+    (20, 46, 3)
+    """
+
+    n_queries: Annotated[int, Between(1, 1_000_000)] = 300
+    n_documents: Annotated[int, Between(1, 100_000)] = 30
+    n_features: Annotated[int, Between(1, 100_000)] = 46
+    n_grades: Annotated[int, Between(2, 31)] = 3
+    noise: Annotated[float, Between(0)] = 0.3
+    correlation: Annotated[float, Between(0, 1)] = 0.7
+    seed: Annotated[int, Between(0)] = 0
+
+    @property
+    def n_folds(self) -> int:
+        """Five, as most published sets have."""
+        return 5
+
+    def fold(self, number: int = 1) -> Fold:
+        """Make one fold, or return the one that was made before in this process."""
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.n_folds:
+            raise InvalidValue(f"a synthetic set has the folds 1 to {self.n_folds}, got {number!r}")
+        return _make(self, number)
+
+
+alias("synthetic", Synthetic())
+
+
+@dataclass(frozen=True)
+class _World:
+    """What all folds of one set share."""
+
+    loadings: NDArray[np.float64]  # (n_factors, n_features)
+    weights: NDArray[np.float64]  # (n_features,)
+
+
+@lru_cache(maxsize=8)
+def _make(recipe: Synthetic, number: int) -> Fold:
+    world = _world(recipe)
+    drawn = {
+        name: _draw(recipe, world, size, stream(recipe.seed, f"synthetic/{name}", number))
+        for name, size in (
+            ("train", recipe.n_queries),
+            ("validation", max(1, recipe.n_queries // 4)),
+            ("test", max(1, recipe.n_queries // 2)),
+        )
+    }
+    thresholds = _thresholds(drawn["train"][1], recipe.n_grades)
+    splits = {
+        name: _split(features, np.searchsorted(thresholds, scores, side="right").astype(np.int8), offsets, name)
+        for name, (features, scores, offsets) in drawn.items()
+    }
+    return Fold(n_grades=recipe.n_grades, **splits)
+
+
+def _world(recipe: Synthetic) -> _World:
+    draws = stream(recipe.seed, "synthetic/world")
+    loadings = normals(draws, max(2, recipe.n_features // _FEATURES_PER_FACTOR), recipe.n_features)
+    return _World(loadings / np.linalg.norm(loadings, axis=0), normals(draws, 1, recipe.n_features)[0])
+
+
+def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> tuple[Features, Any, NDArray[np.int64]]:
+    """Return the features, the noisy hidden scores and the offsets of some queries."""
+    fewest = (recipe.n_documents + 1) // 2
+    sizes = fewest + integers(draws, 2 * (recipe.n_documents - fewest) + 1, n_queries)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    n_rows = int(offsets[-1])
+    shared = normals(draws, n_rows, len(world.loadings)) @ world.loadings
+    own = normals(draws, n_rows, recipe.n_features)
+    skewed = np.exp(0.5 * (np.sqrt(recipe.correlation) * shared + np.sqrt(1.0 - recipe.correlation) * own))
+    features = np.empty_like(skewed)
+    scale_queries(skewed, offsets, np.arange(recipe.n_features), features)
+    scores = features @ world.weights
+    spread = scores.std()
+    richness = np.repeat(0.5 * normals(draws, n_queries, 1)[:, 0], sizes)  # some queries have more that is relevant
+    return features, scores + spread * (richness + recipe.noise * normals(draws, n_rows, 1)[:, 0]), offsets
+
+
+def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float64]:
+    """Return the scores from which on each grade is given; every grade is rarer than the one below."""
+    shares = (1.0 - _IRRELEVANT) * 0.4 ** np.arange(n_grades - 1)
+    return np.quantile(scores, 1.0 - shares)
+
+
+def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name: str) -> Split:
+    sizes = np.diff(offsets)
+    kept = np.ones(len(sizes), np.bool_)
+    if name == "test":  # as with the published sets: queries that no ranking can get right or wrong are left out
+        relevant = np.add.reduceat(labels > 0, offsets[:-1], dtype=np.int64) > 0
+        kept = relevant if relevant.any() else kept
+    ids = np.array([f"{name}{i + 1}" for i in np.flatnonzero(kept)], np.bytes_)
+    rows = np.repeat(kept, sizes)
+    return Split(features[rows], labels[rows], np.concatenate([[0], np.cumsum(sizes[kept])]), ids)
