@@ -49,6 +49,13 @@ RECIPES = [
 ]
 
 
+# Braces are left out: an unhashable key or set item has its own test.
+TOKENS = [
+    *("mgd", "dsp", "nDCG", "Step", "delta", "1", "0.5", "'a'", "f'", "None", "True", "lambda", "for", "in", "if"),
+    *("else", "-", "@", "(", ")", "[", "]", ",", "=", "*", "**", ".", " ", ":", "\\", "~"),
+]
+
+
 @dataclass(frozen=True, repr=False)
 class Knob(Part):
     size: int = 1
@@ -56,8 +63,8 @@ class Knob(Part):
 
 @dataclass(frozen=True, repr=False)
 class Machine(Part):
-    left: Knob = Knob()  # noqa: RUF009  # frozen
-    right: Knob = Knob()  # noqa: RUF009  # frozen
+    left: Knob = Knob()
+    right: Knob = Knob()
 
 
 class TestReprIsTheIdentity:
@@ -316,52 +323,7 @@ class TestGrammar:
     def test_any_text_parses_or_fails_with_an_error_of_ours(self, text):
         self.parses_or_fails(text)
 
-    @given(
-        st.lists(
-            st.sampled_from(
-                [
-                    *(
-                        "mgd",
-                        "dsp",
-                        "nDCG",
-                        "Step",
-                        "-",
-                        "@",
-                        "(",
-                        ")",
-                        "[",
-                        "]",
-                        ",",
-                        "=",
-                        "delta",
-                        "1",
-                        "0.5",
-                        "'a'",
-                        "*",
-                    ),
-                    *(
-                        "**",
-                        ".",
-                        "lambda",
-                        " ",
-                        "None",
-                        "True",
-                        "for",
-                        "in",
-                        "if",
-                        "else",
-                        ":",
-                        "f'",
-                        "{",
-                        "}",
-                        "\\",
-                        "~",
-                    ),
-                ]
-            ),
-            max_size=14,
-        ).filter(lambda tokens: "{" not in tokens)  # an unhashable key or set item has its own test
-    )
+    @given(st.lists(st.sampled_from(TOKENS), max_size=14))
     def test_any_soup_of_tokens_parses_or_fails_with_an_error_of_ours(self, tokens):
         self.parses_or_fails("".join(tokens))
 
@@ -395,11 +357,11 @@ class TestMessages:
         assert "did you mean" not in str(caught.value)
 
     def test_a_class_name_in_the_wrong_case_is_suggested(self):
-        with pytest.raises(UnknownName, match="did you mean .*TeamDraft"):
+        with pytest.raises(UnknownName, match=r"did you mean .*TeamDraft"):
             parse("teamdraft")
 
     def test_the_wrong_kind_lists_the_right_ones(self):
-        with pytest.raises(InvalidRecipe, match="is an? user, where an algorithm is needed") as caught:
+        with pytest.raises(InvalidRecipe, match=r"is an? user, where an algorithm is needed") as caught:
             parse("perfect", Algorithm)
         assert all(name in str(caught.value) for name in names(Algorithm))
 
@@ -410,7 +372,7 @@ class TestMessages:
         assert all(name in str(caught.value) for name in everything)
 
     def test_an_unknown_parameter_of_a_class_suggests_and_lists(self):
-        with pytest.raises(InvalidRecipe, match="did you mean learning_rate.*decay, learning_rate, slow_down"):
+        with pytest.raises(InvalidRecipe, match=r"did you mean learning_rate.*decay, learning_rate, slow_down"):
             parse("Step(learnin_rate=1)")
 
     @pytest.mark.parametrize(
@@ -452,7 +414,7 @@ class TestMessages:
 
     @pytest.mark.xfail(reason="source: fields with defaults are listed as missing too")
     def test_what_is_missing_is_named_and_only_that(self):
-        with pytest.raises(InvalidRecipe, match="RunSpec needs a value for dataset and user$"):
+        with pytest.raises(InvalidRecipe, match=r"RunSpec needs a value for dataset and user$"):
             parse("RunSpec(mgd)")
 
     def test_projecting_twice_is_refused(self):
@@ -466,7 +428,7 @@ class TestRegistering:
         register(Knob)
         register(Machine)
         alias("machine", Machine())
-        with pytest.raises(InvalidRecipe, match="'size' is ambiguous, it could be any of left.size, right.size"):
+        with pytest.raises(InvalidRecipe, match=r"'size' is ambiguous, it could be any of left.size, right.size"):
             parse("machine(size=3)")
         assert parse("machine(left=Knob(size=3))") == Machine(left=Knob(3))
         assert parse(spell(Machine(left=Knob(3)))) == Machine(left=Knob(3))

@@ -125,9 +125,9 @@ class TestFeedback:
             Feedback([[1], [1, 0]])
 
     def test_the_callers_array_may_change_afterwards(self):
-        for given in (np.array([True, False]), np.array([True, False]).view()):
-            feedback = Feedback(given)
-            given[:] = True
+        for clicks in (np.array([True, False]), np.array([True, False]).view()):
+            feedback = Feedback(clicks)
+            clicks[:] = True
             assert feedback.clicks.tolist() == [True, False]
 
     @given(st.lists(st.booleans(), max_size=8), st.integers(-2, 10))
