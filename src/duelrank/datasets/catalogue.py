@@ -1,8 +1,8 @@
 """The field's published data sets: what they hold, where their owners publish them, and under which terms.
 
 Sizes are those of one fold (training, validation and test together), the same for every fold of a set. MQ2007 and
-MQ2008 were counted in the files; Yahoo! and Istella are as their owners state them; MSLR and LETOR 3.0 as the literature
-does.
+MQ2008 were counted in the files; Yahoo! and Istella are as their owners state them; MSLR and LETOR 3.0 as the
+literature does.
 """
 
 from __future__ import annotations

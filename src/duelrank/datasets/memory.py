@@ -29,22 +29,32 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
     member = next(members, None)
     if member is None:
         raise DataFormatError(f"{path} holds no file")
-    features: list[Features] = []
-    labels: list[Labels] = []
+    table, labels = np.empty((0, max(n_features or 1, 1))), np.empty(0, np.int8)
     starts: list[int] = []
     names: list[bytes] = []
-    rows, width, widest = 0, max(n_features or 1, 1), n_features or 0
-    for block in read_blocks(member.stream, member.display, width, chunk_bytes):
+    rows, widest = 0, n_features or 1
+    for block in read_blocks(member.stream, member.display, table.shape[1], chunk_bytes):
+        stop = rows + len(block.labels)
+        table, labels = _with_room(table, labels, stop, block.features.shape[1])
+        table[rows:stop] = block.features
+        labels[rows:stop] = block.labels
         starts += [rows + row for row, _ in block.queries]
         names += [name for _, name in block.queries]
-        features.append(block.features.copy())
-        labels.append(block.labels.copy())
-        rows, widest = rows + len(block.labels), max(widest, block.widest)
+        rows, widest = stop, max(widest, block.widest)
     if next(members, None) is not None:
         raise DataFormatError(f"{path} holds more than one file; add it as a data set instead")
     if not rows:
         raise DataFormatError(f"{path}: found no documents, expected at least one")
-    table = np.zeros((rows, max(widest, 1)))
-    for start, piece in zip(np.cumsum([0, *map(len, features)]).tolist(), features, strict=False):
-        table[start : start + len(piece), : piece.shape[1]] = piece[:, :widest]
-    return Split(table, np.concatenate(labels), np.array([*starts, rows], np.int64), np.array(names, np.bytes_))
+    offsets = np.array([*starts, rows], np.int64)
+    exact = np.ascontiguousarray(table[:rows, :widest])
+    return Split(exact, labels[:rows], offsets, np.array(names, np.bytes_))
+
+
+def _with_room(table: Features, labels: Labels, rows: int, width: int) -> tuple[Features, Labels]:
+    """Return the arrays with room for so many rows; growing a large array in place moves no memory."""
+    if width > table.shape[1]:
+        table = np.pad(table, ((0, 0), (0, width - table.shape[1])))
+    if rows > len(table):
+        table.resize((2 * rows, width), refcheck=False)
+        labels.resize(2 * rows, refcheck=False)
+    return table, labels

@@ -28,9 +28,9 @@ _FEATURES_PER_FACTOR = 6
 class Synthetic(Dataset):
     """Queries whose relevance is a hidden linear function of their features, seen through noise.
 
-    Features share latent factors, as the scores of similar retrieval functions do; they are skewed, and scaled to [0, 1]
-    within each query. The hidden weights are the same in every fold, some positive and some negative; a query has its own
-    share of relevant documents. Equal parameters give equal data on every machine.
+    Features share latent factors, as the scores of similar retrieval functions do; they are skewed, and scaled to
+    [0, 1] within each query. The hidden weights are the same in every fold, some positive and some negative; a query
+    has its own share of relevant documents. Equal parameters give equal data.
 
     Parameters
     ----------
@@ -132,7 +132,8 @@ def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> tu
 def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float64]:
     """Return the scores from which on each grade is given; every grade is rarer than the one below."""
     shares = (1.0 - _IRRELEVANT) * 0.4 ** np.arange(n_grades - 1)
-    return np.quantile(scores, 1.0 - shares)
+    thresholds: NDArray[np.float64] = np.quantile(scores, 1.0 - shares)
+    return thresholds
 
 
 def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name: str) -> Split:

@@ -83,39 +83,53 @@ def read_number(text: Any, start: int) -> Any:
             digit = digit_at(text, position)
         exponent = point - position
         n_digits -= exponent
-    if n_digits == 0:
-        return 0.0, position, MALFORMED
-    cut = False
-    if n_digits > 19:  # the mantissa may have overflowed
-        mantissa, exponent, cut = _many_digits(text, first, position)
-    if byte_at(text, position) | 32 == 101:  # e E
-        written, position = _read_exponent(text, position + 1)
-        if position < 0:
-            return 0.0, start, MALFORMED
-        exponent += written
-    value, status = _to_float(mantissa, exponent, cut)
+    if byte_at(text, position) | 32 == 101 or n_digits > 18 or n_digits == 0:  # e E
+        value, position, status = _long_number(text, start, first, position)
+    elif mantissa <= np.uint64(1 << 53) and exponent >= -22:
+        # Both factors are exact, so the one rounding of the division is the right one.
+        value, status = np.float64(mantissa) / _TENS[np.uint64(-exponent)], EXACT
+    else:
+        value, status = nearest(mantissa, exponent), EXACT
     return -value if negative else value, position, status
 
 
 @njit(cache=True)
+def _long_number(text: Any, start: int, first: int, position: int) -> Any:
+    """Read a number that has an exponent or many digits: the mantissa is at (first, position)."""
+    mantissa, exponent, n_digits, cut = _many_digits(text, first, position)
+    if n_digits == 0:
+        return 0.0, start, MALFORMED
+    if byte_at(text, position) | 32 == 101:
+        written, position = _read_exponent(text, position + 1)
+        if position < 0:
+            return 0.0, start, MALFORMED
+        exponent += written
+    value = nearest(mantissa, exponent)
+    decided = not cut or value == nearest(mantissa + np.uint64(1), exponent)
+    return value, position, EXACT if decided else UNDECIDED
+
+
+@njit(cache=True)
 def _many_digits(text: Any, position: int, stop: int) -> Any:
-    """Read a mantissa of any length: its first 19 significant digits, their exponent, and if others were cut."""
+    """Return 19 significant digits, their exponent, how many digits there are, and if others than 0 were cut."""
     mantissa = np.uint64(0)
-    kept, exponent = 0, 0
+    kept, exponent, n_digits = 0, 0, 0
     cut, point = False, False
     while position < stop:
         digit = digit_at(text, position)
+        position += 1
         if digit > 9:
             point = True
-        elif kept < 19:
+            continue
+        n_digits += 1
+        if kept < 19:
             mantissa = mantissa * np.uint64(10) + digit
             kept += kept > 0 or digit > 0
             exponent -= point
         else:
             cut |= digit > 0
             exponent += not point
-        position += 1
-    return mantissa, exponent, cut
+    return mantissa, exponent, n_digits, cut
 
 
 @njit(cache=True)
@@ -129,19 +143,6 @@ def _read_exponent(text: Any, position: int) -> Any:
         exponent = min(exponent * 10 + np.int64(digit_at(text, position)), _MAX_EXPONENT)
         position += 1
     return -exponent if negative else exponent, position if position > first else -1
-
-
-@njit(cache=True)
-def _to_float(mantissa: Any, exponent: int, cut: bool) -> Any:
-    """Return mantissa * 10^exponent as the nearest float, and whether that is certain."""
-    if not cut and mantissa <= np.uint64(1 << 53) and -22 <= exponent <= 22:
-        # Both factors are exact, so the one rounding of the operation is the right one.
-        value = np.float64(mantissa)
-        return (value / _TENS[-exponent] if exponent < 0 else value * _TENS[exponent]), EXACT
-    value = nearest(mantissa, exponent)
-    if cut and value != nearest(mantissa + np.uint64(1), exponent):
-        return value, UNDECIDED
-    return value, EXACT
 
 
 @njit(cache=True)

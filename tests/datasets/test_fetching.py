@@ -1,0 +1,75 @@
+"""Downloading, from a server on this machine only."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from duelrank.datasets import CATALOGUE, library
+from duelrank.errors import DataFormatError, InvalidValue, MissingData, UnknownName
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, letor_folder: Path) -> Iterator[str]:
+    served = tmp_path / "served"
+    served.mkdir()
+    for name in ("istella-s-letor.tar.gz", "mq2008.tar.xz"):
+        with tarfile.open(served / name, f"w:{name[-2:]}") as archive:
+            archive.add(letor_folder / "Fold1", "sample")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(served)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_fetch_from_a_mirror(mirror: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (tmp_path / "served" / "istella-s-letor.tar.gz").read_bytes()
+    right = replace(CATALOGUE["istella-s"], sha256=hashlib.sha256(content).hexdigest())
+    monkeypatch.setitem(CATALOGUE, "istella-s", right)
+    seen: list[int] = []
+    report = library.fetch("istella-s", mirror=f"{mirror}/", progress=lambda done, _: seen.append(done))
+    assert report.folds[1]["train"].documents == 16
+    assert len(content) in seen
+    assert "istella-s" in library.installed()
+    assert not list((home / "downloads").iterdir())
+    with pytest.raises(InvalidValue, match="installed already"):
+        library.fetch("istella-s", mirror=mirror)
+
+
+def test_a_wrong_checksum_is_refused(mirror: str, home: Path) -> None:
+    with pytest.raises(DataFormatError, match="not the file that was expected"):
+        library.fetch("istella-s", mirror=mirror)
+    assert library.installed() == {}
+    assert not [path for path in home.rglob("*") if path.is_file()]
+
+
+def test_mirror_from_the_environment(mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DUELRANK_MIRROR", mirror)
+    assert library.fetch("mq2008").warnings
+
+
+def test_what_cannot_be_fetched(mirror: str) -> None:
+    with pytest.raises(MissingData, match=r"no open address.*letor-4-0.*duelrank data add mq2007 PATH"):
+        library.fetch("mq2007")
+    with pytest.raises(MissingData, match="could not download .*/mq2007.tar.xz"):
+        library.fetch("mq2007", mirror=mirror)
+    with pytest.raises(MissingData, match="could not download"):
+        library.fetch("mq2007", mirror="http://127.0.0.1:9")
+    with pytest.raises(UnknownName, match="did you mean mq2007"):
+        library.fetch("mq207")
