@@ -67,7 +67,7 @@ def test_mirror_from_the_environment(mirror: str, monkeypatch: pytest.MonkeyPatc
 def test_what_cannot_be_fetched(mirror: str) -> None:
     with pytest.raises(MissingData, match=r"no open address.*letor-4-0.*duelrank data add mq2007 PATH"):
         library.fetch("mq2007")
-    with pytest.raises(MissingData, match="could not download .*/mq2007.tar.xz"):
+    with pytest.raises(MissingData, match=r"could not download .*/mq2007\.tar\.xz"):
         library.fetch("mq2007", mirror=mirror)
     with pytest.raises(MissingData, match="could not download"):
         library.fetch("mq2007", mirror="http://127.0.0.1:9")

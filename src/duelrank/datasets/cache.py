@@ -89,10 +89,9 @@ def write_split(folder: Path, split: str, blocks: Iterable[Block], columns: int 
         try:
             for block in blocks:
                 spool.add(block)
-        except BaseException as error:
-            spool.close(error)
-            raise
-        return spool.finish()
+            return spool.finish()
+        finally:
+            spool.abandon()
 
 
 class _Spool:
@@ -118,7 +117,7 @@ class _Spool:
 
     def _widen(self, columns: int) -> None:
         before = self.features
-        before.__exit__(None, None, None)
+        before.finish()
         if before.rows == 0:
             self.features = ArrayWriter(before.path, np.float64, columns)
             return
@@ -127,14 +126,15 @@ class _Spool:
         _copy(narrow, before.rows, before.columns or 0, self.features)
         narrow.unlink()
 
-    def close(self, error: BaseException | None = None) -> None:
-        """Close the growing files."""
-        for writer in (self.features, self.labels):
-            writer.__exit__(type(error) if error else None, error, None)
+    def abandon(self) -> None:
+        """Close the growing files, finished or not."""
+        self.features.abandon()
+        self.labels.abandon()
 
     def finish(self) -> Written:
         """Write what is only known at the end."""
-        self.close()
+        self.features.finish()
+        self.labels.finish()
         rows, columns = self.features.rows, self.features.columns or 0
         write_array(array_path(self.folder, self.split, "offsets"), np.array([*self.starts, rows], np.int64))
         write_array(array_path(self.folder, self.split, "ids"), np.array(self.names, np.bytes_ if self.names else "S1"))

@@ -9,7 +9,7 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -54,16 +54,26 @@ class ArrayWriter:
         self._file.write(np.ascontiguousarray(rows, self.dtype).data)
         self.rows += len(rows)
 
+    def finish(self) -> None:
+        """Write the header, and have it all on the disk."""
+        with self._file as file:
+            file.seek(0)
+            file.write(_header(self.dtype, self.rows, self.columns))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def abandon(self) -> None:
+        """Close the file, finished or not; what is still buffered may not fit on a full disk."""
+        with suppress(OSError):
+            self._file.close()
+
     def __enter__(self) -> ArrayWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        with self._file as file:
-            if error is None:
-                file.seek(0)
-                file.write(_header(self.dtype, self.rows, self.columns))
-                file.flush()
-                os.fsync(file.fileno())
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if kind is None:
+            self.finish()
+        self.abandon()
 
 
 def _header(dtype: np.dtype[Any], rows: int, columns: int | None) -> bytes:
