@@ -105,4 +105,5 @@ def _construct(cls: type[Part], positional: list[Any], keywords: dict[str, Any])
 def _cut(part: Any, cutoff: Any) -> Part:
     if not isinstance(part, Part) or "cutoff" not in {item.name for item in fields(part)}:
         raise InvalidRecipe(f"'@' sets the cutoff of a metric, such as nDCG@10; {part!r} has none")
-    return replace(part, cutoff=cutoff)
+    cut: Part = replace(part, cutoff=cutoff)  # type: ignore[call-arg]  # it was just seen to have one
+    return cut

@@ -54,12 +54,15 @@ class Learner:
         if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
             raise InvalidValue(f"n_features must be a whole number from 1 up, got {n_features!r}")
         self.n_features = n_features
-        self.seed = seed
         self.length = length
         self.ranked = 0  # how many lists were made: the number of the next impression
+        self._plant(seed)
+        self.state: State = self.algorithm.start(n_features, stream(seed, "start"))
+
+    def _plant(self, seed: int) -> None:
+        self.seed = seed
         self._rank_key = stream_key(seed, "rank")
         self._learn_key = stream_key(seed, "learn")
-        self.state: State = self.algorithm.start(n_features, stream(seed, "start"))
 
     @property
     def weights(self) -> Weights:
@@ -90,11 +93,10 @@ class Learner:
         """Go on from a snapshot of the same recipe, as if nothing had happened since."""
         own = (repr(self.algorithm), self.n_features)
         if own != (snapshot.algorithm, snapshot.n_features):
-            raise InvalidValue(
-                f"a snapshot of {snapshot.algorithm} with {snapshot.n_features} features does not fit {own[0]} with {own[1]}"
-            )
-        self.__init__(self.algorithm, snapshot.n_features, snapshot.seed, snapshot.length)  # type: ignore[misc]
-        self.ranked, self.state = snapshot.ranked, snapshot.state
+            taken = f"{snapshot.algorithm} with {snapshot.n_features} features"
+            raise InvalidValue(f"a snapshot of {taken} does not fit {own[0]} with {own[1]}")
+        self._plant(snapshot.seed)
+        self.length, self.ranked, self.state = snapshot.length, snapshot.ranked, snapshot.state
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> Learner:

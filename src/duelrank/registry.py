@@ -5,8 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
-from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from duelrank.errors import InvalidRecipe, UnknownName
 
@@ -83,7 +82,7 @@ def _claim(name: str) -> None:
         raise InvalidRecipe(f"the name {name!r} is already registered")
 
 
-def aliases(kind: type[Part] = Part) -> dict[str, Part]:
+def aliases(kind: type[P]) -> dict[str, P]:
     """Return the short names of one kind, with the parts that they stand for."""
     found = {name: part for find in _SOURCES for name, part in find().items()} | _ALIASES
     return {name: part for name, part in sorted(found.items()) if isinstance(part, kind)}
@@ -103,13 +102,17 @@ def lookup(name: str) -> Part | type[Part]:
     """Return what a name stands for: the part of an alias, or a class."""
     if name in _CLASSES:
         return _CLASSES[name]
-    known = aliases()
+    known = aliases(Part)
     if name in known:
         return known[name]
     raise UnknownName.among("part", name, names())
 
 
-def parse(text: str, kind: type[P] | None = None) -> P:
+@overload
+def parse(text: str) -> Any: ...
+@overload
+def parse(text: str, kind: type[P]) -> P: ...
+def parse(text: str, kind: type[Part] = Part) -> Part:
     """Build the part that a recipe string describes, without ever evaluating it as code.
 
     Parameters
@@ -129,11 +132,10 @@ def parse(text: str, kind: type[P] | None = None) -> P:
     from duelrank import grammar  # the grammar is written in terms of this module
 
     part = grammar.build(text)
-    wanted = kind or Part
-    if not isinstance(part, wanted):
-        known = ", ".join(names(wanted))
-        raise InvalidRecipe(f"{text!r} is {_article(part.kind)}, where {_article(wanted.kind)} is needed: {known}")
-    return part  # type: ignore[return-value]  # mypy cannot follow `kind or Part`
+    if not isinstance(part, kind):
+        known = ", ".join(names(kind))
+        raise InvalidRecipe(f"{text!r} is {_article(part.kind)}, where {_article(kind.kind)} is needed: {known}")
+    return part
 
 
 def override(part: P, changes: Mapping[str, Any], label: str) -> P:
@@ -203,10 +205,14 @@ def _default(item: Field[Any]) -> Any:
     return item.default_factory() if item.default_factory is not MISSING else item.default
 
 
-@cache
+_HINTS: dict[type[Part], dict[str, Any]] = {}
+
+
 def _hints(cls: type[Part]) -> dict[str, Any]:
-    hints = get_type_hints(cls, include_extras=True)
-    return {item.name: hints[item.name] for item in fields(cls)}
+    if cls not in _HINTS:
+        hints = get_type_hints(cls, include_extras=True)
+        _HINTS[cls] = {item.name: hints[item.name] for item in fields(cls)}
+    return _HINTS[cls]
 
 
 def _fit(value: Any, hint: Any, where: str) -> Any:
@@ -261,7 +267,13 @@ def _wanted(hint: Any) -> str:
         return f"a tuple, each item {_wanted(args[0])}"
     if isinstance(hint, type) and issubclass(hint, Part):
         return f"{_article(hint.kind)} ({', '.join(names(hint))})"
-    plain = {int: "a whole number", float: "a number", bool: "True or False", str: "a text in quotes", type(None): "None"}
+    plain = {
+        int: "a whole number",
+        float: "a number",
+        bool: "True or False",
+        str: "a text in quotes",
+        type(None): "None",
+    }
     return plain[hint]
 
 

@@ -79,7 +79,7 @@ class Query:
     @property
     def n_documents(self) -> int:
         """How many candidate documents there are."""
-        return self.features.shape[0]
+        return len(self.features)
 
     @classmethod
     def trusted(cls, id: str, features: Features) -> Query:
@@ -244,9 +244,7 @@ class Split:
 
     __slots__ = ("_bounds", "features", "ids", "labels", "offsets")
 
-    def __init__(
-        self, features: Features, labels: Labels, offsets: NDArray[np.int64], ids: NDArray[np.bytes_]
-    ) -> None:
+    def __init__(self, features: Features, labels: Labels, offsets: NDArray[np.int64], ids: NDArray[np.bytes_]) -> None:
         # Plain views: slicing a np.memmap costs ten times more than slicing an ndarray over the same pages.
         self.features: Features = _readonly_view(features)
         self.labels: Labels = _readonly_view(labels)
@@ -260,12 +258,12 @@ class Split:
     @property
     def n_features(self) -> int:
         """How many features a document has."""
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
     @property
     def n_documents(self) -> int:
         """How many documents all queries have together."""
-        return self.features.shape[0]
+        return len(self.features)
 
     def query(self, index: int) -> Query:
         """Return the query at an index; its features are a view, never a copy."""

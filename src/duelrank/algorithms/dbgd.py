@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.registry import alias, register
@@ -20,6 +21,9 @@ class DBGD(DuelingBandit):
     ----------
     Yue and Joachims, "Interactively optimizing information retrieval systems as a dueling bandits problem" (ICML 2009).
     """
+
+    # With a single candidate every way to choose among winners chooses it.
+    inert_fields: ClassVar[frozenset[str]] = frozenset({"inference"})
 
     step: Update = Step(decay=0.9999977)
 

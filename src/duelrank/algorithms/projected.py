@@ -57,4 +57,3 @@ class Projected(Algorithm):
     def update(self, state: State, gradient: Gradient) -> State:
         """Move as the base does."""
         return self.base.update(state, gradient)
-

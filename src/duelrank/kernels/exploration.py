@@ -55,7 +55,7 @@ def null_space_directions(
     normalise_rows(drawn)
     for i in range(n_drawn):
         reach[i] = -abs(np.sum(drawn[i] * mean))
-    kept = np.sort(np.argsort(reach)[:n_kept])
+    kept = np.sort(np.argsort(reach, kind="mergesort")[:n_kept])
     return drawn[kept]
 
 

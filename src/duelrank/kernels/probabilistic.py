@@ -63,7 +63,7 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: fl
     """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1."""
     n_rankers, length = ranks.shape
     masses = _masses(n_documents, tau)
-    table = np.empty((np.sum(clicks), n_rankers))
+    table = np.empty((int(np.sum(clicks)), n_rankers))
     for i in range(n_rankers):
         rest = np.sum(masses)
         row = 0

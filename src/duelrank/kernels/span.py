@@ -97,7 +97,7 @@ def project(vector: Floats, basis: Floats) -> Floats:
 def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np.bool_], remembered: Floats) -> Floats:
     """Stack the remembered documents and then the seen ones in shown order."""
     n_old = remembered.shape[0]
-    rows = np.empty((n_old + np.sum(seen), features.shape[1]))
+    rows = np.empty((n_old + int(np.sum(seen)), features.shape[1]))
     rows[:n_old] = remembered
     n = n_old
     for position in range(seen.shape[0]):

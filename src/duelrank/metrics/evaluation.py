@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ def per_query(weights: Weights, split: Split, metric: Metric, stream: Stream) ->
         raise ShapeMismatch(f"weights of shape {weights.shape} cannot rank documents with {split.n_features} features")
     ranked = ranked_labels(weights, split.features, split.labels, split.offsets, stream)
     bounds = split.offsets.tolist()
-    lists = (ranked[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False))
+    lists = (ranked[start:stop] for start, stop in pairwise(bounds))
     return np.array([metric.of(labels, labels) for labels in lists])
 
 

@@ -1,0 +1,7 @@
+"""Shipped for authors of new parts: the conventions as executable checks, slow twins of the kernels, tiny data."""
+
+from duelrank.testing.checks import CHECKS, check_algorithm
+from duelrank.testing.swap import kernels, swapped, twin
+from duelrank.testing.tiny import Tiny, play, tiny_split
+
+__all__ = ["CHECKS", "Tiny", "check_algorithm", "kernels", "play", "swapped", "tiny_split", "twin"]

@@ -1,0 +1,254 @@
+"""The conventions that every algorithm keeps, as executable checks with names that say what they hold."""
+
+from __future__ import annotations
+
+import pickle  # only to check that a recipe survives the trip to a worker process
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from duelrank.algorithms import Algorithm
+from duelrank.errors import DuelrankError
+from duelrank.kernels.random import derive
+from duelrank.learner import Learner, Snapshot
+from duelrank.metrics import evaluate, nDCG
+from duelrank.randomness import stream
+from duelrank.registry import parse
+from duelrank.testing.parameters import variations
+from duelrank.testing.tiny import play, tiny_split
+from duelrank.types import Feedback, Impression, Query, State
+
+__all__ = ["CHECKS", "check_algorithm"]
+
+Check = Callable[[Algorithm], None]
+
+
+def check_algorithm(algorithm: Algorithm, inert: Collection[str] = ()) -> None:
+    """Run every check; an AssertionError or an error of the algorithm tells what does not hold.
+
+    Parameters
+    ----------
+    algorithm
+        The recipe to check.
+    inert
+        Parameters, by path such as ``base.inference.unit``, that cannot matter in this recipe.
+    """
+    for check in CHECKS:
+        check(algorithm)
+    check_every_parameter_matters(algorithm, inert)
+
+
+def _learner(algorithm: Algorithm, n_impressions: int = 30) -> Learner:
+    return play(algorithm, n_impressions)
+
+
+def _query(index: int = 0) -> Query:
+    return tiny_split().query(index)
+
+
+def _first(impression: Impression) -> Feedback:
+    """A click on the second position of a list, or on its only one."""
+    clicks = np.zeros(impression.ranking.shape[0], np.bool_)
+    clicks[min(1, clicks.size - 1)] = True
+    return Feedback(clicks, examined=clicks.size)
+
+
+def check_recipe_is_a_value(algorithm: Algorithm) -> None:
+    """A recipe is equal to what its repr parses to and to its pickled copy, and can be hashed."""
+    assert parse(repr(algorithm)) == algorithm
+    assert pickle.loads(pickle.dumps(algorithm)) == algorithm  # noqa: S301  # our own bytes
+    assert hash(parse(repr(algorithm))) == hash(algorithm)
+
+
+def check_ranking_does_not_change_the_state(algorithm: Algorithm) -> None:
+    """Exploring leaves the state alone."""
+    learner = _learner(algorithm)
+    before = learner.snapshot().state
+    learner.rank(_query())
+    assert learner.state is before
+
+
+def check_ranking_has_no_duplicates(algorithm: Algorithm) -> None:
+    """A list holds different documents of the query, as many as were asked for."""
+    learner = _learner(algorithm)
+    for length in (1, 3, 8):
+        ranking = learner.rank(_query(), length).ranking
+        assert ranking.shape == (length,)
+        assert np.unique(ranking).size == length
+        assert set(ranking.tolist()) <= set(range(8))
+
+
+def check_list_longer_than_the_documents(algorithm: Algorithm) -> None:
+    """Where fewer documents exist than the list has places, all are shown, and learning works."""
+    learner = _learner(algorithm)
+    impression = learner.rank(_query(), 50)
+    assert sorted(impression.ranking.tolist()) == list(range(8))
+    learner.learn(impression, _first(impression))
+
+
+def check_one_document(algorithm: Algorithm) -> None:
+    """A query with a single document can be shown and learned from; it teaches nothing wrong."""
+    learner = _learner(algorithm)
+    impression = learner.rank(Query("single", tiny_split().features[:1]))
+    assert impression.ranking.tolist() == [0]
+    learner.learn(impression, _first(impression))
+    assert np.isfinite(learner.weights).all()
+
+
+def check_all_ties(algorithm: Algorithm) -> None:
+    """Documents that are all alike are shown in more than one order, and weights stay finite."""
+    learner = _learner(algorithm)
+    query = Query("alike", np.ones((6, 6)))
+    orders = set()
+    for _ in range(40):
+        impression = learner.rank(query)
+        orders.add(tuple(impression.ranking.tolist()))
+        learner.learn(impression, _first(impression))
+    assert len(orders) > 1
+    assert np.isfinite(learner.weights).all()
+
+
+def check_no_click_moves_nothing(algorithm: Algorithm) -> None:
+    """Without a click the weights stay the very same, and the impression is counted."""
+    learner = _learner(algorithm)
+    before, step = learner.weights, learner.state.step
+    impression = learner.rank(_query())
+    learner.learn(impression, Feedback(np.zeros(impression.ranking.size, np.bool_), examined=impression.ranking.size))
+    assert learner.weights is before
+    assert learner.state.step == step + 1
+
+
+def check_late_and_reversed_feedback(algorithm: Algorithm) -> None:
+    """Impressions that are in flight together can be learned from in any order."""
+    learner = _learner(algorithm)
+    flying = [learner.rank(_query(index)) for index in range(5)]
+    for impression in reversed(flying):
+        learner.learn(impression, _first(impression))
+    assert learner.state.step == 35
+    assert np.isfinite(learner.weights).all()
+
+
+def check_repeated_feedback_counts_twice(algorithm: Algorithm) -> None:
+    """The same feedback again is another user: it is counted and leaves everything finite."""
+    learner = _learner(algorithm)
+    impression = learner.rank(_query())
+    for _ in range(3):
+        learner.learn(impression, _first(impression))
+    assert learner.state.step == 33
+    assert np.isfinite(learner.weights).all()
+
+
+def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
+    """Impressions that are never judged leave no trace: state depends on what was learned only."""
+    one, other = _learner(algorithm), _learner(algorithm)
+    impression = one.rank(_query())
+    one.rank(_query(1))
+    one.rank(_query(2))
+    one.learn(impression, _first(impression))
+    same = other.rank(_query())
+    other.learn(same, _first(same))
+    assert one.state == other.state
+
+
+def check_learning_is_deterministic(algorithm: Algorithm) -> None:
+    """Same seed, same state to the bit; another seed, another state."""
+    assert play(algorithm, 60).state == play(algorithm, 60).state
+    assert play(algorithm, 60, seed=1).state != play(algorithm, 60, seed=2).state
+
+
+def check_learning_is_pure(algorithm: Algorithm) -> None:
+    """Learning from one state twice gives one result, and the state that was given stays as it was."""
+    learner = _learner(algorithm)
+    state = learner.state
+    copy = Snapshot.from_bytes(learner.snapshot().to_bytes()).state
+    impression = learner.rank(_query())
+    results = [algorithm.learn(state, impression, _first(impression), derive(1, 1)) for _ in range(2)]
+    assert results[0] == results[1]
+    assert state == copy
+
+
+def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
+    """A learner that was stored as bytes and restored goes on as if nothing had happened."""
+    original = _learner(algorithm, 45)
+    restored = Learner.from_snapshot(Snapshot.from_bytes(original.snapshot().to_bytes()))
+    assert restored.state == original.state
+    assert play(algorithm, 45, learner=restored).state == play(algorithm, 45, learner=original).state
+
+
+def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:
+    """Changing an array after it was handed over changes no state."""
+    learner = _learner(algorithm)
+    features = tiny_split().features[:8].copy()
+    impression = learner.rank(Query("mine", features))
+    learner.learn(impression, _first(impression))
+    before = learner.snapshot().to_bytes()
+    features[:] = 0.5
+    assert Snapshot.from_bytes(before).state == learner.state
+    assert not learner.weights.flags.writeable
+
+
+def check_bad_input_changes_nothing(algorithm: Algorithm) -> None:
+    """Wrong shapes are refused with an error of ours, before anything has changed."""
+    learner = _learner(algorithm)
+    before = learner.state
+    impression = learner.rank(_query())
+    n = impression.ranking.size
+    attempts: list[Callable[[], object]] = [
+        lambda: learner.rank(Query("narrow", np.ones((3, 5)))),
+        lambda: learner.rank(_query(), 0),
+        lambda: learner.learn(impression, Feedback(np.ones(n + 1, np.bool_))),
+        lambda: learner.learn(impression, Feedback(np.ones(n - 1, np.bool_))),
+    ]
+    for attempt in attempts:
+        try:
+            attempt()
+        except DuelrankError:
+            assert learner.state is before
+        else:
+            raise AssertionError("bad input was accepted")
+
+
+def check_memory_is_bounded(algorithm: Algorithm) -> None:
+    """What is remembered stops growing."""
+    learner = _learner(algorithm, 400)
+    early = _memory_bytes(learner.state)
+    assert _memory_bytes(play(algorithm, 400, learner=learner).state) <= early
+
+
+def check_best_does_not_explore(algorithm: Algorithm) -> None:
+    """`best` sorts all documents by the current weights."""
+    learner = _learner(algorithm, 100)
+    query = _query()
+    scores = query.features @ learner.weights
+    assert np.all(np.diff(scores[learner.best(query)]) <= 1e-12)
+
+
+def check_learns_from_easy_clicks(algorithm: Algorithm) -> None:
+    """After some hundred impressions the weights rank unseen queries better than at the start, for most seeds."""
+    held_out = tiny_split(n_queries=60, seed=99)
+    gains = []
+    for seed in range(5):
+        start, end = Learner(algorithm, 6, seed).weights, play(algorithm, 800, seed).weights
+        before, after = (evaluate(w, held_out, nDCG @ 5, stream(seed, "check")) for w in (start, end))
+        gains.append(after - before)
+    assert np.median(gains) > 0.05
+
+
+def check_every_parameter_matters(algorithm: Algorithm, inert: Collection[str] = ()) -> None:
+    """No parameter is silently ignored: for each, some other value gives other weights."""
+    base = play(algorithm, 400).weights
+    for path, others in variations(algorithm):
+        if path not in inert:
+            changed = any(not np.allclose(play(other, 400).weights, base, rtol=1e-6, atol=1e-9) for other in others)
+            assert changed, f"{path} of {algorithm!r} changes nothing"
+
+
+def _memory_bytes(state: State) -> int:
+    return sum(array.nbytes for array in state.memory.values())
+
+
+CHECKS: tuple[Check, ...] = tuple(
+    value
+    for name, value in list(globals().items())
+    if name.startswith("check_") and value not in (check_algorithm, check_every_parameter_matters)
+)

@@ -1,0 +1,54 @@
+"""Slow twins of `duelrank.kernels.exploration`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import normals
+from duelrank.testing.reference.span import svd_basis
+
+Floats = NDArray[np.float64]
+
+
+def normalise_rows(rows: Floats) -> None:
+    """Scale each row to length 1, in place; a row of zeros stays."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.where(lengths > 0.0, lengths, 1.0)
+
+
+def unit_directions(n: int, n_features: int, stream: Any) -> Floats:
+    """Draw n directions uniformly from the unit sphere."""
+    drawn: Floats = normals(stream, n, n_features)
+    normalise_rows(drawn)
+    return drawn
+
+
+def null_space_directions(losers: Floats, features: Floats, n_drawn: int, n_kept: int, stream: Any) -> Floats:
+    """Draw unit vectors from the complement of the losers; keep those with the largest |u · mean document|."""
+    basis = svd_basis(losers, -1.0)
+    drawn: Floats = normals(stream, n_drawn, features.shape[1])
+    drawn = drawn - drawn @ basis.T @ basis
+    normalise_rows(drawn)
+    reach = np.abs(drawn @ features.mean(axis=0))
+    return drawn[np.sort(np.argsort(-reach, kind="stable")[:n_kept])]
+
+
+def worst_rows(losers: Floats, margins: Floats, n: int) -> Floats:
+    """Return the n rows with the smallest margins; of equal ones the newest, which stand last."""
+    newest_first = sorted(range(len(margins)), key=lambda i: (margins[i], -i))
+    return losers[newest_first[:n]]
+
+
+def remember_losers(
+    losers: Floats, margins: Floats, directions: Floats, credit: Floats, n_low: int, capacity: int
+) -> tuple[Floats, Floats]:
+    """Append the directions that lost and keep the newest up to the capacity."""
+    bar = sorted(credit)[min(n_low, len(credit)) - 1]
+    lost = (credit[1:] < credit[0]) & (credit[1:] <= bar)
+    if not lost.any():
+        return losers, margins
+    kept = np.vstack([losers, directions[lost]])[-capacity:]
+    return kept, np.append(margins, credit[1:][lost] - credit[0])[-capacity:]

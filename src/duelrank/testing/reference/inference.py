@@ -1,0 +1,39 @@
+"""Slow twins of `duelrank.kernels.inference`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def winners(credit: Floats) -> Ints:
+    """Candidates with more credit than the current ranker."""
+    return np.array([i for i, value in enumerate(credit[1:]) if value - credit[0] > 1e-12], np.int64)
+
+
+def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
+    """Mean of the chosen directions, scaled to length 1 if asked to."""
+    if len(chosen) == 0:
+        return np.zeros(directions.shape[1])
+    mean = directions[chosen].mean(axis=0)
+    return np.asarray(mean / np.linalg.norm(mean)) if unit and mean.any() else np.asarray(mean)
+
+
+def last_click(clicks: Any) -> int:
+    """Position, from 1, of the lowest click; 0 where there is none."""
+    return max((position + 1 for position, clicked in enumerate(clicks) if clicked), default=0)
+
+
+def reciprocal_sum(clicks: Any) -> float:
+    """Σ 1/position over the clicked positions."""
+    return float(sum(1.0 / (position + 1) for position, clicked in enumerate(clicks) if clicked))
+
+
+def replayed_sums(rankings: Ints, clicked: Any) -> Floats:
+    """Σ 1/position of the clicked documents in each ranking."""
+    return np.array([reciprocal_sum(clicked[ranking]) for ranking in rankings])

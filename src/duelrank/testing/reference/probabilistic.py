@@ -1,0 +1,60 @@
+"""Slow twins of `duelrank.kernels.probabilistic`: the credit enumerates every assignment of the clicks."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import below, uniform
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def leave(rankings: Ints, length: int, tau: float, stream: Any) -> tuple[Ints, Ints]:
+    """Fill each position from a random ranker's softmax over the documents not yet shown."""
+    masses = np.arange(1, rankings.shape[1] + 1.0) ** -tau
+    ranking: list[int] = []
+    for _ in range(length):
+        order = rankings[below(stream, rankings.shape[0])]
+        free = ~np.isin(order, ranking)
+        bounds = np.cumsum(np.where(free, masses, 0.0))
+        target = uniform(stream) * bounds[-1]
+        rank = (
+            int(np.flatnonzero(free & (target < bounds))[0]) if target < bounds[-1] else int(np.flatnonzero(free)[-1])
+        )
+        ranking.append(int(order[rank]))
+    ranks = np.array([[int(np.flatnonzero(order == document)[0]) for document in ranking] for order in rankings])
+    return np.array(ranking, np.int64), ranks
+
+
+def placements(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats:
+    """P(ranker i placed the document | the list), for each clicked position."""
+    masses = np.arange(1, n_documents + 1.0) ** -tau
+    table = []
+    for position in np.flatnonzero(clicks):
+        taken = masses[ranks[:, :position]].sum(axis=1)
+        own = masses[ranks[:, position]]
+        chances = own / np.maximum(masses.sum() - taken, own)
+        table.append(chances / chances.sum())
+    return np.array(table).reshape(-1, ranks.shape[0])
+
+
+def preference(wins: Floats, losses: Floats) -> float:
+    """E[sign] of a sum of independent steps, by enumeration of every outcome."""
+    total = 0.0
+    for steps in product((1, -1, 0), repeat=len(wins)):
+        chance = 1.0
+        for step, win, loss in zip(steps, wins, losses, strict=True):
+            chance *= {1: win, -1: loss, 0: 1.0 - win - loss}[step]
+        total += chance * np.sign(sum(steps))
+    return float(total)
+
+
+def credit(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats:
+    """Expected preference of each candidate over the current ranker."""
+    table = placements(ranks, clicks, n_documents, tau)
+    return np.array([0.0] + [preference(table[:, i], table[:, 0]) for i in range(1, ranks.shape[0])])

@@ -1,0 +1,46 @@
+"""Slow twins of `duelrank.kernels.ranking`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import permutation
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def scores(rankers: Floats, features: Floats) -> Floats:
+    """Score every document with every ranker."""
+    return np.asarray(rankers @ features.T)
+
+
+def sort_descending(keys: Floats, order: Ints, spare_keys: Floats, spare_order: Ints) -> bool:
+    """Sort keys and order together, best first and stable; the result always lies in the first two."""
+    best = np.argsort(-keys, kind="stable")
+    keys[:], order[:] = keys[best], order[best]
+    return False
+
+
+def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
+    """Rank the documents by each row of scores; ties as shuffled."""
+    return np.array([shuffled[np.argsort(-row[shuffled], kind="stable")] for row in table])
+
+
+def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Any) -> Ints:
+    """Rank with the current weights and with each candidate."""
+    rankers = np.vstack([weights, weights + delta * directions])
+    return sorted_rows(scores(rankers, features), permutation(stream, features.shape[0]))
+
+
+def ranked_labels(weights: Floats, features: Floats, labels: Any, offsets: Ints, stream: Any) -> Any:
+    """Labels of all documents in ranked order, query after query."""
+    lists = []
+    for start, stop in pairwise(offsets):
+        order = sorted_rows(scores(weights[None, :], features[start:stop]), permutation(stream, stop - start))[0]
+        lists.append(labels[start:stop][order])
+    return np.concatenate(lists)

@@ -1,0 +1,52 @@
+"""Slow twins of `duelrank.kernels.span`: the projector is formed, bases come from LAPACK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
+    """Return the tolerance itself, or for a negative one the usual max(rows, columns) · eps."""
+    return tolerance if tolerance >= 0.0 else float(max(n_rows, n_columns) * np.finfo(float).eps)
+
+
+def qr_basis(rows: Floats, tolerance: float) -> Floats:
+    """Orthonormal rows that span the given rows, by pivoted Householder QR."""
+    if rows.shape[0] == 0:
+        return np.empty((0, rows.shape[1]))
+    q, r, _ = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
+    lengths = np.abs(np.diag(r))
+    return np.asarray(q.T[lengths > relative_tolerance(tolerance, *rows.shape) * lengths[0]])
+
+
+def svd_basis(rows: Floats, tolerance: float) -> Floats:
+    """Orthonormal rows that span the given rows, by singular values."""
+    if rows.shape[0] == 0:
+        return np.empty((0, rows.shape[1]))
+    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(vectors[values > relative_tolerance(tolerance, *rows.shape) * values[0]])
+
+
+def project(vector: Floats, basis: Floats) -> Floats:
+    """Apply the projector A = VVᵀ."""
+    return np.asarray((basis.T @ basis) @ vector)
+
+
+def examined_rows(features: Floats, ranking: Any, seen: Any, remembered: Floats) -> Floats:
+    """Stack the remembered documents and then the seen ones in shown order."""
+    return np.vstack([remembered, features[ranking[seen]]])
+
+
+def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: int) -> Floats:
+    """Return strength · rescaled projected + (1 − strength) · gradient."""
+    before, after = float(np.linalg.norm(gradient)), float(np.linalg.norm(projected))
+    if after <= 1e-12 * before:
+        return (1.0 - strength) * gradient
+    length = {0: after, 1: 1.0, 2: before}[rescale]
+    return np.asarray(strength * projected * (length / after) + (1.0 - strength) * gradient)

@@ -1,0 +1,32 @@
+"""Slow twins of `duelrank.kernels.team_draft`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import permutation
+
+Ints = NDArray[np.int64]
+
+
+def leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints]:
+    """Return the list and the ranker that owns each position; −1 on the top that all agree on."""
+    ranking: list[int] = []
+    teams: list[int] = []
+    while len(ranking) < length and (rankings[:, len(ranking)] == rankings[0, len(ranking)]).all():
+        ranking.append(int(rankings[0, len(ranking)]))
+        teams.append(-1)
+    while len(ranking) < length:
+        for i in permutation(stream, rankings.shape[0]):
+            if len(ranking) < length:
+                ranking.append(next(int(document) for document in rankings[i] if document not in ranking))
+                teams.append(int(i))
+    return np.array(ranking, np.int64), np.array(teams, np.int64)
+
+
+def credit(teams: Ints, clicks: Any, n_rankers: int) -> NDArray[np.float64]:
+    """Count each ranker's clicked documents."""
+    return np.array([float(np.sum(clicks & (teams == i))) for i in range(n_rankers)])

@@ -1,0 +1,56 @@
+"""Swap the kernels for something else for a while: for their slow twins, or for versions that are timed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba.core.registry import CPUDispatcher
+
+import duelrank.kernels
+
+__all__ = ["kernels", "swapped", "twin"]
+
+
+def kernels() -> dict[tuple[str, str], Any]:
+    """Return every public kernel by (module, name)."""
+    found: dict[tuple[str, str], Any] = {}
+    for info in pkgutil.iter_modules(duelrank.kernels.__path__):
+        module = importlib.import_module(f"duelrank.kernels.{info.name}")
+        for name, value in vars(module).items():
+            own = isinstance(value, CPUDispatcher) and value.py_func.__module__ == module.__name__
+            if own and not name.startswith("_"):
+                found[info.name, name] = value
+    return found
+
+
+def twin(module: str, name: str) -> Callable[..., Any]:
+    """Return the slow twin of a kernel."""
+    found: Callable[..., Any] = getattr(importlib.import_module(f"duelrank.testing.reference.{module}"), name)
+    return found
+
+
+@contextmanager
+def swapped(replacement: Callable[[str, str, Any], Any]) -> Iterator[None]:
+    """Within the block, wherever duelrank's modules refer to a kernel they find ``replacement(module, name, kernel)``.
+
+    Kernels that are compiled call each other directly and are not affected; what is to run inside the block must have
+    been compiled before.
+    """
+    chosen = {id(kernel): replacement(*key, kernel) for key, kernel in kernels().items()}
+    changed: list[tuple[Any, str, Any]] = []
+    try:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("duelrank."):
+                for attribute, value in list(vars(module).items()):
+                    if isinstance(value, CPUDispatcher) and id(value) in chosen:
+                        changed.append((module, attribute, value))
+                        setattr(module, attribute, chosen[id(value)])
+        yield
+    finally:
+        for module, attribute, value in changed:
+            setattr(module, attribute, value)

@@ -1,0 +1,66 @@
+"""A data set of a few queries, and a few impressions on it: enough to see whether an algorithm works at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import numpy as np
+
+from duelrank.algorithms import Algorithm
+from duelrank.datasets.base import Dataset
+from duelrank.kernels.random import derive, normals
+from duelrank.learner import Learner
+from duelrank.randomness import stream
+from duelrank.registry import Between
+from duelrank.types import Fold, Split
+from duelrank.users import Cascade
+
+__all__ = ["Tiny", "play", "tiny_split"]
+
+#: Clicks what is relevant, sometimes what is not, and rarely gives up.
+CLICKER = Cascade(click_probability=(0.1, 0.5, 0.9), stop_probability=(0.05, 0.1, 0.2))
+
+
+@lru_cache(maxsize=32)
+def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 6, seed: int = 0) -> Split:
+    """Make queries whose grades, 0 to 2, follow planted weights 1, −1, 1, … without noise."""
+    fresh = stream(seed, "tiny")
+    n = n_queries * n_documents
+    features = normals(fresh, n, n_features)
+    features = (features - features.min()) / (features.max() - features.min())
+    scores = features @ np.resize([1.0, -1.0], n_features)
+    labels = np.digitize(scores, np.quantile(scores, (0.6, 0.85))).astype(np.int8)
+    ids = np.array([f"q{i}".encode() for i in range(n_queries)])
+    return Split(features, labels, np.arange(0, n + 1, n_documents), ids)
+
+
+@dataclass(frozen=True, repr=False)
+class Tiny(Dataset):
+    """The tiny queries as a data set: other queries to test on than to train on, one fold per seed."""
+
+    n_documents: Annotated[int, Between(1)] = 8
+    n_features: Annotated[int, Between(1)] = 6
+
+    @property
+    def n_folds(self) -> int:
+        """As many as one likes; three are named."""
+        return 3
+
+    def fold(self, number: int = 1) -> Fold:
+        """Make one fold."""
+        train, validation, test = (tiny_split(12, self.n_documents, self.n_features, 3 * number + i) for i in range(3))
+        return Fold(train, validation, test, n_grades=3)
+
+
+def play(algorithm: Algorithm, n_impressions: int, seed: int = 0, learner: Learner | None = None) -> Learner:
+    """Let a learner, by default a new one, meet the tiny queries and a clicker for some impressions."""
+    split = tiny_split()
+    learner = learner or Learner(algorithm, split.n_features, seed, length=5)
+    for _ in range(n_impressions):
+        index = learner.ranked % len(split)
+        impression = learner.rank(split.query(index))
+        shown = split.judgements(index)[impression.ranking]
+        learner.learn(impression, CLICKER.click(shown, derive(seed, learner.ranked)))
+    return learner

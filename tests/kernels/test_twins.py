@@ -1,0 +1,279 @@
+"""Every kernel computes what its slow, obvious twin computes, and takes the same draws from its stream."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from duelrank import parse
+from duelrank.kernels.random import derive, normals
+from duelrank.simulation import RunSpec, simulate
+from duelrank.testing import Tiny, kernels, swapped, twin
+
+ELSEWHERE = {"decimal", "letor", "preparation"}  # bytes in, bytes out: tested beside the reader
+NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-10, 10, width=32))
+
+
+def streams() -> st.SearchStrategy[Any]:
+    return st.integers(0, 2**62).map(lambda key: derive(key, 0))
+
+
+def numbers(*shape: int) -> st.SearchStrategy[Any]:
+    size = int(np.prod(shape))
+    return st.lists(NUMBERS, min_size=size, max_size=size).map(lambda values: np.array(values, float).reshape(shape))
+
+
+def flags(size: int) -> st.SearchStrategy[Any]:
+    return st.lists(st.booleans(), min_size=size, max_size=size).map(lambda values: np.array(values, bool))
+
+
+def grades(size: int) -> st.SearchStrategy[Any]:
+    return st.lists(st.integers(0, 4), min_size=size, max_size=size).map(lambda values: np.array(values, np.int8))
+
+
+def orders(draw: Any, rows: int, n: int) -> Any:
+    return np.array([draw(st.permutations(range(n))) for _ in range(rows)], np.int64)
+
+
+def ranker_case(draw: Any) -> tuple[Any, ...]:
+    n_documents, n_features, n = draw(st.integers(1, 9)), draw(st.integers(1, 5)), draw(st.integers(0, 6))
+    # Whole numbers: sums in any order are exact, so ties are ties in both.
+    whole = st.integers(-3, 3).map(float)
+
+    def table(*shape: int) -> Any:
+        size = int(np.prod(shape))
+        return np.array(draw(st.lists(whole, min_size=size, max_size=size))).reshape(shape)
+
+    return table(n_features), table(n, n_features), 1.0, table(n_documents, n_features), draw(streams())
+
+
+def scores_case(draw: Any) -> tuple[Any, ...]:
+    n_features = draw(st.integers(1, 40))
+    return draw(numbers(draw(st.integers(1, 9)), n_features)), draw(numbers(draw(st.integers(1, 5)), n_features))
+
+
+def sort_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 40))
+    keys = np.array(draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), float)
+    return keys, np.array(draw(st.permutations(range(n))), np.int64), np.empty(n), np.empty(n, np.int64)
+
+
+def sorted_rows_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 20))
+    table = np.array(draw(st.lists(st.integers(-3, 3), min_size=3 * n, max_size=3 * n)), float).reshape(3, n)
+    return table, np.array(draw(st.permutations(range(n))), np.int64)
+
+
+def split_case(draw: Any) -> tuple[Any, ...]:
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    n = int(offsets[-1])
+    features = np.array(draw(st.lists(st.integers(-3, 3), min_size=2 * n, max_size=2 * n)), float).reshape(n, 2)
+    return np.array([1.0, -1.0]), features, draw(grades(n)), offsets, draw(streams())
+
+
+def rows_case(draw: Any) -> tuple[Any, ...]:
+    """Rows with a clear rank: whole numbers, among them duplicates and sums of others."""
+    d, m = draw(st.integers(1, 8)), draw(st.integers(0, 6))
+    rows = np.array(draw(st.lists(st.integers(-4, 4), min_size=m * d, max_size=m * d)), float).reshape(m, d)
+    if m > 1 and draw(st.booleans()):
+        rows = np.vstack([rows, rows[0], rows[0] + rows[1], np.zeros(d)])
+    return rows, -1.0
+
+
+def basis_case(draw: Any) -> tuple[Any, ...]:
+    rows, _ = rows_case(draw)
+    return draw(numbers(rows.shape[1])), twin("span", "svd_basis")(rows, -1.0)
+
+
+def examined_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 6))
+    length = draw(st.integers(1, n))
+    ranking = np.array(draw(st.permutations(range(n)))[:length], np.int64)
+    return draw(numbers(n, 3)), ranking, draw(flags(length)), draw(numbers(draw(st.integers(0, 4)), 3))
+
+
+def losers_case(draw: Any) -> tuple[Any, ...]:
+    """At least two dimensions are left: in one, all draws reach equally far and rounding would choose among them."""
+    n_features = draw(st.integers(2, 8))
+    key = draw(st.integers(0, 2**62))  # streams of different numbers: a draw that equals a loser leaves only rounding
+    losers = normals(derive(key, 1), draw(st.integers(0, n_features - 2)), n_features)
+    losers = np.vstack([losers, losers[:1]])  # a direction that lost twice
+    return losers, normals(derive(key, 2), 3, n_features), 12, 5, derive(key, 3)
+
+
+def remember_case(draw: Any) -> tuple[Any, ...]:
+    k, n = draw(st.integers(0, 5)), draw(st.integers(1, 5))
+    credit = np.array(draw(st.lists(st.integers(0, 3), min_size=n + 1, max_size=n + 1)), float)
+    margins = np.array(draw(st.lists(st.integers(-3, -1), min_size=k, max_size=k)), float)
+    return draw(numbers(k, 2)), margins, draw(numbers(n, 2)), credit, draw(st.integers(1, 8)), draw(st.integers(1, 6))
+
+
+def worst_case(draw: Any) -> tuple[Any, ...]:
+    losers, margins, *_ = remember_case(draw)
+    return losers, margins, draw(st.integers(0, 6))
+
+
+def leave_case(draw: Any) -> tuple[Any, ...]:
+    n_documents = draw(st.integers(1, 8))
+    rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
+    return rankings, draw(st.integers(1, n_documents)), 3.0, draw(streams())
+
+
+def ranks_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, tau, stream = leave_case(draw)
+    _, ranks = twin("probabilistic", "leave")(rankings, length, tau, stream)
+    clicks = draw(flags(length))
+    clicks[5:] = False  # the twin enumerates 3^clicks outcomes
+    return ranks, clicks, rankings.shape[1], tau
+
+
+def preference_case(draw: Any) -> tuple[Any, ...]:
+    wins = np.array(draw(st.lists(st.floats(0, 0.5), max_size=5)))
+    return wins, np.array([draw(st.floats(0, 0.5)) for _ in wins])
+
+
+def draft_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, _, stream = leave_case(draw)
+    if draw(st.booleans()):  # a top that all agree on
+        rankings[:] = rankings[0]
+        rankings[1:, -1], rankings[1:, 0] = rankings[1:, 0].copy(), rankings[1:, -1].copy()
+    return rankings, length, stream
+
+
+def teams_case(draw: Any) -> tuple[Any, ...]:
+    n, length = draw(st.integers(1, 4)), draw(st.integers(1, 8))
+    teams = np.array(draw(st.lists(st.integers(-1, n - 1), min_size=length, max_size=length)), np.int64)
+    return teams, draw(flags(length)), n
+
+
+def cascade_case(draw: Any) -> tuple[Any, ...]:
+    chances = lambda: np.array(draw(st.lists(st.floats(0, 1), min_size=5, max_size=5)))  # noqa: E731
+    return draw(grades(draw(st.integers(1, 10)))), chances(), chances(), draw(st.booleans()), draw(streams())
+
+
+def chosen_case(draw: Any) -> tuple[Any, ...]:
+    chosen = np.flatnonzero(draw(flags(4)))
+    return draw(numbers(4, 3)), chosen, draw(st.booleans())
+
+
+def shown_case(draw: Any) -> tuple[Any, Any]:
+    labels = draw(grades(draw(st.integers(1, 15))))
+    shown = labels[np.array(draw(st.permutations(range(labels.size)))[: draw(st.integers(1, labels.size))])]
+    return shown, labels
+
+
+def replay_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 8))
+    return orders(draw, 3, n), draw(flags(n))
+
+
+Case = Callable[[Any], tuple[Any, ...]]
+CASES: dict[tuple[str, str], Case] = {
+    ("random", "split_mix"): lambda draw: (np.uint64(draw(st.integers(0, 2**64 - 1))),),
+    ("random", "derive"): lambda draw: (draw(st.integers(0, 2**62)), draw(st.integers(0, 2**62))),
+    ("random", "bits"): lambda draw: (draw(streams()),),
+    ("random", "uniform"): lambda draw: (draw(streams()),),
+    ("random", "normal"): lambda draw: (draw(streams()),),
+    ("random", "below"): lambda draw: (draw(streams()), draw(st.integers(1, 2**62))),
+    ("random", "integers"): lambda draw: (draw(streams()), draw(st.integers(1, 100)), draw(st.integers(0, 50))),
+    ("random", "normals"): lambda draw: (draw(streams()), draw(st.integers(0, 9)), draw(st.integers(1, 60))),
+    ("random", "permutation"): lambda draw: (draw(streams()), draw(st.integers(0, 30))),
+    ("ranking", "scores"): scores_case,
+    ("ranking", "sort_descending"): sort_case,
+    ("ranking", "sorted_rows"): sorted_rows_case,
+    ("ranking", "rankings"): ranker_case,
+    ("ranking", "ranked_labels"): split_case,
+    ("span", "relative_tolerance"): lambda draw: (draw(st.sampled_from([-1.0, 0.0, 0.3])), draw(st.integers(1, 50)), 7),
+    ("span", "qr_basis"): rows_case,
+    ("span", "svd_basis"): rows_case,
+    ("span", "project"): basis_case,
+    ("span", "examined_rows"): examined_case,
+    ("span", "rescaled_mix"): lambda draw: (
+        draw(numbers(3)),
+        draw(numbers(3)),
+        draw(st.floats(0, 1)),
+        draw(st.integers(0, 2)),
+    ),
+    ("exploration", "normalise_rows"): lambda draw: (draw(numbers(3, 4)),),
+    ("exploration", "unit_directions"): lambda draw: (
+        draw(st.integers(1, 9)),
+        draw(st.integers(1, 50)),
+        draw(streams()),
+    ),
+    ("exploration", "null_space_directions"): losers_case,
+    ("exploration", "worst_rows"): worst_case,
+    ("exploration", "remember_losers"): remember_case,
+    ("probabilistic", "leave"): leave_case,
+    ("probabilistic", "placements"): ranks_case,
+    ("probabilistic", "preference"): preference_case,
+    ("probabilistic", "credit"): ranks_case,
+    ("team_draft", "leave"): draft_case,
+    ("team_draft", "credit"): teams_case,
+    ("users", "cascade"): cascade_case,
+    ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
+    ("inference", "mean_direction"): chosen_case,
+    ("inference", "last_click"): lambda draw: (draw(flags(draw(st.integers(0, 10)))),),
+    ("inference", "reciprocal_sum"): lambda draw: (draw(flags(draw(st.integers(0, 10)))),),
+    ("inference", "replayed_sums"): replay_case,
+    ("updates", "is_zero"): lambda draw: (draw(numbers(3)),),
+    ("updates", "moved"): lambda draw: (draw(numbers(3)), draw(numbers(3)), draw(st.floats(0, 1))),
+    ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
+    ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
+    ("metrics", "dcg"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12)), draw(st.booleans())),
+    ("metrics", "ideal_dcg"): lambda draw: (shown_case(draw)[1], draw(st.integers(1, 12)), draw(st.booleans())),
+    ("metrics", "ndcg"): lambda draw: (*shown_case(draw), draw(st.integers(1, 12)), draw(st.booleans())),
+    ("metrics", "reciprocal_rank"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12))),
+    ("metrics", "average_precision"): lambda draw: (*shown_case(draw), draw(st.integers(1, 12))),
+    ("metrics", "expected_reciprocal_rank"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12)), 4),
+    ("metrics", "precision"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12))),
+}
+
+
+def test_every_kernel_has_a_case() -> None:
+    assert {key for key in kernels() if key[0] not in ELSEWHERE} == set(CASES)
+
+
+@pytest.mark.parametrize("key", CASES, ids=".".join)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_kernel_equals_its_twin(key: tuple[str, str], data: st.DataObject) -> None:
+    case = CASES[key](data.draw)
+    fast, slow = copies(case), copies(case)
+    results = kernels()[key](*fast), twin(*key)(*slow)
+    if key[1].endswith("_basis"):  # any orthonormal basis of the same span will do
+        results = tuple(basis.T @ basis for basis in results)  # type: ignore[assignment]
+    if key[1] == "sort_descending":  # the kernel may leave its result in the spare arrays
+        results = (fast[2:] if results[0] else fast[:2]), slow[:2]
+    else:
+        same(fast, slow)
+    same(*results)
+
+
+def copies(case: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(value.copy() if isinstance(value, np.ndarray) else value for value in case)
+
+
+def same(one: Any, other: Any) -> None:
+    if isinstance(one, tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            same(a, b)
+    elif one is not None:
+        exact = np.asarray(one).dtype.kind != "f"
+        np.testing.assert_allclose(one, other, rtol=0 if exact else 1e-9, atol=0 if exact else 1e-11)
+
+
+@pytest.mark.parametrize(
+    "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
+)
+def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
+    spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)
+    fast = simulate(spec)
+    with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else twin(module, name)):
+        slow = simulate(spec)
+    np.testing.assert_allclose(slow.weights, fast.weights, rtol=1e-7, atol=1e-10)
+    np.testing.assert_array_equal(slow.online, fast.online)
