@@ -1,0 +1,6 @@
+"""``python -m duelrank`` is the command line."""
+
+from duelrank.cli import main
+
+if __name__ == "__main__":  # worker processes import this file too, under another name
+    main()

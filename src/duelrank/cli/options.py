@@ -1,0 +1,41 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "DatasetOption",
+    "ImpressionsOption",
+    "JsonOption",
+    "LengthOption",
+    "MetricOption",
+    "SplitOption",
+    "split_top_level",
+]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
+DatasetOption = Annotated[str, typer.Option("--dataset", "-d", help="A data set: duelrank list datasets.")]
+ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="How many lists are shown.")]
+LengthOption = Annotated[int, typer.Option("--length", help="How many documents a list has.")]
+MetricOption = Annotated[str, typer.Option("--metric", help="A metric: duelrank list metrics.")]
+SplitOption = Annotated[str, typer.Option("--split", help="What the weights are measured on: test or validation.")]
+
+
+def split_top_level(text: str) -> list[str]:
+    """Split at the commas that are outside of all brackets and quotes, since recipes have commas of their own."""
+    pieces, depth, quote = [""], 0, ""
+    for letter in text:
+        if letter == "," and not depth and not quote:
+            pieces.append("")
+            continue
+        pieces[-1] += letter
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+    return [piece.strip() for piece in pieces if piece.strip()]

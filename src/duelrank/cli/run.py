@@ -1,0 +1,62 @@
+"""``duelrank run``: one simulation."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from duelrank.cli.console import count_bar, out, print_json, spinner
+from duelrank.cli.options import (
+    DatasetOption,
+    ImpressionsOption,
+    JsonOption,
+    LengthOption,
+    MetricOption,
+    SplitOption,
+)
+
+
+def run(
+    algorithm: Annotated[str, typer.Argument(help="A recipe, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.")],
+    dataset: DatasetOption = "synthetic",
+    fold: Annotated[int, typer.Option("--fold", help="Which fold of the data set, from 1.")] = 1,
+    user: Annotated[str, typer.Option("--user", "-u", help="Who clicks: duelrank list users.")] = "navigational",
+    impressions: ImpressionsOption = 10_000,
+    seed: Annotated[int, typer.Option("--seed", "-s", help="Of everything that is random.")] = 1,
+    length: LengthOption = 10,
+    metric: MetricOption = "nDCG@10",
+    split: SplitOption = "test",
+    as_json: JsonOption = False,
+) -> None:
+    """Let an algorithm learn from a simulated user, and say how well it did."""
+    from duelrank.algorithms import Algorithm
+    from duelrank.cli.report import run_report
+    from duelrank.datasets import Dataset
+    from duelrank.experiments import warm_up
+    from duelrank.metrics import Metric
+    from duelrank.registry import parse
+    from duelrank.simulation import RunSpec, simulate
+    from duelrank.users import User
+
+    spec = RunSpec(
+        algorithm=parse(algorithm, Algorithm),
+        dataset=parse(dataset, Dataset),
+        user=parse(user, User),
+        fold=fold,
+        seed=seed,
+        impressions=impressions,
+        length=length,
+        metric=parse(metric, Metric),
+        split=split,  # type: ignore[arg-type]  # checked by the spec
+    )
+    with spinner("compiling and opening data (slow only the first time)"):
+        warm_up([spec])
+    with count_bar(algorithm) as tell:
+        record = simulate(spec, lambda done: tell(done, impressions))
+    if as_json:
+        curve = {"checkpoints": record.checkpoints.tolist(), "offline": record.offline.tolist()}
+        print_json(record.summary() | curve)
+    else:
+        console = out()
+        console.print(run_report(record, console.width))
