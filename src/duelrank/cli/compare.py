@@ -16,6 +16,7 @@ from duelrank.cli.options import (
     LengthOption,
     MetricOption,
     SplitOption,
+    read,
     split_top_level,
 )
 
@@ -67,17 +68,16 @@ def _grid(
     from duelrank.datasets import Dataset
     from duelrank.experiments import Grid
     from duelrank.metrics import Metric
-    from duelrank.registry import parse
     from duelrank.users import User
 
     return Grid(
-        algorithms=tuple(parse(text, Algorithm) for text in algorithms),
-        dataset=parse(dataset, Dataset),
-        users=tuple(parse(text, User) for text in split_top_level(users)),
+        algorithms=tuple(read(text, Algorithm) for text in algorithms),
+        dataset=read(dataset, Dataset),
+        users=tuple(read(text, User) for text in split_top_level(users)),
         runs=runs,
         impressions=impressions,
         length=length,
-        metric=parse(metric, Metric),
+        metric=read(metric, Metric),
         split=split,
     )
 

@@ -105,7 +105,7 @@ def _show(report: ImportReport, as_json: bool) -> None:
 
 
 def _sizes(first: str, *others: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(first, style="cyan", no_wrap=True)
     for name in ("queries", "documents", *others):
         table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
@@ -139,7 +139,7 @@ def _facts(item: Info) -> list[tuple[str, str]]:
 
 
 def _folds(folds: dict[int, dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("queries / documents", style="cyan", no_wrap=True)
     for split in folds[1]:
         table.add_column(split, justify="right", no_wrap=True)

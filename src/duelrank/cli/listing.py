@@ -82,13 +82,22 @@ def _parameters(cls: type[Part]) -> dict[str, str | None]:
 
 
 def _about(part: Part) -> str:
+    """Say what sets a short name apart from others of its class, where its class's own words would not."""
+    from duelrank.algorithms import Projected
     from duelrank.datasets import Imported, info
+    from duelrank.registry import spell
+    from duelrank.users import Preset
 
-    if not isinstance(part, Imported):
-        return _first_line(type(part))
-    known = info(part.name)
-    title = known.entry.title if known.entry else "added on this machine"
-    return f"{title}, {'installed' if known.meta else 'not installed'}"
+    if isinstance(part, Projected):
+        return f"{spell(part.base)}, its gradients projected before they are followed"
+    if isinstance(part, Preset):
+        user = part.for_grades(3)
+        return f"for labels 0, 1, 2: clicks with {user.click_probability}, then stops with {user.stop_probability}"
+    if isinstance(part, Imported):
+        known = info(part.name)
+        title = known.entry.title if known.entry else "added on this machine"
+        return f"{title}, {'installed' if known.meta else 'not installed'}"
+    return _first_line(type(part))
 
 
 def _first_line(cls: type[Part]) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from duelrank.registry import Part
+
+P = TypeVar("P", bound="Part")
 
 __all__ = [
     "DatasetOption",
@@ -13,6 +18,7 @@ __all__ = [
     "LengthOption",
     "MetricOption",
     "SplitOption",
+    "read",
     "split_top_level",
 ]
 
@@ -22,6 +28,20 @@ ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="How
 LengthOption = Annotated[int, typer.Option("--length", help="How many documents a list has.")]
 MetricOption = Annotated[str, typer.Option("--metric", help="A metric: duelrank list metrics.")]
 SplitOption = Annotated[str, typer.Option("--split", help="What the weights are measured on: test or validation.")]
+
+
+def read(text: str, kind: type[P]) -> P:
+    """Parse an option's text; for an unknown name, suggest those of the wanted kind only."""
+    from duelrank.errors import UnknownName
+    from duelrank.registry import names, parse
+
+    try:
+        return parse(text, kind)
+    except UnknownName:
+        name = text.partition("(")[0].partition("@")[0].strip()
+        if name in names():
+            raise  # what is unknown is further inside
+        raise UnknownName.among(kind.kind, name, names(kind)) from None
 
 
 def split_top_level(text: str) -> list[str]:

@@ -27,9 +27,12 @@ def run_report(record: Record, width: int) -> RenderableType:
     """Show one run: its numbers and what they mean, the recipe in full, the learning curve."""
     spec, width = record.spec, min(width, WIDEST)
     name = spell(spec.algorithm)
-    panel = Panel(_facts(record), title=f"[bold]{name}[/] on {spell(spec.dataset)}", title_align="left", width=width)
-    curve = chart([Series(name, record.checkpoints.tolist(), record.offline.tolist())], width)
-    return Group(panel, _tree(spec.algorithm), "", _heading(f"offline {spec.metric!r} while learning"), curve)
+    panel = Panel(
+        _facts(record), title=Text(f"{name} on {spell(spec.dataset)}", style="bold"), title_align="left", width=width
+    )
+    curve = chart([Series(name.partition("(")[0], record.checkpoints.tolist(), record.offline.tolist())], width)
+    recipe = _heading(f"recipe {spec.algorithm!r}, in full")
+    return Group(panel, recipe, _tree(spec.algorithm), "", _heading(f"offline {spec.metric!r} while learning"), curve)
 
 
 def _facts(record: Record) -> Table:
@@ -72,23 +75,38 @@ def _tree(part: Part, label: str = "", parent: Tree | None = None) -> Tree:
 
 
 def comparison_report(comparison: Comparison, metric: Metric, width: int, charts: bool = True) -> RenderableType:
-    """Show a comparison: a table for each user, the definitions, and the learning curves where they are wanted."""
+    """Show a comparison: a table for each user, the learning curves where they are wanted, and what is what."""
+    width = min(width, WIDEST)
+    labels = _labels(comparison, max(20, width - 62))  # the other columns of the table need the rest
     shown: list[RenderableType] = []
     for user in comparison.users:
-        shown += [_heading(f"{user} user"), _table(comparison, user)]
+        shown += [_heading(f"{user} user"), _table(comparison, user, labels)]
         if charts:
-            shown += [_heading(f"offline {comparison.metric} while learning"), _curves(comparison, user, width), ""]
-    return Group(*shown, *_legend(comparison, metric))
+            title = _heading(f"offline {comparison.metric} while learning")
+            shown += [title, _curves(comparison, user, labels, width), ""]
+    return Group(*shown, _legend(comparison, metric, labels))
 
 
-def _table(comparison: Comparison, user: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+def _labels(comparison: Comparison, room: int) -> dict[str, str]:
+    """Give each algorithm a name that fits: a long recipe gets a number, and is spelled out once, below."""
+    labels: dict[str, str] = {}
+    long = 0
+    for name in dict.fromkeys(row.algorithm for row in comparison.rows):
+        labels[name] = name
+        if len(name) > room:
+            long += 1
+            labels[name] = f"{name.partition('(')[0][: room - 8]}(…) [{long}]"
+    return labels
+
+
+def _table(comparison: Comparison, user: str, labels: dict[str, str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("algorithm", overflow="fold", style="cyan")
     for name in ("online", "vs base", "offline", "vs base", "µs"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in comparison.rows:
         if row.user == user:
-            table.add_row(row.algorithm, *_cells(row, comparison), f"{row.microseconds:.1f}")
+            table.add_row(Text(labels[row.algorithm]), *_cells(row, comparison), f"{row.microseconds:.1f}")
     return table
 
 
@@ -103,7 +121,8 @@ def _cells(row: Row, comparison: Comparison) -> Iterable[Text]:
 
 def _spread(value: Spread, digits: int, best: bool) -> Text:
     std = "" if value.std is None else f" ({value.std:.{digits}f})"
-    return Text.assemble((f"{value.mean:.{digits}f}", "bold green" if best else ""), (std, "dim"))
+    mean = f"{value.mean:.{digits}f}"
+    return Text.assemble((f"*{mean}", "bold green") if best else mean, (std, "dim"))
 
 
 def _change(value: float | None) -> Text:
@@ -112,19 +131,33 @@ def _change(value: float | None) -> Text:
     return Text(f"{value:+.1%}", style="green" if value > 0 else "red")
 
 
-def _curves(comparison: Comparison, user: str, width: int) -> Text:
+def _curves(comparison: Comparison, user: str, labels: dict[str, str], width: int) -> Text:
     curves = [curve for curve in comparison.curves if curve.user == user]
     bases = {curve.base for curve in curves}
-    lines = [Series(curve.algorithm, curve.impressions, curve.offline, curve.algorithm in bases) for curve in curves]
-    return chart(lines, min(width, WIDEST))
+    lines = [
+        Series(labels[curve.algorithm], curve.impressions, curve.offline, dashed=curve.algorithm in bases)
+        for curve in curves
+    ]
+    return chart(lines, width)
 
 
-def _legend(comparison: Comparison, metric: Metric) -> Iterable[Text]:
+def _legend(comparison: Comparison, metric: Metric, labels: dict[str, str]) -> Table:
     runs = max(row.runs for row in comparison.rows)
-    yield Text(f"mean (standard deviation) of {runs} run{'s' if runs > 1 else ''}; best in bold", style="dim")
-    yield Text(f"online: {_online(comparison.metric)}; offline: final weights, held-out queries", style="dim")
-    yield Text(_definition(metric), style="dim")
-    yield Text("vs base: change of the mean against the algorithm without projection; µs: per impression", style="dim")
+    legend = Table.grid(padding=(0, 2, 0, 0))
+    legend.add_column(style="bold dim", no_wrap=True)
+    legend.add_column(style="dim")
+    for name, label in labels.items():
+        if name != label:
+            legend.add_row(Text(label.rpartition(" ")[2]), Text(name))
+    legend.add_row(
+        "numbers", f"mean (standard deviation) of {runs} runs, * the best" if runs > 1 else "of one run, * the best"
+    )
+    legend.add_row("online", _online(comparison.metric))
+    legend.add_row("offline", f"mean {comparison.metric} of the final weights on held-out queries")
+    legend.add_row("metric", _definition(metric))
+    legend.add_row("vs base", "change of the mean against the same algorithm without projection")
+    legend.add_row("µs", "microseconds per impression, evaluation not counted")
+    return legend
 
 
 def _heading(text: str) -> Text:

@@ -14,6 +14,7 @@ from duelrank.cli.options import (
     LengthOption,
     MetricOption,
     SplitOption,
+    read,
 )
 
 
@@ -35,19 +36,18 @@ def run(
     from duelrank.datasets import Dataset
     from duelrank.experiments import warm_up
     from duelrank.metrics import Metric
-    from duelrank.registry import parse
     from duelrank.simulation import RunSpec, simulate
     from duelrank.users import User
 
     spec = RunSpec(
-        algorithm=parse(algorithm, Algorithm),
-        dataset=parse(dataset, Dataset),
-        user=parse(user, User),
+        algorithm=read(algorithm, Algorithm),
+        dataset=read(dataset, Dataset),
+        user=read(user, User),
         fold=fold,
         seed=seed,
         impressions=impressions,
         length=length,
-        metric=parse(metric, Metric),
+        metric=read(metric, Metric),
         split=split,  # type: ignore[arg-type]  # checked by the spec
     )
     with spinner("compiling and opening data (slow only the first time)"):

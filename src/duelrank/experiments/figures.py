@@ -39,7 +39,9 @@ def learning_curves(comparison: Comparison, title: str = "") -> Figure:
     if title:
         figure.suptitle(title, fontsize="medium")
     lines = panels[0].get_lines()
-    figure.legend(handles=lines, loc="outside lower center", ncols=_columns(len(lines)), frameon=False)
+    figure.legend(
+        handles=lines, loc="outside lower center", ncols=_columns(lines, figure.get_figwidth()), frameon=False
+    )
     return figure
 
 
@@ -91,6 +93,8 @@ def _dress(panel: Axes, user: str) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _columns(n: int) -> int:
-    """Keep an algorithm above its projection where they alternate, in at most four columns."""
-    return min(4, (n + 1) // 2) if n > 2 else n
+def _columns(lines: Sequence[Any], inches: float) -> int:
+    """Keep an algorithm above its projection where they alternate, in as many columns as the names leave room for."""
+    longest = max(len(line.get_label()) for line in lines)
+    room = int(11 * inches / (longest + 8))  # about eleven letters to an inch
+    return max(1, min(4, room, (len(lines) + 1) // 2))
