@@ -131,8 +131,8 @@ def check_name(name: str) -> None:
 
 def check_spelling(name: str) -> None:
     """Raise `InvalidValue` where the name is not one that recipes, and folders, can have."""
-    pieces = name.split("-") if isinstance(name, str) else []
-    if not pieces or len(name) > 100 or not all(fullmatch("[a-z][a-z0-9]*", piece) for piece in pieces):
+    pieces = str(name).split("-")
+    if len(str(name)) > 100 or not all(fullmatch("[a-z][a-z0-9]*", piece) for piece in pieces):
         raise InvalidValue(f"a data set's name is of lower-case letters and digits, such as my-set2, got {name!r}")
     if words := [piece for piece in pieces if iskeyword(piece)]:
         raise InvalidValue(f"a data set's name cannot hold {words[0]!r}, a word of the recipes' grammar; got {name!r}")

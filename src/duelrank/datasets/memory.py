@@ -35,7 +35,10 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
     rows, widest = 0, n_features or 1
     for block in read_blocks(member.stream, member.display, table.shape[1], chunk_bytes):
         stop = rows + len(block.labels)
-        table, labels = _with_room(table, labels, stop, block.features.shape[1])
+        if stop > len(table) or block.features.shape[1] > table.shape[1]:
+            share = min(1.0, max(1, source.position()) / source.size)  # about how much of the file has been read
+            room = int(1.1 * stop / share) + 16
+            table, labels = _grown(table[:rows], labels[:rows], room, block.features.shape[1])
         table[rows:stop] = block.features
         labels[rows:stop] = block.labels
         starts += [rows + row for row, _ in block.queries]
@@ -50,11 +53,10 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
     return Split(exact, labels[:rows], offsets, np.array(names, np.bytes_))
 
 
-def _with_room(table: Features, labels: Labels, rows: int, width: int) -> tuple[Features, Labels]:
-    """Return the arrays with room for so many rows; growing a large array in place moves no memory."""
-    if width > table.shape[1]:
-        table = np.pad(table, ((0, 0), (0, width - table.shape[1])))
-    if rows > len(table):
-        table.resize((2 * rows, width), refcheck=False)
-        labels.resize(2 * rows, refcheck=False)
-    return table, labels
+def _grown(table: Features, labels: Labels, rows: int, columns: int) -> tuple[Features, Labels]:
+    """Return larger arrays that begin as these; rows that are never filled take no memory."""
+    larger, longer = np.empty((rows, columns)), np.empty(rows, np.int8)
+    larger[: len(table), : table.shape[1]] = table
+    larger[: len(table), table.shape[1] :] = 0.0
+    longer[: len(labels)] = labels
+    return larger, longer

@@ -20,6 +20,7 @@ CHUNK_BYTES = 4 << 20
 BLOCK_BYTES = 4 << 20  # of features in one block
 LONGEST_LINE = 64 << 20
 _UNDECIDED_ROOM = 256
+_LOOK_AHEAD = 1 << 16
 
 _EXPECTED = {
     letor.BAD_LABEL: f"a label: a whole number from 0 to {letor.MAX_LABEL}",
@@ -144,7 +145,9 @@ class _Reader:
             if self.progress[1]:
                 yield self._block()
             if code == letor.TOO_NARROW:
-                self._make_room(letor.highest_feature(self.text, position, stop))
+                # A look at the next lines tells the width of most files; a wider line later brings us here again.
+                near = self.buffer.find(b"\n", min(position + _LOOK_AHEAD, stop - 1), stop) + 1
+                self._make_room(letor.highest_feature(self.text, position, near))
             elif code == letor.UNDECIDED_FULL:
                 self.undecided = np.empty((2 * len(self.undecided), 4), np.int64)
 
