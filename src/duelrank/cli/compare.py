@@ -112,7 +112,9 @@ def _summary(records: list[Record]) -> Comparison:
 
 
 def _as_json(comparison: Comparison, records: list[Record]) -> dict[str, Any]:
-    return comparison.as_dict() | {"runs": [record.summary() for record in records]}
+    summaries = [record.summary() for record in records]
+    shared = {name: summaries[0][name] for name in ("dataset", "impressions", "length", "split")}
+    return shared | comparison.as_dict() | {"records": summaries}
 
 
 def _write_csv(comparison: Comparison, path: Path) -> None:

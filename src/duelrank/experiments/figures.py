@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from duelrank.errors import InvalidValue, MissingExtra
@@ -27,7 +28,7 @@ def learning_curves(comparison: Comparison, title: str = "") -> Figure:
     """
     figure_class = _matplotlib()
     users = comparison.users
-    figure: Figure = figure_class(figsize=(1.2 + 3.1 * len(users), 3.8), dpi=150, layout="constrained")
+    figure: Figure = figure_class(figsize=(max(6.0, 1.2 + 3.1 * len(users)), 3.8), dpi=150, layout="constrained")
     panels = figure.subplots(1, len(users), sharex=True, sharey=True, squeeze=False)[0]
     styles = _styles(comparison.curves)
     for panel, user in zip(panels, users, strict=True):
@@ -38,10 +39,7 @@ def learning_curves(comparison: Comparison, title: str = "") -> Figure:
     panels[0].set_ylabel(f"offline {comparison.metric}")
     if title:
         figure.suptitle(title, fontsize="medium")
-    lines = panels[0].get_lines()
-    figure.legend(
-        handles=lines, loc="outside lower center", ncols=_columns(lines, figure.get_figwidth()), frameon=False
-    )
+    _name_lines(figure, panels[0].get_lines())
     return figure
 
 
@@ -93,8 +91,10 @@ def _dress(panel: Axes, user: str) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _columns(lines: Sequence[Any], inches: float) -> int:
-    """Keep an algorithm above its projection where they alternate, in as many columns as the names leave room for."""
-    longest = max(len(line.get_label()) for line in lines)
-    room = int(11 * inches / (longest + 8))  # about eleven letters to an inch
-    return max(1, min(4, room, (len(lines) + 1) // 2))
+def _name_lines(figure: Figure, lines: Sequence[Any]) -> None:
+    """Put the legend below, an algorithm above its projection where they alternate; long recipes take several lines."""
+    letters = int(11 * figure.get_figwidth())  # about so many fit beside one another
+    names = [fill(line.get_label(), letters - 8) for line in lines]
+    longest = max(len(row) for name in names for row in name.splitlines())
+    columns = max(1, min(4, letters // (longest + 8), (len(lines) + 1) // 2))
+    figure.legend(lines, names, loc="outside lower center", ncols=columns, frameon=False)

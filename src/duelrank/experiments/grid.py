@@ -41,6 +41,8 @@ class Grid:
     split: Literal["test", "validation"] = "test"
 
     def __post_init__(self) -> None:
+        if not self.algorithms or not self.users:
+            raise InvalidValue("an experiment needs at least one algorithm and one user")
         if self.runs < 1:
             raise InvalidValue(f"runs must be a whole number from 1 up, got {self.runs}")
 
