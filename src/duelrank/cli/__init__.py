@@ -24,7 +24,7 @@ class _Plainly(TyperGroup):
         try:
             return super().invoke(ctx)
         except DuelrankError as error:
-            complain(str(error))
+            complain(f"error: {error}")
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             complain("interrupted")

@@ -38,9 +38,8 @@ def print_json(value: Any) -> None:
 
 
 def complain(message: str) -> None:
-    """Write one line about an error to stderr."""
-    line = " ".join(message.split())
-    Console(stderr=True, highlight=False).print(Text.assemble(("error: ", "bold red"), (line, "red")), soft_wrap=True)
+    """Write one red line to stderr."""
+    Console(stderr=True, highlight=False).print(Text(" ".join(message.split()), style="red"), soft_wrap=True)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def _online(metric: str) -> str:
 def _definition(metric: Metric) -> str:
     if isinstance(metric, nDCG):
         gain = "2^label − 1" if metric.gain == "exponential" else "label"
-        return f"{metric!r}: gain {gain}, discount 1 / log2(position + 1)"
+        return f"{metric!r}: gain {gain}, discount 1/log2(position + 1)"
     return f"{metric!r}: {(type(metric).__doc__ or '').strip().splitlines()[0]}"
 
 

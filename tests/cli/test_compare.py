@@ -1,0 +1,86 @@
+"""``duelrank compare``: several algorithms with several users."""
+
+import csv
+import sys
+
+import pytest
+
+from duelrank.cli.compare import ALGORITHMS
+
+FEW = ("--impressions", 60, "--dataset", "synthetic(n_queries=20)")
+
+
+def results(found):
+    """Everything but times."""
+    timed = {"microseconds", "seconds", "evaluation_seconds", "impressions_per_second"}
+    rows = [
+        {name: value for name, value in row.items() if name not in timed} for row in found["rows"] + found["records"]
+    ]
+    return rows, found["curves"]
+
+
+def test_workers_change_nothing_to_the_bit(cli_json):
+    words = ("compare", "mgd", "mgd-dsp", "--users", "perfect", "--runs", 2, *FEW)
+    assert results(cli_json(*words, "--workers", 2)) == results(cli_json(*words, "--workers", 1))
+
+
+def test_defaults_are_the_papers_six_with_three_users(cli_json):
+    found = cli_json(
+        "compare", "--runs", 1, "--workers", 1, "--impressions", 10, "--dataset", "synthetic(n_queries=20)"
+    )
+    assert [row["algorithm"] for row in found["rows"][:6]] == list(ALGORITHMS)
+    assert len(found["rows"]) == len(found["curves"]) == 18
+    changes = {row["algorithm"]: row["offline_change"] for row in found["rows"]}
+    assert [name for name, change in changes.items() if change is not None] == ["dbgd-dsp", "mgd-dsp", "nsgd-dsp"]
+
+
+def test_table_chart_csv(cli, tmp_path):
+    target = tmp_path / "table.csv"
+    users = "perfect,Cascade((0.1, 0.5, 0.9), (0.0, 0.1, 0.2))"
+    long = "mgd(n_candidates=5, learning_rate=0.03)"
+    result = cli("compare", "mgd", "mgd-dsp", long, "--users", users, "--workers", 1, "--csv", target, *FEW)
+    assert result.exit_code == 0, result.stderr
+    assert "nDCG@10: gain 2^label − 1" in result.stdout
+    assert f"[1]      {long}" in result.stdout
+    assert result.stdout.count("while learning") == 2
+    assert max(map(len, result.stdout.splitlines())) <= 81  # a long user's own line is not a table
+    with target.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["algorithm"] for row in rows] == ["mgd", "mgd-dsp", long] * 2
+    assert float(rows[1]["offline_change"]) == pytest.approx(
+        float(rows[1]["offline_mean"]) / float(rows[0]["offline_mean"]) - 1
+    )
+
+
+def test_plot(cli, tmp_path):
+    target = tmp_path / "curves.png"
+    result = cli("compare", "mgd", "--users", "perfect", "--runs", 1, "--plot", target, *FEW)
+    assert target.read_bytes().startswith(b"\x89PNG")
+    assert "while learning" not in result.stdout
+
+
+def test_plot_without_matplotlib_says_so_before_any_run(cli, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = cli("compare", "mgd", "--plot", tmp_path / "curves.png", "--impressions", 10**9)
+    assert result.exit_code == 2
+    assert "pip install 'duelrank[plot]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("mgdd",), "did you mean mgd"),
+        (("mgd", "--users", "perfect,navigation"), "did you mean navigational"),
+        (("mgd", "--users", ","), "at least one"),
+        (("mgd", "--runs", "0"), "runs must be"),
+        (("mgd", "--workers", "0"), "workers must be"),
+        (("mgd", "--csv", "nowhere/table.csv"), "no folder"),
+        (("mgd", "--plot", "curves.docx"), ".png"),
+    ],
+)
+def test_errors_are_one_helpful_line(cli, words, hint):
+    result = cli("compare", *words, *FEW, "--json")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert hint in result.stderr

@@ -1,0 +1,80 @@
+"""``duelrank run``: one simulation, for people and for scripts."""
+
+import pytest
+
+from duelrank import RunSpec, parse, simulate
+
+FEW = ("--impressions", 60, "--dataset", "synthetic(n_queries=20)")
+SAID = {"algorithm", "dataset", "fold", "user", "seed", "impressions", "online_ndcg", "offline_ndcg", "seconds"}
+
+
+def test_json_says_what_a_script_needs(cli_json):
+    found = cli_json("run", "mgd-dsp", "--fold", 2, "--seed", 5, "--length", 5, *FEW)
+    assert found.keys() >= SAID | {"impressions_per_second", "recipe", "metric", "checkpoints", "offline"}
+    assert (found["algorithm"], found["fold"], found["seed"], found["length"]) == ("mgd-dsp", 2, 5, 5)
+    assert len(found["checkpoints"]) == len(found["offline"])
+    assert found["checkpoints"][-1] == 60
+    assert found["offline"][-1] == found["offline_ndcg"]
+
+
+def test_numbers_are_those_of_the_simulation(cli_json):
+    found = cli_json("run", "dbgd", "--user", "perfect", "--metric", "ERR@5", "--split", "validation", *FEW)
+    spec = RunSpec(
+        parse("dbgd"),
+        parse("synthetic(n_queries=20)"),
+        parse("perfect"),
+        impressions=60,
+        metric=parse("ERR@5"),
+        split="validation",
+    )
+    record = simulate(spec)
+    assert (found["online_ndcg"], found["offline_ndcg"]) == (record.online_ndcg, record.offline_ndcg)
+    assert parse(found["dataset"]) == spec.dataset
+    assert parse(found["user"]) == spec.user
+
+
+def test_people_see_definition_recipe_and_curve(cli):
+    shown = cli("run", "mgd-dsp(n_candidates=5)", *FEW).stdout
+    assert "nDCG@10: gain 2^label − 1" in shown
+    assert "Σ 0.9995^t · nDCG@10" in shown
+    assert "UniformSphere(n_candidates=5)" in shown
+    assert "LastClick(beyond=3)" in shown  # a part that the recipe's text leaves at its default
+    assert "impressions" in shown.splitlines()[-1]
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("mdg",), "did you mean mgd"),
+        (("mgd", "--user", "perfekt"), "did you mean perfect"),
+        (("mgd", "--dataset", "synthetik"), "did you mean synthetic"),
+        (("mgd", "--metric", "ndgc@10"), "nDCG"),
+        (("mgd(n_candidate=3)",), "n_candidates"),
+        (("mgd(exploration=Uniform())",), "UniformSphere"),
+        (("perfect",), "where an algorithm is needed"),
+        (("mgd(",), "cannot read"),
+        (("mgd", "--impressions", "0"), "at least 1"),
+        (("mgd", "--fold", "9"), "folds 1 to 5"),
+        (("mgd", "--split", "train"), "'test' or 'validation'"),
+        (("mgd", "--dataset", "mq2008"), "duelrank data add mq2008"),
+    ],
+)
+@pytest.mark.parametrize("json", [(), ("--json",)])
+def test_errors_are_one_helpful_line(cli, words, hint, json):
+    result = cli("run", *words, *json)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("error: ")
+    assert hint in result.stderr
+
+
+def test_ctrl_c(cli, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("duelrank.simulation.simulate", interrupted)
+    result = cli("run", "mgd", *FEW)
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")

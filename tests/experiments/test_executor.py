@@ -1,0 +1,88 @@
+"""The executor: all runs, once each, equal to the bit wherever they run; errors arrive as themselves."""
+
+import os
+import signal
+from dataclasses import replace
+from multiprocessing import active_children
+
+import pytest
+
+from duelrank import DuelrankError, parse, simulate
+from duelrank.errors import InvalidValue
+from duelrank.experiments import Grid, executor, run_all
+
+DATASET = parse("synthetic(n_queries=20)")
+
+
+def grid(runs=3, dataset=DATASET):
+    return Grid((parse("mgd"), parse("dbgd-dsp")), dataset, (parse("perfect"),), runs=runs, impressions=40)
+
+
+def test_runs_go_over_folds_then_seeds():
+    specs = Grid((parse("mgd"),), DATASET, (parse("perfect"),), runs=7).specs()
+    assert [(spec.fold, spec.seed) for spec in specs] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (1, 2), (2, 2)]
+
+
+def test_what_is_named_twice_runs_once():
+    twice = Grid((parse("mgd"), parse("MGD()")), DATASET, (parse("perfect"),) * 2, runs=1)
+    assert len(twice.specs()) == 1
+
+
+def test_processes_equal_this_process_to_the_bit():
+    specs = grid().specs()
+    told = []
+    apart = {record.spec: record for record in run_all(specs, workers=2, progress=lambda *now: told.append(now))}
+    assert told == [(done, len(specs)) for done in range(len(specs) + 1)]
+    assert apart.keys() == set(specs)
+    for spec in specs:
+        here = simulate(spec)
+        for name in ("online", "offline", "update_norms", "weights"):
+            assert getattr(here, name).tobytes() == getattr(apart[spec], name).tobytes()
+
+
+def test_errors_arrive_as_themselves_and_leave_no_worker():
+    fine = grid(runs=1).specs()[0]
+    with pytest.raises(InvalidValue, match="folds 1 to 5"):  # the parent's own warm-up opens the fold of the first only
+        list(run_all([fine, replace(fine, fold=9)], workers=2))
+    assert not active_children()
+
+
+def test_stopping_early_ends_the_workers():
+    records = run_all(grid().specs(), workers=2)
+    next(records)
+    records.close()
+    assert not active_children()
+
+
+def test_a_worker_that_dies_is_an_error_not_a_hang():
+    specs = grid(runs=2, dataset=parse("synthetic(n_queries=2000)")).specs()
+    records = run_all([replace(spec, impressions=50_000) for spec in specs], workers=2, progress=kill_one)
+    with pytest.raises(DuelrankError, match="worker process died"):
+        list(records)
+
+
+def kill_one(done, total):
+    """Once the first run is done, kill what is left."""
+    for child in active_children() if done == 1 else []:
+        os.kill(child.pid, signal.SIGKILL)
+
+
+def test_environment_is_restored(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    before = dict(os.environ)
+    handler = signal.getsignal(signal.SIGINT)
+    with executor._environment({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}), executor._interrupts_ignored():
+        assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert dict(os.environ) == before
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize(("wanted", "n_specs", "used"), [(4, 2, 2), (1, 9, 1), (3, 9, 3), (None, 1, 1), (2, 0, 1)])
+def test_never_more_workers_than_specs(wanted, n_specs, used):
+    assert executor._n_workers(wanted, n_specs) == used
+
+
+def test_no_specs_no_records():
+    assert list(run_all([])) == []
