@@ -82,7 +82,11 @@ def _claim(name: str) -> None:
         raise InvalidRecipe(f"the name {name!r} is already registered")
 
 
-def aliases(kind: type[P]) -> dict[str, P]:
+@overload
+def aliases() -> dict[str, Part]: ...
+@overload
+def aliases(kind: type[P]) -> dict[str, P]: ...
+def aliases(kind: type[Part] = Part) -> Mapping[str, Part]:
     """Return the short names of one kind, with the parts that they stand for."""
     found = {name: part for find in _SOURCES for name, part in find().items()} | _ALIASES
     return {name: part for name, part in sorted(found.items()) if isinstance(part, kind)}
@@ -102,7 +106,7 @@ def lookup(name: str) -> Part | type[Part]:
     """Return what a name stands for: the part of an alias, or a class."""
     if name in _CLASSES:
         return _CLASSES[name]
-    known = aliases(Part)
+    known = aliases()
     if name in known:
         return known[name]
     raise UnknownName.among("part", name, names())

@@ -9,6 +9,7 @@ import numpy as np
 
 from duelrank.exploration.base import Exploration
 from duelrank.kernels import exploration as kernel
+from duelrank.kernels.span import qr_basis
 from duelrank.registry import Between, register
 from duelrank.types import Credit, Directions, Memory, Query, State, Stream
 
@@ -47,27 +48,23 @@ class NullSpace(Exploration):
 
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
         """Draw 2 (n_candidates + 1) directions from the complement and keep n_candidates."""
-        n_features = state.weights.shape[0]
-        losers = self._avoided(state.memory, n_features)
+        avoided = state.memory.get("avoided")
+        if avoided is None:
+            avoided = np.empty((0, state.weights.shape[0]))
         n_drawn = 2 * (self.n_candidates + 1)
-        kept: Directions = kernel.null_space_directions(losers, query.features, n_drawn, self.n_candidates, stream)
+        kept: Directions = kernel.null_space_directions(avoided, query.features, n_drawn, self.n_candidates, stream)
         return kept
 
     def observe(self, memory: Memory, directions: Directions, credit: Credit) -> Memory:
-        """Remember the directions that lost."""
-        losers, margins = self._losers(memory, directions.shape[1])
-        kept, kept_margins = kernel.remember_losers(
-            losers, margins, directions, credit, self.n_low, self.remembered_losers
+        """Remember the directions that lost, and an orthonormal basis of those to avoid."""
+        n_features = directions.shape[1]
+        old_losers, old_margins = memory.get("losers"), memory.get("loser_margins")
+        if old_losers is None or old_margins is None:
+            old_losers, old_margins = np.empty((0, n_features)), np.empty(0)
+        losers, margins = kernel.remember_losers(
+            old_losers, old_margins, directions, credit, self.n_low, self.remembered_losers
         )
-        return memory if kept is losers else {**memory, "losers": kept, "loser_margins": kept_margins}
-
-    def _avoided(self, memory: Memory, n_features: int) -> Directions:
-        losers, margins = self._losers(memory, n_features)
-        worst: Directions = kernel.worst_rows(losers, margins, min(self.avoided, n_features - 1))
-        return worst
-
-    @staticmethod
-    def _losers(memory: Memory, n_features: int) -> tuple[Directions, Credit]:
-        if "losers" in memory:
-            return memory["losers"], memory["loser_margins"]
-        return np.empty((0, n_features)), np.empty(0)
+        if losers is old_losers:
+            return memory
+        worst = kernel.worst_rows(losers, margins, min(self.avoided, n_features - 1))
+        return {**memory, "losers": losers, "loser_margins": margins, "avoided": qr_basis(worst, -1.0)}

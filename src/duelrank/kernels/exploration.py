@@ -9,20 +9,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from duelrank.kernels.random import normals
-from duelrank.kernels.span import project, qr_basis
+from duelrank.kernels.ranking import scores
+from duelrank.kernels.span import dot, subtract
 
 Floats = NDArray[np.float64]
 
-_SUMS = {"reassoc", "contract"}
 
-
-@njit(cache=True, fastmath=_SUMS)
+@njit(cache=True)
 def normalise_rows(rows: Floats) -> None:
     """Scale each row to length 1, in place; a row of zeros stays."""
     for i in range(rows.shape[0]):
-        total = 0.0
-        for k in range(rows.shape[1]):
-            total += rows[i, k] * rows[i, k]
+        total = dot(rows[i], rows[i])
         if total > 0.0:
             rows[i] /= math.sqrt(total)
 
@@ -37,26 +34,33 @@ def unit_directions(n: int, n_features: int, stream: NDArray[np.uint64]) -> Floa
 
 @njit(cache=True)
 def null_space_directions(
-    losers: Floats, features: Floats, n_drawn: int, n_kept: int, stream: NDArray[np.uint64]
+    avoided: Floats, features: Floats, n_drawn: int, n_kept: int, stream: NDArray[np.uint64]
 ) -> Floats:
-    """Draw unit vectors from the complement of the losers and keep those that this query's documents tell apart best.
+    """Draw unit vectors orthogonal to the avoided basis; keep those that this query's documents tell apart best.
 
-    Kept are the ones with the largest |u · mean document|, in the order in which they were drawn.
+    Kept are the ones with the largest |u · mean document|, in the order in which they were drawn. That is found from the
+    coordinates in the avoided space alone: only what is kept is projected.
     """
-    n_documents, n_features = features.shape
-    basis = qr_basis(losers, -1.0)
+    n_features = features.shape[1]
+    mean = np.zeros((1, n_features))
+    for document in range(features.shape[0]):
+        subtract(mean[0], -1.0, features[document])
     drawn = normals(stream, n_drawn, n_features)
-    mean = np.zeros(n_features)
-    for document in range(n_documents):
-        mean += features[document]
+    inside, toward, along = scores(avoided, drawn), scores(avoided, mean), scores(mean, drawn)
     reach = np.empty(n_drawn)
     for i in range(n_drawn):
-        drawn[i] -= project(drawn[i], basis)
-    normalise_rows(drawn)
-    for i in range(n_drawn):
-        reach[i] = -abs(np.sum(drawn[i] * mean))
-    kept = np.sort(np.argsort(reach, kind="mergesort")[:n_kept])
-    return drawn[kept]
+        left, length = along[0, i], dot(drawn[i], drawn[i])
+        for j in range(avoided.shape[0]):
+            left -= inside[j, i] * toward[j, 0]
+            length -= inside[j, i] * inside[j, i]
+        reach[i] = abs(left) / math.sqrt(length)
+    kept = np.sort(np.argsort(-reach, kind="mergesort")[:n_kept])
+    directions = drawn[kept]
+    for i in range(n_kept):
+        for j in range(avoided.shape[0]):
+            subtract(directions[i], inside[j, kept[i]], avoided[j])
+    normalise_rows(directions)
+    return directions
 
 
 @njit(cache=True)

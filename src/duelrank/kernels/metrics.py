@@ -86,4 +86,3 @@ def precision(shown: Labels, cutoff: int) -> float:
     for position in range(min(cutoff, shown.shape[0])):
         hits += shown[position] > 0
     return hits / cutoff
-

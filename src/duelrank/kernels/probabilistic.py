@@ -20,7 +20,8 @@ def _masses(n_documents: int, tau: float) -> Floats:
     """Unnormalised probability of each rank, 1/r^τ with r from 1."""
     masses = np.empty(n_documents)
     for r in range(n_documents):
-        masses[r] = (r + 1.0) ** -tau
+        rank = r + 1.0
+        masses[r] = 1.0 / (rank * rank * rank) if tau == 3.0 else rank**-tau  # the usual τ without a power
     return masses
 
 

@@ -30,6 +30,7 @@ def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 _EDGES, _RATIOS = _ziggurat()
 _TO_UNIT = 1.0 / (1 << 53)
+_LOW = np.uint64((1 << 32) - 1)
 
 
 @njit(cache=True)
@@ -58,18 +59,22 @@ def _rotate(x: Any, k: int) -> Any:
     return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
 
 
-@njit(cache=True)
-def bits(stream: Any) -> Any:
-    """Draw 64 random bits."""
-    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+@njit(cache=True, inline="always")
+def _advance(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
+    """One step of xoshiro256++ on its four words: (output, new words)."""
     result = _rotate(s0 + s3, 23) + s0
     t = s1 << np.uint64(17)
     s2 ^= s0
     s3 ^= s1
     s1 ^= s2
     s0 ^= s3
-    s2 ^= t
-    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, _rotate(s3, 45)
+    return result, s0, s1, s2 ^ t, _rotate(s3, 45)
+
+
+@njit(cache=True)
+def bits(stream: Any) -> Any:
+    """Draw 64 random bits."""
+    result, stream[0], stream[1], stream[2], stream[3] = _advance(stream[0], stream[1], stream[2], stream[3])
     return result
 
 
@@ -81,22 +86,37 @@ def uniform(stream: Any) -> Any:
 
 @njit(cache=True)
 def below(stream: Any, n: Any) -> Any:
-    """Draw an integer from 0 to n - 1, without bias: draws past the last whole multiple of n are thrown away."""
+    """Draw an integer from 0 to n - 1, n at most 2^32, without bias.
+
+    The upper half of n · (32 random bits); Lemire (2019) shows which few draws to throw away, and that a division is needed
+    for hardly any.
+    """
     span = np.uint64(n)
-    limit = np.uint64(0xFFFFFFFFFFFFFFFF) - np.uint64(0xFFFFFFFFFFFFFFFF) % span
-    draw = bits(stream)
-    while draw >= limit:
-        draw = bits(stream)
-    return np.int64(draw % span)
+    product = (bits(stream) >> np.uint64(32)) * span
+    if (product & _LOW) < span:
+        unfair = (np.uint64(1 << 32) - span) % span
+        while (product & _LOW) < unfair:
+            product = (bits(stream) >> np.uint64(32)) * span
+    return np.int64(product >> np.uint64(32))
+
+
+@njit(cache=True, inline="always")
+def _layer_and_position(draw: Any) -> Any:
+    """Split 64 bits into a layer of the ziggurat and a number in [−1, 1)."""
+    return np.int64(draw & np.uint64(_LAYERS - 1)), 2.0 * ((draw >> np.uint64(11)) * _TO_UNIT) - 1.0
 
 
 @njit(cache=True)
 def normal(stream: Any) -> Any:
     """Draw a standard normal number."""
+    layer, u = _layer_and_position(bits(stream))
+    return u * _EDGES[layer] if abs(u) < _RATIOS[layer] else _normal_at_edge(stream, layer, u)
+
+
+@njit(cache=True)
+def _normal_at_edge(stream: Any, layer: Any, u: Any) -> Any:
+    """Finish a draw that fell outside of its layer's safe part: about one in eighty."""
     while True:
-        draw = bits(stream)
-        layer = np.int64(draw & np.uint64(_LAYERS - 1))
-        u = 2.0 * ((draw >> np.uint64(11)) * _TO_UNIT) - 1.0
         if abs(u) < _RATIOS[layer]:
             return u * _EDGES[layer]
         if layer == 0:
@@ -106,6 +126,7 @@ def normal(stream: Any) -> Any:
         lower = math.exp(-0.5 * (_EDGES[layer + 1] * _EDGES[layer + 1] - x * x))
         if lower + uniform(stream) * (upper - lower) < 1.0:
             return x
+        layer, u = _layer_and_position(bits(stream))
 
 
 @njit(cache=True)
@@ -128,12 +149,23 @@ def integers(stream: Any, n: Any, size: int) -> Any:
 
 @njit(cache=True)
 def normals(stream: Any, rows: int, columns: int) -> Any:
-    """Draw a (rows, columns) table of standard normal numbers."""
-    drawn = np.empty((rows, columns))
-    for row in range(rows):
-        for column in range(columns):
-            drawn[row, column] = normal(stream)
-    return drawn
+    """Draw a (rows, columns) table of standard normal numbers; the same ones as `normal` would, one after the other.
+
+    The words of the stream stay in registers and go back to it only for the rare draws at a layer's edge: twice as fast.
+    """
+    drawn = np.empty(rows * columns)
+    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    for i in range(drawn.shape[0]):
+        draw, s0, s1, s2, s3 = _advance(s0, s1, s2, s3)
+        layer, u = _layer_and_position(draw)
+        if abs(u) < _RATIOS[layer]:
+            drawn[i] = u * _EDGES[layer]
+        else:
+            stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+            drawn[i] = _normal_at_edge(stream, layer, u)
+            s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+    return drawn.reshape(rows, columns)
 
 
 @njit(cache=True)

@@ -15,7 +15,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @njit(cache=True, fastmath=_SUMS)
-def _dot(a: Floats, b: Floats) -> float:
+def dot(a: Floats, b: Floats) -> float:
+    """Return a · b."""
     total = 0.0
     for k in range(a.shape[0]):
         total += a[k] * b[k]
@@ -23,7 +24,8 @@ def _dot(a: Floats, b: Floats) -> float:
 
 
 @njit(cache=True, fastmath=_SUMS)
-def _subtract(a: Floats, factor: float, b: Floats) -> None:
+def subtract(a: Floats, factor: float, b: Floats) -> None:
+    """Subtract factor · b from a, in place."""
     for k in range(a.shape[0]):
         a[k] -= factor * b[k]
 
@@ -35,37 +37,49 @@ def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
 
 
 @njit(cache=True)
+def _clean_length(row: Floats, basis: Floats, original: float) -> float:
+    """Length² of a remainder; one that lost most of its length is first orthogonalised once more against the basis."""
+    length = dot(row, row)
+    if length < 0.01 * original:
+        for i in range(basis.shape[0]):
+            subtract(row, dot(row, basis[i]), basis[i])
+        length = dot(row, row)
+    return length
+
+
+@njit(cache=True)
 def qr_basis(rows: Floats, tolerance: float) -> Floats:
     """Orthonormal rows that span the given rows, by Gram-Schmidt that always takes the longest remainder next.
 
-    Remainders under the relative tolerance times the longest row are dropped. A remainder that lost most of its length is
-    orthogonalised once more against the basis, so that the basis stays orthonormal for nearly dependent rows.
+    Remainders under the relative tolerance times the longest row are dropped. Lengths are updated, not measured, after each
+    subtraction; where most of one is gone it is measured, and the remainder cleaned, so nearly dependent rows are no problem.
     """
     n_rows, n_columns = rows.shape
     rest = rows.copy()
-    lengths = np.empty(n_rows)
+    lengths = np.empty(n_rows)  # squared
     for i in range(n_rows):
-        lengths[i] = math.sqrt(_dot(rest[i], rest[i]))
+        lengths[i] = dot(rest[i], rest[i])
     originals = lengths.copy()
-    cut = relative_tolerance(tolerance, n_rows, n_columns) * (lengths.max() if n_rows > 0 else 0.0)
+    longest = lengths.max() if n_rows > 0 else 0.0
+    cut = relative_tolerance(tolerance, n_rows, n_columns) ** 2 * longest
     rank = 0
     while rank < min(n_rows, n_columns):
         pivot = rank + np.argmax(lengths[rank:])
-        if lengths[pivot] <= cut:
+        length = _clean_length(rest[pivot], rest[:rank], originals[pivot])
+        if length < 0.5 * lengths[pivot]:  # the update was too rough to choose by
+            lengths[pivot] = length
+            continue
+        if length <= cut:
             break
         if pivot != rank:
             for k in range(n_columns):
                 rest[rank, k], rest[pivot, k] = rest[pivot, k], rest[rank, k]
             lengths[pivot], originals[pivot] = lengths[rank], originals[rank]
-        length = math.sqrt(_dot(rest[rank], rest[rank]))
-        if length < 0.1 * originals[rank]:
-            for i in range(rank):
-                _subtract(rest[rank], _dot(rest[rank], rest[i]), rest[i])
-            length = math.sqrt(_dot(rest[rank], rest[rank]))
-        rest[rank] /= length
+        rest[rank] /= math.sqrt(length)
         for i in range(rank + 1, n_rows):
-            _subtract(rest[i], _dot(rest[i], rest[rank]), rest[rank])
-            lengths[i] = math.sqrt(_dot(rest[i], rest[i]))
+            along = dot(rest[i], rest[rank])
+            subtract(rest[i], along, rest[rank])
+            lengths[i] -= along * along
         rank += 1
     return rest[:rank].copy()
 
@@ -89,7 +103,7 @@ def project(vector: Floats, basis: Floats) -> Floats:
     """Project a vector onto the span of an orthonormal basis: V(Vᵀu), in two passes."""
     shadow = np.zeros(vector.shape[0])
     for i in range(basis.shape[0]):
-        _subtract(shadow, -_dot(basis[i], vector), basis[i])
+        subtract(shadow, -dot(basis[i], vector), basis[i])
     return shadow
 
 
@@ -114,8 +128,8 @@ def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: 
     rescale 0: as it is; 1: to length 1; 2: to the length of the gradient. What is left of a gradient that is orthogonal to the
     space is rounding: it counts as zero instead of being blown up to a direction.
     """
-    before = math.sqrt(_dot(gradient, gradient))
-    after = math.sqrt(_dot(projected, projected))
+    before = math.sqrt(dot(gradient, gradient))
+    after = math.sqrt(dot(projected, projected))
     factor = 1.0
     if after <= 1e-12 * before:
         factor = 0.0

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.kernels.random import normals
-from duelrank.testing.reference.span import svd_basis
 
 Floats = NDArray[np.float64]
 
@@ -26,11 +25,10 @@ def unit_directions(n: int, n_features: int, stream: Any) -> Floats:
     return drawn
 
 
-def null_space_directions(losers: Floats, features: Floats, n_drawn: int, n_kept: int, stream: Any) -> Floats:
-    """Draw unit vectors from the complement of the losers; keep those with the largest |u · mean document|."""
-    basis = svd_basis(losers, -1.0)
+def null_space_directions(avoided: Floats, features: Floats, n_drawn: int, n_kept: int, stream: Any) -> Floats:
+    """Draw unit vectors orthogonal to the avoided basis; keep those with the largest |u · mean document|."""
     drawn: Floats = normals(stream, n_drawn, features.shape[1])
-    drawn = drawn - drawn @ basis.T @ basis
+    drawn = drawn - drawn @ avoided.T @ avoided
     normalise_rows(drawn)
     reach = np.abs(drawn @ features.mean(axis=0))
     return drawn[np.sort(np.argsort(-reach, kind="stable")[:n_kept])]

@@ -1,8 +1,7 @@
-"""Slow twins of `duelrank.kernels.probabilistic`: the credit enumerates every assignment of the clicks."""
+"""Slow twins of `duelrank.kernels.probabilistic`."""
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,14 +43,11 @@ def placements(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats
 
 
 def preference(wins: Floats, losses: Floats) -> float:
-    """E[sign] of a sum of independent steps, by enumeration of every outcome."""
-    total = 0.0
-    for steps in product((1, -1, 0), repeat=len(wins)):
-        chance = 1.0
-        for step, win, loss in zip(steps, wins, losses, strict=True):
-            chance *= {1: win, -1: loss, 0: 1.0 - win - loss}[step]
-        total += chance * np.sign(sum(steps))
-    return float(total)
+    """E[sign] of a sum of independent steps: convolve their distributions, then compare both sides of zero."""
+    chance = np.array([1.0])
+    for win, loss in zip(wins, losses, strict=True):
+        chance = np.convolve(chance, [loss, 1.0 - win - loss, win])
+    return float(chance[len(wins) + 1 :].sum() - chance[: len(wins)].sum())
 
 
 def credit(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats:

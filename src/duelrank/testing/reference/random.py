@@ -57,11 +57,11 @@ def uniform(stream: Any) -> float:
 
 
 def below(stream: Any, n: Any) -> int:
-    """Draw an integer from 0 to n - 1."""
-    limit = MASK - MASK % int(n)
-    while (draw := bits(stream)) >= limit:
-        pass
-    return draw % int(n)
+    """Draw an integer from 0 to n - 1: the upper half of n · (32 random bits), the unfair products thrown away."""
+    while True:
+        product = (bits(stream) >> 32) * int(n)
+        if product % (1 << 32) >= (1 << 32) % int(n):
+            return product >> 32
 
 
 def _density(x: float) -> float:

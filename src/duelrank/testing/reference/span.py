@@ -11,6 +11,16 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+def dot(a: Floats, b: Floats) -> float:
+    """Return a · b."""
+    return float(np.dot(a, b))
+
+
+def subtract(a: Floats, factor: float, b: Floats) -> None:
+    """Subtract factor · b from a, in place."""
+    a -= factor * b
+
+
 def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
     """Return the tolerance itself, or for a negative one the usual max(rows, columns) · eps."""
     return tolerance if tolerance >= 0.0 else float(max(n_rows, n_columns) * np.finfo(float).eps)

@@ -1,0 +1,114 @@
+"""How long an impression takes, how much of that is spent outside of kernels, and how much longer the naive twin takes.
+
+Machines are noisy: contenders take turns, round after round, and medians are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter_ns
+from typing import Any
+
+from duelrank.registry import parse
+from duelrank.simulation import RunSpec, simulate
+from duelrank.testing.swap import swapped, twin
+from duelrank.testing.tiny import Tiny
+
+__all__ = ["SIZES", "Timing", "benchmark"]
+
+#: (documents per query, features): web search, in the sizes of LETOR, MSLR and Yahoo!, and the small queries of MQ2008.
+SIZES: tuple[tuple[int, int], ...] = ((20, 40), (100, 46), (100, 136), (100, 700))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Median times of one algorithm at one size, in microseconds per impression."""
+
+    algorithm: str
+    n_documents: int
+    n_features: int
+    total: float
+    kernels: float
+    naive: float
+
+    @property
+    def outside(self) -> float:
+        """Time spent in Python, around the kernels."""
+        return self.total - self.kernels
+
+    @property
+    def speedup(self) -> float:
+        """How many times longer the same algorithm takes on the slow NumPy twins."""
+        return self.naive / self.total
+
+
+def benchmark(
+    algorithms: Sequence[str],
+    sizes: Sequence[tuple[int, int]] = SIZES,
+    rounds: int = 7,
+    impressions: int = 300,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Timing]:
+    """Time the whole loop (rank, click, learn, measure the list) of each algorithm, size after size."""
+    for done, (n_documents, n_features) in enumerate(sizes):
+        specs = [_spec(name, n_documents, n_features, impressions) for name in algorithms]
+        for spec in specs:
+            simulate(spec)  # compiled, and caches warm
+        samples: list[list[tuple[float, float]]] = [[] for _ in specs]
+        for turn in range(rounds):
+            for sample, spec in zip(samples, specs, strict=True):
+                sample.append((_total(spec), _in_kernels(spec)))
+            if progress is not None:
+                progress(done * rounds + turn + 1, len(sizes) * rounds)
+        for name, sample, spec in zip(algorithms, samples, specs, strict=True):
+            total, inside = (median(column) for column in zip(*sample, strict=True))
+            yield Timing(name, n_documents, n_features, total, inside, _naive(spec))
+
+
+def _spec(name: str, n_documents: int, n_features: int, impressions: int) -> RunSpec:
+    data = Tiny(n_documents=n_documents, n_features=n_features)
+    return RunSpec(parse(name), data, parse("navigational"), impressions=impressions)
+
+
+def _total(spec: RunSpec) -> float:
+    return simulate(spec).seconds * 1e6 / spec.impressions
+
+
+def _in_kernels(spec: RunSpec) -> float:
+    """Time inside of compiled calls, the handing over of their arguments included; evaluation is left out."""
+    spent: dict[str, int] = {}
+    with swapped(lambda module, name, kernel: _timed(kernel, name, spent)):
+        simulate(spec)
+    spent.pop("ranked_labels", None)  # only used to measure the weights at checkpoints
+    return sum(spent.values()) / 1e3 / spec.impressions
+
+
+def _timed(kernel: Callable[..., Any], name: str, spent: dict[str, int]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        started = perf_counter_ns()
+        result = kernel(*arguments)
+        spent[name] = spent.get(name, 0) + perf_counter_ns() - started
+        return result
+
+    return call
+
+
+def _naive(spec: RunSpec) -> float:
+    """The same loop on the slow twins; the draws stay compiled, as NumPy's own are."""
+    short = RunSpec(spec.algorithm, spec.dataset, spec.user, impressions=min(50, spec.impressions))
+    with naive_kernels():
+        return median(_total(short) for _ in range(3))
+
+
+@contextmanager
+def naive_kernels() -> Iterator[None]:
+    """Within the block, everything but the random draws runs on the slow twins."""
+    with swapped(lambda module, name, kernel: kernel if module in COMPILED_ANYWAY else twin(module, name)):
+        yield
+
+
+#: Draws, whose twins are an exercise in integer arithmetic, and the reader of data sets, which no loop calls.
+COMPILED_ANYWAY = frozenset({"random", "decimal", "letor", "preparation"})
