@@ -14,8 +14,8 @@ from duelrank.experiments import Grid, executor, run_all
 DATASET = parse("synthetic(n_queries=20)")
 
 
-def grid(runs=3, dataset=DATASET):
-    return Grid((parse("mgd"), parse("dbgd-dsp")), dataset, (parse("perfect"),), runs=runs, impressions=40)
+def grid(runs=3):
+    return Grid((parse("mgd"), parse("dbgd-dsp")), DATASET, (parse("perfect"),), runs=runs, impressions=40)
 
 
 def test_runs_go_over_folds_then_seeds():
@@ -55,8 +55,8 @@ def test_stopping_early_ends_the_workers():
 
 
 def test_a_worker_that_dies_is_an_error_not_a_hang():
-    specs = grid(runs=2, dataset=parse("synthetic(n_queries=2000)")).specs()
-    records = run_all([replace(spec, impressions=50_000) for spec in specs], workers=2, progress=kill_one)
+    specs = grid(runs=2).specs()
+    records = run_all([replace(spec, impressions=20_000) for spec in specs], workers=2, progress=kill_one)
     with pytest.raises(DuelrankError, match="worker process died"):
         list(records)
 

@@ -113,12 +113,9 @@ def _leave_with_parent() -> None:
 
 def _terminate(pool: ProcessPoolExecutor) -> None:
     """End the workers in the middle of what they do: nobody wants their results any more."""
-    processes = list(pool._processes.values())  # `terminate_workers` exists from Python 3.14 on
-    for process in processes:
+    for process in list(pool._processes.values()):  # `terminate_workers` exists from Python 3.14 on
         process.terminate()
-    pool.shutdown(wait=False, cancel_futures=True)
-    for process in processes:
-        process.join()
+    pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
