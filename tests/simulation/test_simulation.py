@@ -1,0 +1,266 @@
+"""One run: repeatable to the bit, fair between algorithms, and honest about what it measures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duelrank.algorithms import DBGD, MGD, Algorithm
+from duelrank.datasets.base import Dataset
+from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.kernels.random import derive, integers
+from duelrank.learner import Learner
+from duelrank.metrics import ERR, evaluate, nDCG, online_performance
+from duelrank.randomness import stream, stream_key
+from duelrank.registry import parse, register
+from duelrank.simulation import RunSpec, loop, simulate
+from duelrank.users import Cascade, Preset
+
+ARRAYS = ("online", "checkpoints", "offline", "update_norms", "weights")
+
+
+@pytest.fixture
+def spec(linear_data) -> RunSpec:
+    return RunSpec(parse("mgd-dsp", Algorithm), linear_data(), Preset("navigational"), seed=3, impressions=120)
+
+
+def same(one, other) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ARRAYS)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Run a spec and return its record, the queries that were ranked and the users' streams."""
+
+    def run(spec):
+        ranked, coins = [], []
+        plain_rank, plain_click = Learner.rank, Cascade.click
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                Learner, "rank", lambda self, query, *rest: (ranked.append(query.id), plain_rank(self, query, *rest))[1]
+            )
+            patch.setattr(
+                Cascade, "click", lambda self, shown, s: (coins.append(s.tolist()), plain_click(self, shown, s))[1]
+            )
+            return simulate(spec), ranked, coins
+
+    return run
+
+
+class TestRepeatable:
+    @pytest.mark.parametrize("recipe", ["dbgd", "mgd", "nsgd-dsp"])
+    def test_the_same_spec_gives_the_same_record_to_the_bit(self, spec, recipe):
+        spec = replace(spec, algorithm=parse(recipe))
+        assert same(simulate(spec), simulate(spec))
+
+    def test_a_spec_that_was_written_down_is_the_same_spec(self, spec, clean_registry):
+        register(type(spec.dataset))
+        assert parse(repr(spec)) == spec
+        assert same(simulate(parse(repr(spec))), simulate(spec))
+
+    @pytest.mark.parametrize("change", [{"seed": 4}, {"fold": 2}, {"length": 3}, {"user": Preset("informational")}])
+    def test_everything_that_decides_the_result_decides_it(self, spec, change):
+        assert not np.array_equal(simulate(spec).online, simulate(replace(spec, **change)).online)
+
+    def test_the_first_impressions_do_not_depend_on_how_many_follow(self, spec):
+        short, long = simulate(replace(spec, impressions=40)), simulate(spec)
+        assert np.array_equal(short.online, long.online[:40])
+        assert np.array_equal(short.update_norms, long.update_norms[:40])
+
+    def test_measuring_on_another_split_or_with_another_metric_changes_no_learning(self, spec):
+        plain = simulate(spec)
+        for change in ({"split": "validation"}, {"metric": ERR(5)}):
+            other = simulate(replace(spec, **change))
+            assert np.array_equal(plain.weights, other.weights)
+            assert not np.array_equal(plain.offline, other.offline)
+
+    def test_reporting_progress_changes_nothing(self, spec):
+        calls = []
+        record = simulate(spec, calls.append)
+        assert same(record, simulate(spec))
+        assert calls == sorted(set(calls))
+        assert calls[-1] == spec.impressions
+        assert set(record.checkpoints.tolist()) <= set(calls)
+
+
+class TestCommonRandomNumbers:
+    def test_two_algorithms_meet_the_same_queries_and_the_same_coins(self, spec, watched):
+        runs = [watched(replace(spec, algorithm=parse(recipe))) for recipe in ("dbgd", "mgd-dsp", "nsgd")]
+        (one, queries, coins), *others = runs
+        for record, other_queries, other_coins in others:
+            assert other_queries == queries
+            assert other_coins == coins
+            assert not np.array_equal(record.online, one.online)
+
+    def test_queries_and_coins_are_those_of_the_named_streams(self, spec, watched):
+        _, queries, coins = watched(spec)
+        train = spec.dataset.fold(spec.fold).train
+        drawn = integers(stream(spec.seed, "queries"), len(train), spec.impressions)
+        assert queries == [train.query(index).id for index in drawn]
+        key = stream_key(spec.seed, "user")
+        assert coins == [derive(key, t).tolist() for t in range(spec.impressions)]
+
+    def test_another_seed_meets_other_queries_and_coins(self, spec, watched):
+        _, queries, coins = watched(spec)
+        _, other_queries, other_coins = watched(replace(spec, seed=4))
+        assert queries != other_queries
+        assert coins[0] != other_coins[0]
+
+
+class TestWhatIsRecorded:
+    def test_it_is_what_a_loop_by_hand_gives(self, spec):
+        """The whole of a run, spelled out with public parts."""
+        record, fold = simulate(spec), spec.dataset.fold(spec.fold)
+        learner = Learner(spec.algorithm, fold.n_features, spec.seed, spec.length)
+        user, key = spec.user.for_grades(3), stream_key(spec.seed, "user")
+        queries = integers(stream(spec.seed, "queries"), len(fold.train), spec.impressions)
+        offline = {}
+        for t, index in enumerate(queries):
+            before = learner.weights
+            impression = learner.rank(fold.train.query(index))
+            labels = fold.train.judgements(index)
+            shown = labels[impression.ranking]
+            learner.learn(impression, user.click(shown, derive(key, t)))
+            assert record.online[t] == spec.metric.of(shown, labels)
+            assert record.update_norms[t] == pytest.approx(np.linalg.norm(learner.weights - before), rel=1e-12)
+            if t + 1 in record.checkpoints:
+                ties = stream(spec.seed, "evaluation", t + 1)
+                offline[t + 1] = evaluate(learner.weights, fold.test, spec.metric, ties)
+        assert np.array_equal(record.weights, learner.weights)
+        assert list(offline) == record.checkpoints.tolist()
+        assert list(offline.values()) == record.offline.tolist()
+        assert np.count_nonzero(record.update_norms) == learner.state.updates > 0
+
+    def test_a_plain_duel_moves_by_the_learning_rate(self, spec):
+        """One candidate, no decay: a move is α long, or there is none."""
+        norms = simulate(replace(spec, algorithm=parse("dbgd(learning_rate=0.25, decay=1)"))).update_norms
+        assert np.count_nonzero(norms) > 10
+        np.testing.assert_allclose(norms[norms > 0], 0.25)
+
+    def test_a_rate_of_zero_moves_nothing(self, spec):
+        record = simulate(replace(spec, algorithm=parse("mgd(learning_rate=0)")))
+        assert not record.update_norms.any()
+        assert not record.weights.any()
+
+    def test_a_learner_learns(self, spec):
+        """On easy data with a perfect user the final ranker is better than the first one, and than a ranker of zeros."""
+        record = simulate(replace(spec, user=Preset("perfect"), impressions=2000))
+        assert record.offline[-1] > record.offline[0] + 0.1
+        assert record.online[-500:].mean() > record.online[:100].mean()
+
+    def test_derived_numbers(self, spec):
+        record = simulate(spec)
+        assert record.online_ndcg == online_performance(record.online)
+        assert record.offline_ndcg == record.offline[-1]
+        summary = record.summary()
+        assert parse(summary["algorithm"]) == parse(summary["recipe"]) == spec.algorithm
+        assert parse(summary["user"]) == spec.user
+        assert parse(summary["metric"]) == spec.metric
+        assert summary["updates"] == np.count_nonzero(record.update_norms)
+        assert summary["mean_online_ndcg"] == pytest.approx(record.online.mean())
+        assert summary["impressions_per_second"] == pytest.approx(spec.impressions / record.seconds)
+
+    def test_seconds_of_learning_and_of_evaluation_are_apart(self, spec, monkeypatch):
+        """By a clock that ticks 1 per list and 1000 per evaluation."""
+        clock = [0.0]
+        plain_evaluate, plain_rank = loop.evaluate, Learner.rank
+
+        def slow_evaluate(*arguments):
+            clock[0] += 1000.0
+            return plain_evaluate(*arguments)
+
+        def slow_rank(self, query):
+            clock[0] += 1.0
+            return plain_rank(self, query)
+
+        monkeypatch.setattr(loop, "perf_counter", lambda: clock[0])
+        monkeypatch.setattr(loop, "evaluate", slow_evaluate)
+        monkeypatch.setattr(Learner, "rank", slow_rank)
+        record = simulate(spec)
+        assert record.seconds == spec.impressions
+        assert record.evaluation_seconds == 1000.0 * len(record.checkpoints)
+
+
+@dataclass(frozen=True, repr=False)
+class StubData(Dataset):
+    """A data set that is never opened."""
+
+    n_folds = 1
+
+    def fold(self, number=1):
+        raise AssertionError("opened")
+
+
+class TestSpec:
+    @given(st.integers(1, 10**6))
+    def test_checkpoints_rise_from_the_first_to_the_last_impression(self, impressions):
+        spec = RunSpec(MGD(), StubData(), Preset(), impressions=impressions)
+        points = spec.checkpoints
+        assert points[0] == 1
+        assert points[-1] == impressions
+        assert (np.diff(points) > 0).all()
+        assert len(points) <= 1 + 8 * math.log10(impressions) + 1
+
+    def test_checkpoints_are_about_eight_per_power_of_ten(self):
+        points = RunSpec(MGD(), StubData(), Preset(), impressions=100_000).checkpoints
+        for power in range(2, 5):
+            assert 7 <= np.sum((points >= 10**power) & (points < 10 ** (power + 1))) <= 9
+
+    def test_the_id_names_everything_that_varies_in_a_grid(self, linear_data):
+        spec = RunSpec(parse("mgd-dsp"), linear_data(), Preset("perfect"), fold=2, seed=7)
+        assert spec.id == f"mgd-dsp/perfect/{linear_data()!r}/fold2/seed7"
+
+    def test_a_spec_is_a_value(self, linear_data):
+        one, other = (RunSpec(MGD(), linear_data(), Preset()) for _ in range(2))
+        assert one == other
+        assert hash(one) == hash(other)
+        assert one != replace(one, seed=2)
+
+    @pytest.mark.parametrize(
+        ("bad", "wanted"),
+        [
+            ({"split": "train"}, "'test' or 'validation'"),
+            ({"split": "tset"}, "'test' or 'validation'"),
+            ({"impressions": 0}, "at least 1"),
+            ({"length": 0}, "at least 1"),
+            ({"fold": 0}, "at least 1"),
+            ({"seed": -1}, "at least 0"),
+            ({"seed": 1.5}, "a whole number"),
+            ({"metric": "nDCG@10"}, "a metric"),
+            ({"user": DBGD()}, "a user|an user"),
+            ({"algorithm": Preset()}, "an algorithm"),
+            ({"dataset": None}, "a dataset"),
+        ],
+    )
+    def test_bad_values_list_the_possible_ones(self, linear_data, bad, wanted):
+        good = {"algorithm": MGD(), "dataset": linear_data(), "user": Preset()}
+        with pytest.raises(InvalidRecipe, match=wanted):
+            RunSpec(**(good | bad))
+
+
+class TestBadInput:
+    def test_no_queries_to_learn_from(self, spec, linear_data):
+        with pytest.raises(InvalidValue, match="no training or no test queries"):
+            simulate(replace(spec, dataset=linear_data(n_queries=0)))
+
+    def test_a_user_for_fewer_grades(self, spec):
+        with pytest.raises(InvalidValue, match="2 grades, the data has 3"):
+            simulate(replace(spec, user=Cascade((0.0, 1.0), (0.0, 0.0))))
+
+    def test_a_fold_that_does_not_exist(self, spec):
+        with pytest.raises(InvalidValue, match="folds 1 to 2, got 3"):
+            simulate(replace(spec, fold=3))
+
+    def test_examination_that_is_observed_works_in_a_simulation(self, spec):
+        oracle = replace(spec, algorithm=parse("Projected(mgd, DocumentSpace(Observed))"))
+        assert np.count_nonzero(simulate(oracle).update_norms) > 0
+
+    def test_one_impression_is_a_run(self, spec):
+        record = simulate(replace(spec, impressions=1, metric=nDCG()))
+        assert record.checkpoints.tolist() == [1]
+        assert record.online.shape == record.update_norms.shape == record.offline.shape == (1,)
