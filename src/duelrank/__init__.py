@@ -1,7 +1,7 @@
 """duelrank learns a search ranker from clicks, while it serves."""
 
 from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, DuelingBandit, Projected
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Imported, Synthetic
 from duelrank.errors import DuelrankError
 from duelrank.exploration import NullSpace, UniformSphere
 from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
@@ -33,6 +33,7 @@ __all__ = [
     "DuelingBandit",
     "DuelrankError",
     "Feedback",
+    "Imported",
     "Impression",
     "LastClick",
     "Learner",
@@ -49,6 +50,7 @@ __all__ = [
     "Snapshot",
     "State",
     "Step",
+    "Synthetic",
     "TeamDraft",
     "UniformSphere",
     "WholeList",

@@ -13,6 +13,7 @@ from duelrank.datasets.base import Dataset
 from duelrank.errors import InvalidValue
 from duelrank.kernels.preparation import scale_queries
 from duelrank.kernels.random import integers, normals
+from duelrank.kernels.ranking import scores as products
 from duelrank.randomness import stream
 from duelrank.registry import Between, alias, register
 from duelrank.types import Features, Fold, Labels, Split, Stream
@@ -21,6 +22,7 @@ __all__ = ["Synthetic"]
 
 _IRRELEVANT = 0.65  # of all training documents, as in the LETOR sets
 _FEATURES_PER_FACTOR = 6
+_LEANING = 0.7  # mean of the hidden weights, in their standard deviations
 
 
 @register
@@ -29,8 +31,8 @@ class Synthetic(Dataset):
     """Queries whose relevance is a hidden linear function of their features, seen through noise.
 
     Features share latent factors, as the scores of similar retrieval functions do; they are skewed, and scaled to
-    [0, 1] within each query. The hidden weights are the same in every fold, some positive and some negative; a query
-    has its own share of relevant documents. Equal parameters give equal data.
+    [0, 1] within each query. The hidden weights are the same in every fold; three in four are positive, as retrieval
+    functions are made to be. A query has its own share of relevant documents. Equal parameters give equal data.
 
     Parameters
     ----------
@@ -109,7 +111,7 @@ def _make(recipe: Synthetic, number: int) -> Fold:
 def _world(recipe: Synthetic) -> _World:
     draws = stream(recipe.seed, "synthetic/world")
     loadings = normals(draws, max(2, recipe.n_features // _FEATURES_PER_FACTOR), recipe.n_features)
-    return _World(loadings / np.linalg.norm(loadings, axis=0), normals(draws, 1, recipe.n_features)[0])
+    return _World(loadings / np.linalg.norm(loadings, axis=0), _LEANING + normals(draws, 1, recipe.n_features)[0])
 
 
 def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> tuple[Features, Any, NDArray[np.int64]]:
@@ -118,12 +120,13 @@ def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> tu
     sizes = fewest + integers(draws, 2 * (recipe.n_documents - fewest) + 1, n_queries)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     n_rows = int(offsets[-1])
-    shared = normals(draws, n_rows, len(world.loadings)) @ world.loadings
+    # Our own products: those of BLAS may differ in the last bit from one number of threads to another.
+    shared = products(np.ascontiguousarray(world.loadings.T), normals(draws, n_rows, len(world.loadings))).T
     own = normals(draws, n_rows, recipe.n_features)
     skewed = np.exp(0.5 * (np.sqrt(recipe.correlation) * shared + np.sqrt(1.0 - recipe.correlation) * own))
     features = np.empty_like(skewed)
     scale_queries(skewed, offsets, np.arange(recipe.n_features), features)
-    scores = features @ world.weights
+    scores = products(world.weights[None, :], features)[0]
     spread = scores.std()
     richness = np.repeat(0.5 * normals(draws, n_queries, 1)[:, 0], sizes)  # some queries have more that is relevant
     return features, scores + spread * (richness + recipe.noise * normals(draws, n_rows, 1)[:, 0]), offsets

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset
 from duelrank.metrics import Metric, nDCG
 from duelrank.registry import Between, Part, register, spell
 from duelrank.users import User
