@@ -1,0 +1,396 @@
+"""The conventions of the code base, held by reading its source: sizes, names, docstrings, types, and what is never done."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import duelrank
+from duelrank import registry
+from duelrank.registry import Part, aliases, classes, parse, spell
+
+ROOT = Path(duelrank.__file__).parent
+PATHS = sorted(ROOT.rglob("*.py"))
+TREES = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in PATHS}
+SOURCES = {name: (ROOT / name).read_text() for name in TREES}
+STAGES = ("datasets", "exploration", "multileaving", "users", "inference", "projection", "updates", "metrics")
+
+MODULE_MEDIAN, MODULE_P90, MODULE_MOST = 90, 200, 350
+FUNCTION_MEDIAN, FUNCTION_P90, FUNCTION_MOST = 8, 24, 45
+ALGORITHM_MOST = 120
+
+#: Where a number over the budget reads better than what would be under it: "module" or "module:function" -> why.
+TOO_LONG: dict[str, str] = {}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(tree: ast.Module):
+    """Yield (qualified name, node, whether it can be seen from outside) of every function, nested ones too."""
+
+    def walk(node, prefix, public):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (*Function.__args__, ast.ClassDef)):
+                name = f"{prefix}{child.name}"
+                seen = public and (not child.name.startswith("_") or is_dunder(child.name))
+                if not isinstance(child, ast.ClassDef):
+                    yield name, child, seen
+                yield from walk(child, f"{name}.", seen and isinstance(child, ast.ClassDef))
+            else:
+                yield from walk(child, prefix, public)
+
+    yield from walk(tree, "", True)
+
+
+def is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def length(node: Function) -> int:
+    """Lines of a function, from `def`, without its docstring."""
+    lines = node.end_lineno - node.lineno + 1
+    if ast.get_docstring(node, clean=False) is not None:
+        doc = node.body[0]
+        lines -= doc.end_lineno - doc.lineno + 1
+    return lines
+
+
+def decorators(node) -> list[str]:
+    return [ast.unparse(decorator) for decorator in node.decorator_list]
+
+
+LENGTHS = {f"{module}:{name}": length(node) for module, tree in TREES.items() for name, node, _ in functions(tree)}
+MODULE_LINES = {name: source.count("\n") for name, source in SOURCES.items() if not name.endswith("__init__.py")}
+
+
+class TestSizes:
+    def test_modules(self):
+        sizes = sorted(MODULE_LINES.values())
+        too_long = {name: n for name, n in MODULE_LINES.items() if n > MODULE_MOST and name not in TOO_LONG}
+        assert too_long == {}
+        assert np.median(sizes) <= MODULE_MEDIAN
+        assert np.percentile(sizes, 90) <= MODULE_P90
+
+    def test_functions(self):
+        too_long = {name: n for name, n in LENGTHS.items() if n > FUNCTION_MOST and name not in TOO_LONG}
+        assert too_long == {}
+        assert np.median(list(LENGTHS.values())) <= FUNCTION_MEDIAN
+        assert np.percentile(list(LENGTHS.values()), 90) <= FUNCTION_P90
+
+    def test_algorithm_files(self):
+        sizes = {name: n for name, n in MODULE_LINES.items() if name.startswith("algorithms/")}
+        assert sizes
+        assert {name: n for name, n in sizes.items() if n > ALGORITHM_MOST} == {}
+
+    def test_exceptions_are_still_needed(self):
+        stale = [
+            name
+            for name in TOO_LONG
+            if LENGTHS.get(name, 0) <= FUNCTION_MOST and MODULE_LINES.get(name, 0) <= MODULE_MOST
+        ]
+        assert stale == []
+
+
+class TestDocstrings:
+    @pytest.mark.parametrize("module", TREES)
+    def test_every_module_opens_with_a_sentence(self, module):
+        doc = ast.get_docstring(TREES[module])
+        assert doc, f"{module} has no docstring"
+        assert re.search(r"[.:!?)]$", doc.splitlines()[0]), (
+            f"the first line of {module} is no sentence: {doc.splitlines()[0]!r}"
+        )
+
+    def test_every_public_function_and_method_has_one(self):
+        missing = [
+            f"{module}:{name}"
+            for module, tree in TREES.items()
+            for name, node, public in functions(tree)
+            if public and not is_dunder(node.name) and ast.get_docstring(node) is None and not is_override_stub(node)
+        ]
+        assert missing == []
+
+    def test_every_public_class_has_one(self):
+        missing = [
+            f"{module}:{node.name}"
+            for module, tree in TREES.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and ast.get_docstring(node) is None
+        ]
+        assert missing == []
+
+
+def is_override_stub(node: Function) -> bool:
+    """Whether a function is only there for the type checker or as another function's setter."""
+    return any(name in ("overload", "typing.overload") or name.endswith(".setter") for name in decorators(node))
+
+
+class TestTypes:
+    def test_every_function_is_annotated(self):
+        bare = []
+        for module, tree in TREES.items():
+            for name, node, _ in functions(tree):
+                arguments = node.args
+                named = [
+                    *arguments.posonlyargs,
+                    *arguments.args,
+                    *arguments.kwonlyargs,
+                    arguments.vararg,
+                    arguments.kwarg,
+                ]
+                if node.returns is None or any(
+                    a is not None and a.annotation is None and a.arg not in ("self", "cls") for a in named
+                ):
+                    bare.append(f"{module}:{name}")
+        assert bare == []
+
+    @pytest.mark.parametrize("module", [name for name, tree in TREES.items() if any(functions(tree))])
+    def test_annotations_are_never_evaluated_early(self, module):
+        imports = [
+            node for node in TREES[module].body if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        ]
+        assert any(name.name == "annotations" for node in imports for name in node.names)
+
+
+class TestNever:
+    def find(self, pattern: str) -> list[str]:
+        return [
+            f"{module}:{number}: {line.strip()}"
+            for module, source in SOURCES.items()
+            for number, line in enumerate(source.splitlines(), 1)
+            if re.search(pattern, line)
+        ]
+
+    def test_nothing_is_remembered_behind_the_callers_back(self):
+        assert self.find(r"self\._last") == []
+
+    def test_no_global_random_numbers(self):
+        # A type may be named, and a generator of a given seed may be made where no stream reaches, such as in scipy.
+        assert self.find(r"np\.random\.(?!Generator\b|default_rng\(\w)") == []
+        assert self.find(r"^\s*(import random\b|from random import)") == []
+
+    #: Modules that may import pickle, and why.
+    PICKLE: ClassVar = {"testing/checks.py": "checks that a recipe survives the trip to a worker process"}
+
+    def test_nothing_is_evaluated_or_unpickled(self):
+        calls = [
+            f"{module}:{node.lineno}: {ast.unparse(node)[:60]}"
+            for module, tree in TREES.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("eval", "exec", "compile", "__import__")
+        ]
+        assert calls == []
+        imports = [
+            f"{module}:{node.lineno}"
+            for module, tree in TREES.items()
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            and module not in self.PICKLE
+            and {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal"}
+            & {getattr(node, "module", None), *(name.name for name in node.names)}
+        ]
+        assert imports == []
+        assert self.find(r"allow_pickle\s*=\s*True") == []
+
+    def test_no_constructor_swallows_its_parameters(self):
+        swallowing = [
+            f"{module}:{name}"
+            for module, tree in TREES.items()
+            for name, node, _ in functions(tree)
+            if node.name == "__init__" and (node.args.vararg or node.args.kwarg)
+        ]
+        assert swallowing == []
+
+    def test_no_wildcard_import(self):
+        assert self.find(r"^from .* import \*") == []
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def isort_key(name: str) -> tuple[int, str]:
+    """Constants, then classes, then the rest, as the linter sorts them."""
+    constant = name.isupper() and len(name) > 1
+    return (0 if constant else 1 if name[0].isupper() else 2, name)
+
+
+class TestNames:
+    #: Public classes of a stage that live in a module of another name, and why.
+    ELSEWHERE: ClassVar = {
+        "datasets/letor.py:Imported": "the module is named after the format, which is what a reader looks for",
+        "metrics/ndcg.py:nDCG": "its snake case would tear the abbreviation apart",
+        "metrics/average_precision.py:MAP": "the module says what the abbreviation means",
+        "metrics/reciprocal_rank.py:MRR": "the module says what the abbreviation means",
+        "metrics/expected_reciprocal_rank.py:ERR": "the module says what the abbreviation means",
+        "metrics/precision.py:P": "the module says what the letter means",
+    }
+
+    def test_each_part_of_a_stage_lives_in_the_module_of_its_name(self):
+        strays = []
+        for name, cls in classes().items():
+            module = cls.__module__.removeprefix("duelrank.").replace(".", "/") + ".py"
+            if module.split("/")[0] not in STAGES or f"{module}:{name}" in self.ELSEWHERE:
+                continue
+            if Path(module).stem not in (snake(name), "base"):
+                strays.append(f"{module}:{name}")
+        assert strays == []
+
+    def test_the_exceptions_exist(self):
+        assert [
+            place for place in self.ELSEWHERE if f"class {place.split(':')[1]}(" not in SOURCES[place.split(":")[0]]
+        ] == []
+
+    @pytest.mark.parametrize("stage", [*STAGES, "algorithms"])
+    def test_each_stage_has_one_base_module_with_its_interface(self, stage):
+        assert f"{stage}/base.py" in TREES
+        base = importlib.import_module(f"duelrank.{stage}.base")
+        assert any(
+            inspect.isclass(cls) and issubclass(cls, Part) and inspect.isabstract(cls) for cls in vars(base).values()
+        )
+
+    @pytest.mark.parametrize("module", [name for name, source in SOURCES.items() if "__all__" in source])
+    def test_all_is_sorted_and_true(self, module):
+        name = "duelrank." + module.removesuffix(".py").replace("/", ".").removesuffix("__init__").rstrip(".")
+        loaded = importlib.import_module(name.rstrip("."))
+        assert list(loaded.__all__) == sorted(set(loaded.__all__), key=isort_key)
+        assert [entry for entry in loaded.__all__ if not hasattr(loaded, entry)] == []
+
+    def test_the_package_names_everything_that_it_imports(self):
+        imported = {
+            alias.asname or alias.name
+            for node in TREES["__init__.py"].body
+            if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+            for alias in node.names
+        }
+        public = {name for name in imported if not name.startswith("_")}
+        assert public - set(getattr(duelrank, "__all__", public)) == set()
+
+
+class TestParts:
+    #: Of the classes that have a field without a default.
+    EXAMPLES: ClassVar = {"RunSpec": "RunSpec(mgd, synthetic, perfect)", "Imported": "Imported('mq2008')"}
+
+    @pytest.mark.parametrize("name", classes())
+    def test_every_registered_class_is_a_frozen_dataclass(self, name):
+        cls = classes()[name]
+        assert dataclasses.is_dataclass(cls)
+        assert cls.__dataclass_params__.frozen
+        assert "__dataclass_fields__" in vars(cls)
+        assert cls.__repr__ is not object.__repr__
+        assert cls.kind != Part.kind, "its family has no name of its own"
+        assert cls.__name__ == name
+
+    @pytest.mark.parametrize("name", classes())
+    def test_every_registered_class_comes_back_from_its_repr(self, name):
+        part = parse(self.EXAMPLES[name]) if name in self.EXAMPLES else classes()[name]()
+        assert parse(repr(part)) == part
+        assert parse(spell(part)) == part
+        assert hash(parse(repr(part))) == hash(part)
+        assert name in self.EXAMPLES or parse(name) == part
+
+    # The registered ones: what a user has imported is known at collection already, and gone in the tests' own home.
+    @pytest.mark.parametrize("name", registry._ALIASES)
+    def test_every_alias_comes_back_from_its_repr(self, name):
+        part = parse(name)
+        assert part == aliases()[name]
+        assert parse(repr(part)) == part
+        assert parse(spell(part)) == part
+
+    def test_inert_fields_are_fields(self):
+        for cls in classes().values():
+            assert cls.inert_fields <= {item.name for item in dataclasses.fields(cls)}
+
+    def test_every_concrete_part_is_registered(self):
+        for _, module, _ in pkgutil.walk_packages([str(ROOT)], "duelrank."):
+            if not module.startswith(("duelrank.cli", "duelrank.testing")) and not module.endswith("__main__"):
+                importlib.import_module(module)
+
+        def below(cls):
+            for child in cls.__subclasses__():
+                yield child
+                yield from below(child)
+
+        ours = {
+            cls for cls in below(Part) if cls.__module__.startswith("duelrank.") and ".testing." not in cls.__module__
+        }
+        families = {"DuelingBandit"}  # a family with working defaults, not a recipe of its own
+        forgotten = {c.__name__ for c in ours if not inspect.isabstract(c) and not c.__name__.startswith("_")}
+        assert forgotten - set(registry._CLASSES) - families == set()
+
+
+class TestImporting:
+    def test_importing_the_package_is_light(self):
+        heavy = ("matplotlib", "fastapi", "starlette", "uvicorn", "sklearn", "typer", "rich", "ir_measures", "dask")
+        code = f"import sys, duelrank; print([name for name in {heavy!r} if name in sys.modules])"
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert found.stdout.strip() == "[]"
+
+    def test_kernels_import_numbers_only(self):
+        allowed = {"__future__", "math", "typing", "numpy", "numba", "duelrank"}
+        for module, tree in TREES.items():
+            if module.startswith("kernels/"):
+                for node in ast.walk(tree):
+                    names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+                    names += [node.module] if isinstance(node, ast.ImportFrom) else []
+                    assert {name.split(".")[0] for name in names} <= allowed, module
+                    assert all(n.startswith("duelrank.kernels") for n in names if n.startswith("duelrank")), module
+
+
+KERNELS = [
+    (module, node)
+    for module, tree in TREES.items()
+    if module.startswith("kernels/")
+    for node in tree.body
+    if isinstance(node, ast.FunctionDef)
+    and not node.name.startswith("_")
+    and any(name.startswith("njit") for name in decorators(node))
+]
+
+
+class TestKernels:
+    @pytest.mark.parametrize(("module", "node"), KERNELS, ids=[f"{m}:{n.name}" for m, n in KERNELS])
+    def test_every_kernel_has_a_slow_twin_with_the_same_parameters(self, module, node):
+        place = module.replace("kernels/", "testing/reference/", 1)
+        assert place in TREES, f"{place} does not exist: it should hold {node.name}"
+        twins = {twin.name: twin for twin in TREES[place].body if isinstance(twin, ast.FunctionDef)}
+        assert node.name in twins, f"{place} has no {node.name}"
+        parameters = [argument.arg for argument in node.args.args]
+        assert [argument.arg for argument in twins[node.name].args.args] == parameters
+        assert not any("njit" in name for name in decorators(twins[node.name])), "a twin is plain Python"
+
+    def test_every_kernel_is_cached(self):
+        bare = [
+            f"{module}:{name}"
+            for module, tree in TREES.items()
+            if module.startswith("kernels/")
+            for name, node, _ in functions(tree)
+            for decorator in decorators(node)
+            if decorator.startswith("njit") and "cache=True" not in decorator
+        ]
+        assert bare == []
+
+    def test_no_twin_has_lost_its_kernel(self):
+        known = {(module.split("/")[1], node.name) for module, node in KERNELS}
+        orphans = [
+            f"{module}:{node.name}"
+            for module, tree in TREES.items()
+            if module.startswith("testing/reference/")
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef)
+            and not node.name.startswith("_")
+            and (module.split("/")[2], node.name) not in known
+        ]
+        assert orphans == []
