@@ -24,7 +24,7 @@ CLICKER = Cascade(click_probability=(0.1, 0.5, 0.9), stop_probability=(0.05, 0.1
 
 
 @lru_cache(maxsize=32)
-def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 6, seed: int = 0) -> Split:
+def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 20, seed: int = 0) -> Split:
     """Make queries whose grades, 0 to 2, follow planted weights 1, −1, 1, … without noise."""
     fresh = stream(seed, "tiny")
     n = n_queries * n_documents
@@ -41,7 +41,7 @@ class Tiny(Dataset):
     """The tiny queries as a data set: other queries to test on than to train on, one fold per seed."""
 
     n_documents: Annotated[int, Between(1)] = 8
-    n_features: Annotated[int, Between(1)] = 6
+    n_features: Annotated[int, Between(1)] = 20
 
     @property
     def n_folds(self) -> int:

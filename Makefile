@@ -1,0 +1,64 @@
+# One command each. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint types contracts unit bench format clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	@echo "installing duelrank into $(VENV) ..."
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing duelrank and its development tools into $(VENV) ..."
+	@$(PIP) --editable '.[dev]'
+	@touch $(VENV)/.core $@
+
+# Numba's cache notices a change in a kernel's own file, but not in a kernel that it calls from another file.
+$(VENV)/.kernels: $(wildcard src/duelrank/kernels/*.py) | $(BIN)/python
+	@find src -name '*.nb[ci]' -delete
+	@touch $@
+
+install: $(VENV)/.dev ## prepare .venv with everything
+
+run: $(VENV)/.core $(VENV)/.kernels ## compare the six algorithms under three users on the synthetic set
+	@$(BIN)/duelrank compare
+
+test: lint types contracts unit ## lint, types, import contracts and all tests
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+contracts: $(VENV)/.dev
+	$(BIN)/lint-imports --no-logo
+
+unit: $(VENV)/.dev $(VENV)/.kernels
+	$(BIN)/python -m pytest -n $(WORKERS) --quiet
+
+bench: $(VENV)/.dev $(VENV)/.kernels ## time an impression of every algorithm, and the reader against scikit-learn's
+	$(BIN)/duelrank bench
+	$(BIN)/python benchmarks/reader.py
+	$(BIN)/python benchmarks/compile_time.py
+	$(BIN)/python benchmarks/memory.py
+
+format: $(VENV)/.dev ## format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,111 @@
+"""Every registered algorithm keeps every convention: registry × checks."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from duelrank import DBGD, MGD, Feedback, Projected, Query, parse
+from duelrank.algorithms import Algorithm
+from duelrank.errors import InvalidRecipe
+from duelrank.registry import aliases
+from duelrank.testing import CHECKS, play
+from duelrank.testing.checks import check_every_parameter_matters
+from duelrank.types import Gradient, Impression, Memory, State, Stream
+
+ALGORITHMS = aliases(Algorithm)
+
+# With rescale="unit" the projected gradient has length 1 whatever length it had before.
+INERT = {name: {"base.inference.unit"} for name in ALGORITHMS if name.endswith("-dsp")}
+# With more rankers than places each owns one document at most: whoever has less credit than the current ranker has none,
+# and the lowest credit of all is none. The test below has longer lists.
+INERT["nsgd"] = {"exploration.n_low"}
+INERT["nsgd-dsp"] = INERT["nsgd-dsp"] | {"base.exploration.n_low"}
+
+
+def test_the_papers_six_have_short_names() -> None:
+    assert {"dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp"} <= set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_algorithm_keeps_the_conventions(name: str, check: object) -> None:
+    check(ALGORITHMS[name])  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_parameter_matters(name: str) -> None:
+    check_every_parameter_matters(ALGORITHMS[name], INERT.get(name, ()))
+
+
+@pytest.mark.parametrize("variant", ["TeamDraft()", "Probabilistic(tau=1.0)"])
+@pytest.mark.parametrize("inference", ["MeanWinner(unit=True)", "BestWinner()", "DifficultQueries(when='tie')"])
+def test_parts_compose_freely(variant: str, inference: str) -> None:
+    algorithm = parse(f"nsgd-dsp(multileaver={variant}, inference={inference}, examination=WholeList(), initial='random')")
+    assert np.isfinite(play(algorithm, 100).weights).all()
+
+
+def test_how_many_low_credits_count_matters_on_long_lists() -> None:
+    narrow, wide = (play(parse(f"nsgd(n_candidates=2, n_low={n})"), 200).weights for n in (1, 3))
+    assert not np.allclose(narrow, wide)
+
+
+@dataclass(frozen=True, repr=False)
+class Forgetful(DBGD):
+    """An algorithm with the published code's bug: it takes a parameter and never looks at it."""
+
+    prev_query_len: int = 10
+
+
+def test_a_parameter_that_is_ignored_is_found() -> None:
+    with pytest.raises(AssertionError, match="prev_query_len of .* changes nothing"):
+        check_every_parameter_matters(Forgetful())
+
+
+@dataclass(frozen=True, repr=False)
+class Greedy(DBGD):
+    """An algorithm that learns from lists on which nobody clicked."""
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        return np.ones(state.weights.shape[0]), state.memory
+
+
+def test_learning_without_clicks_is_found() -> None:
+    (check,) = (check for check in CHECKS if check.__name__ == "check_no_click_moves_nothing")
+    with pytest.raises(AssertionError):
+        check(Greedy())
+
+
+def test_a_projection_wraps_once() -> None:
+    with pytest.raises(InvalidRecipe, match="projected already"):
+        Projected(Projected(MGD()))
+
+
+def test_wrapping_changes_the_gradient_only() -> None:
+    """The same state and stream give the same list, wrapped or not."""
+    base, wrapped = MGD(), Projected(MGD())
+    one, other = play(base, 0), play(wrapped, 0)
+    query = Query("q", np.arange(160.0).reshape(8, 20))
+    assert one.rank(query) == other.rank(query)
+
+
+def test_step_lengths_of_the_three_rescalings() -> None:
+    """One update of DBGD, whose gradient has length 1: |g| ≤ 1 as it is, 1 rescaled either way."""
+    lengths = {}
+    for rescale in ("none", "unit", "preserve"):
+        algorithm = parse(f"dbgd-dsp(rescale={rescale!r}, remembered=0, beyond=0, learning_rate=1)")
+        learner = play(algorithm, 0)
+        while learner.state.updates == 0:
+            play(algorithm, 1, learner=learner)
+        lengths[rescale] = float(np.linalg.norm(learner.weights))
+    assert lengths["none"] < 1.0
+    assert lengths["unit"] == pytest.approx(1.0)
+    assert lengths["preserve"] == pytest.approx(1.0)
+
+
+def test_start() -> None:
+    assert not play(MGD(), 0).weights.any()
+    random = play(replace(MGD(), initial="random"), 0).weights
+    assert np.linalg.norm(random) == pytest.approx(1.0)
