@@ -30,4 +30,3 @@ def stream(seed: int, name: str, number: int = 0) -> Stream:
     """
     fresh: Stream = random.derive(stream_key(seed, name), number)
     return fresh
-
