@@ -121,10 +121,10 @@ class TestDistributions:
             assert stats.chisquare(np.bincount(draws, minlength=n)).pvalue > ALPHA
 
     def test_below_has_no_bias_where_plain_remainders_would(self):
-        n = 3 * 2**61  # 2^64 = (8/3) n: plain remainders would hit the three thirds of n with 3/8, 3/8 and 2/8
-        draws = np.array([random.below(words, n) for words in [stream(8, "bias")] for _ in range(6000)])
-        thirds = np.bincount((draws // (n // 3)).clip(max=2), minlength=3)
-        assert stats.chisquare(thirds).pvalue > ALPHA
+        n = 3 * 2**30  # 2^32 = (4/3) n: remainders alone favour the lowest third, multiples alone those divisible by 3
+        draws = random.integers(stream(8, "bias"), n, 20_000)
+        for cells in (draws // 2**30, draws % 3):
+            assert stats.chisquare(np.bincount(cells, minlength=3)).pvalue > ALPHA
 
     def test_integers_are_one_below_after_the_other(self):
         one, other = stream(9, "integers"), stream(9, "integers")

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,14 @@ def test_table_chart_csv(cli, tmp_path):
     )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_takes_the_file_but_not_the_numbers(cli):
+    result = cli("compare", "mgd", "--users", "perfect", "--runs", 1, "--csv", "/dev/full", *FEW)
+    assert result.exit_code == 2
+    assert "mgd" in result.stdout
+    assert result.stderr == "error: could not write /dev/full: No space left on device\n"
+
+
 def test_plot(cli, tmp_path):
     target = tmp_path / "curves.png"
     result = cli("compare", "mgd", "--users", "perfect", "--runs", 1, "--plot", target, *FEW)
@@ -75,6 +84,7 @@ def test_plot_without_matplotlib_says_so_before_any_run(cli, tmp_path, monkeypat
         (("mgd", "--runs", "0"), "runs must be"),
         (("mgd", "--workers", "0"), "workers must be"),
         (("mgd", "--csv", "nowhere/table.csv"), "no folder"),
+        (("mgd", "--csv", "/"), "is a folder"),
         (("mgd", "--plot", "curves.docx"), ".png"),
     ],
 )

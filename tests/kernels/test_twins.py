@@ -182,6 +182,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("random", "permutation"): lambda draw: (draw(streams()), draw(st.integers(0, 30))),
     ("ranking", "scores"): scores_case,
     ("ranking", "sort_descending"): sort_case,
+    ("ranking", "best_first"): lambda draw: (sort_case(draw)[0],),
     ("ranking", "sorted_rows"): sorted_rows_case,
     ("ranking", "rankings"): ranker_case,
     ("ranking", "ranked_labels"): split_case,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +25,8 @@ from duelrank.cli.options import (
 if TYPE_CHECKING:
     from duelrank.experiments import Comparison, Grid
     from duelrank.simulation import Record
+
+__all__ = ["compare"]
 
 ALGORITHMS = ("dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp")
 USERS = "perfect,navigational,informational"
@@ -51,14 +55,15 @@ def compare(
     _check_targets(csv_file, plot)
     records = _run(grid, workers)
     comparison = _summary(records)
-    if csv_file is not None:
-        _write_csv(comparison, csv_file)
-    if plot is not None:
-        _draw(comparison, f"{dataset}, {runs} run{'s' if runs > 1 else ''}", plot)
     if as_json:
         print_json(_as_json(comparison, records))
     else:
         _show(comparison, grid, charts=plot is None)
+    # Last, so that a full disk does not take the numbers with it.
+    if csv_file is not None:
+        _write_csv(comparison, csv_file)
+    if plot is not None:
+        _draw(comparison, f"{dataset}, {runs} run{'s' if runs > 1 else ''}", plot)
 
 
 def _grid(
@@ -84,12 +89,14 @@ def _grid(
 
 def _check_targets(csv_file: Path | None, plot: Path | None) -> None:
     """Find out before hours of work, not after, that a file could not be written."""
-    from duelrank.errors import MissingData
+    from duelrank.errors import InvalidValue, MissingData
     from duelrank.experiments import figures
 
-    for path in (csv_file, plot):
-        if path is not None and not path.absolute().parent.is_dir():
+    for path in filter(None, (csv_file, plot)):
+        if not path.absolute().parent.is_dir():
             raise MissingData(f"there is no folder {path.absolute().parent} to write {path.name} into")
+        if path.is_dir():
+            raise InvalidValue(f"{path} is a folder, not a file to write to")
     if plot is not None:
         figures.check_target(plot)
 
@@ -119,7 +126,7 @@ def _as_json(comparison: Comparison, records: list[Record]) -> dict[str, Any]:
 
 def _write_csv(comparison: Comparison, path: Path) -> None:
     rows = [_flat(row) for row in comparison.as_dict()["rows"]]
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with _writing(path), path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
@@ -138,7 +145,19 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 def _draw(comparison: Comparison, title: str, path: Path) -> None:
     from duelrank.experiments import figures
 
-    figures.learning_curves(comparison, title).savefig(path)
+    figure = figures.learning_curves(comparison, title)
+    with _writing(path):
+        figure.savefig(path)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    from duelrank.errors import StorageFailure
+
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailure(f"could not write {path}: {error.strerror or error}") from error
 
 
 def _show(comparison: Comparison, grid: Grid, charts: bool) -> None:

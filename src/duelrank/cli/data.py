@@ -17,6 +17,8 @@ from duelrank.cli.options import JsonOption
 if TYPE_CHECKING:
     from duelrank.datasets import ImportReport, Info
 
+__all__ = ["app"]
+
 app = typer.Typer(no_args_is_help=True, help="List, describe, import, download and remove data sets.")
 
 NameArgument = Annotated[str, typer.Argument(help="Of the catalogue, or one of your own.")]

@@ -16,6 +16,8 @@ from duelrank.cli.options import JsonOption
 if TYPE_CHECKING:
     from duelrank.registry import Part
 
+__all__ = ["list_parts"]
+
 
 def list_parts(
     kind: Annotated[

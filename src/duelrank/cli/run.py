@@ -17,6 +17,8 @@ from duelrank.cli.options import (
     read,
 )
 
+__all__ = ["run"]
+
 
 def run(
     algorithm: Annotated[str, typer.Argument(help="A recipe, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.")],

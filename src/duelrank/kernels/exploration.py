@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from duelrank.kernels.random import normals
-from duelrank.kernels.ranking import scores
+from duelrank.kernels.ranking import best_first, scores
 from duelrank.kernels.span import dot, subtract
 
 Floats = NDArray[np.float64]
@@ -54,11 +54,16 @@ def null_space_directions(
             left -= inside[j, i] * toward[j, 0]
             length -= inside[j, i] * inside[j, i]
         reach[i] = abs(left) / math.sqrt(length)
-    kept = np.sort(np.argsort(-reach, kind="mergesort")[:n_kept])
-    directions = drawn[kept]
-    for i in range(n_kept):
-        for j in range(avoided.shape[0]):
-            subtract(directions[i], inside[j, kept[i]], avoided[j])
+    chosen = np.zeros(n_drawn, np.bool_)
+    for i in best_first(reach)[:n_kept]:
+        chosen[i] = True
+    directions, n = np.empty((n_kept, n_features)), 0
+    for i in range(n_drawn):
+        if chosen[i]:
+            directions[n] = drawn[i]
+            for j in range(avoided.shape[0]):
+                subtract(directions[n], inside[j, i], avoided[j])
+            n += 1
     normalise_rows(directions)
     return directions
 
@@ -66,8 +71,12 @@ def null_space_directions(
 @njit(cache=True)
 def worst_rows(losers: Floats, margins: Floats, n: int) -> Floats:
     """Return the n rows with the smallest margins; of equal ones the newest, which stand last."""
-    order = np.argsort(margins[::-1], kind="mergesort")[:n]
-    return losers[margins.shape[0] - 1 - order]
+    n_losers = margins.shape[0]
+    order = best_first(-margins[::-1])[:n]
+    worst = np.empty((order.shape[0], losers.shape[1]))
+    for i in range(order.shape[0]):
+        worst[i] = losers[n_losers - 1 - order[i]]
+    return worst
 
 
 @njit(cache=True)
@@ -78,12 +87,17 @@ def remember_losers(
 
     A loser has less credit than the current ranker and no more than the n_low-th smallest of all rankers.
     """
-    bar = np.sort(credit)[min(n_low, credit.shape[0]) - 1]
-    lost = np.zeros(directions.shape[0], np.bool_)
-    for i in range(directions.shape[0]):
-        lost[i] = credit[i + 1] < credit[0] and credit[i + 1] <= bar
-    if not np.any(lost):
+    n_rankers, n_old = credit.shape[0], losers.shape[0]
+    bar = credit[best_first(-credit)[min(n_low, n_rankers) - 1]]
+    n_all = n_old
+    for i in range(1, n_rankers):
+        n_all += credit[i] < credit[0] and credit[i] <= bar
+    if n_all == n_old:
         return losers, margins
-    all_losers = np.concatenate((losers, directions[lost]))
-    all_margins = np.concatenate((margins, credit[1:][lost] - credit[0]))
-    return all_losers[-capacity:].copy(), all_margins[-capacity:].copy()
+    rows, row_margins = np.empty((n_all, losers.shape[1])), np.empty(n_all)
+    rows[:n_old], row_margins[:n_old] = losers, margins
+    for i in range(1, n_rankers):
+        if credit[i] < credit[0] and credit[i] <= bar:
+            rows[n_old], row_margins[n_old] = directions[i - 1], credit[i] - credit[0]
+            n_old += 1
+    return rows[-capacity:].copy(), row_margins[-capacity:].copy()

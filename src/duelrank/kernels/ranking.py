@@ -93,6 +93,14 @@ def _merge(keys: Floats, order: Ints, to_keys: Floats, to_order: Ints, start: in
 
 
 @njit(cache=True)
+def best_first(keys: Floats) -> Ints:
+    """Indices of the keys from the largest down; of equal ones the first comes first."""
+    n = keys.shape[0]
+    order, spare_order = np.arange(n), np.empty(n, np.int64)
+    return spare_order if sort_descending(keys.copy(), order, np.empty(n), spare_order) else order
+
+
+@njit(cache=True)
 def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
     """Rank the documents by each row of scores, best first; ties in the order in which they are shuffled."""
     n_rankers, n_documents = table.shape

@@ -26,6 +26,11 @@ def sort_descending(keys: Floats, order: Ints, spare_keys: Floats, spare_order: 
     return False
 
 
+def best_first(keys: Floats) -> Ints:
+    """Indices of the keys from the largest down, stable."""
+    return np.argsort(-keys, kind="stable")
+
+
 def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
     """Rank the documents by each row of scores; ties as shuffled."""
     return np.array([shuffled[np.argsort(-row[shuffled], kind="stable")] for row in table])
