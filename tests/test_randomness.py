@@ -95,14 +95,20 @@ class TestDistributions:
             assert abs(powers.mean() - moment) < 4 * powers.std() / math.sqrt(draws.size)
 
     def test_normal_tails_beyond_the_ziggurat(self):
-        draws = random.normals(stream(5, "tails"), 4000, 1000).ravel()
-        edges = np.array([TAIL, 3.6, 3.8, 4.0, 4.4, np.inf])
-        upper = np.histogram(draws[draws > TAIL], np.where(np.isinf(edges), 10.0, edges))[0]
-        lower = np.histogram(-draws[draws < -TAIL], np.where(np.isinf(edges), 10.0, edges))[0]
-        expected = draws.size * -np.diff(stats.norm.sf(edges))
-        inside = draws.size - upper.sum() - lower.sum()
+        """Enough draws that a tail which is exponential instead of normal, the easiest mistake, is found."""
+        rounds, n, draws_from = 10, 2_000_000, stream(5, "tails")
+        edges = np.array([TAIL, 3.55, 3.7, 3.85, 4.0, 4.4, np.inf])
+        bins = np.where(np.isinf(edges), 10.0, edges)
+        upper, lower = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
+        for _ in range(rounds):
+            draws = random.normals(draws_from, n // 1000, 1000).ravel()
+            far = draws[np.abs(draws) > TAIL]
+            upper += np.histogram(far, bins)[0]
+            lower += np.histogram(-far, bins)[0]
+        inside = rounds * n - upper.sum() - lower.sum()
+        expected = rounds * n * -np.diff(stats.norm.sf(edges))
         observed = np.concatenate((upper, lower, [inside]))
-        wanted = np.concatenate((expected, expected, [draws.size - 2 * expected.sum()]))
+        wanted = np.concatenate((expected, expected, [rounds * n - 2 * expected.sum()]))
         assert stats.chisquare(observed, wanted).pvalue > ALPHA
 
     def test_normal_at_the_edges_of_all_layers(self):
