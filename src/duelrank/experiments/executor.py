@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from traceback import format_exc
+from typing import cast
 
 from duelrank.errors import DuelrankError, InvalidValue
 from duelrank.experiments.extensions import load_extensions
@@ -79,43 +82,94 @@ def _here(specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
 
 
 def _in_processes(specs: Sequence[RunSpec], n_workers: int) -> Generator[Record, None, None]:
+    # One pipe to each worker and nothing shared: with the queues of `concurrent.futures`, a worker that is ended in the
+    # middle of a message leaves the parent waiting for the rest of it, for ever.
     warm_up(specs)
-    pool = ProcessPoolExecutor(n_workers, get_context("spawn"), _start_worker)
+    waiting = deque(specs)
+    workers = _start_workers(n_workers)
     try:
-        with (
-            _environment(_ONE_THREAD),
-            _interrupts_ignored(),
-        ):  # the first submission starts all workers, which inherit both
-            futures = [pool.submit(_run, spec) for spec in specs]
-        for future in as_completed(futures):
-            yield future.result()
-    except BaseException as error:
-        _terminate(pool)
-        if isinstance(error, BrokenProcessPool):
-            raise DuelrankError("a worker process died, most often because memory ran out; try fewer workers") from None
-        raise
-    pool.shutdown()
+        for connection in workers:
+            _send(connection, waiting.popleft())
+        busy = set(workers)
+        while busy:
+            for connection in cast(list[Connection], wait(busy)):
+                record = _receive(connection)
+                if waiting:
+                    _send(connection, waiting.popleft())
+                else:
+                    busy.remove(connection)
+                yield record
+    finally:
+        _stop(workers)
 
 
-def _start_worker() -> None:
+def _start_workers(n_workers: int) -> dict[Connection, BaseProcess]:
+    context = get_context("spawn")
+    workers: dict[Connection, BaseProcess] = {}
+    with _environment(_ONE_THREAD), _interrupts_ignored():  # the workers inherit both
+        for _ in range(n_workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()  # so that the end of the worker is the end of the pipe
+            workers[ours] = process
+    return workers
+
+
+def _send(connection: Connection, spec: RunSpec) -> None:
+    with _alive():
+        connection.send(spec)
+
+
+def _receive(connection: Connection) -> Record:
+    with _alive():
+        outcome: Record | Exception = connection.recv()
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _stop(workers: dict[Connection, BaseProcess]) -> None:
+    """End the workers, in the middle of a run or idle: nobody wants anything from them any more."""
+    for process in workers.values():
+        process.terminate()
+    for connection, process in workers.items():
+        process.join()
+        connection.close()
+
+
+def _work(connection: Connection) -> None:
+    """Be a worker: run what comes through the pipe until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent alone answers it
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     load_extensions()
+    with suppress(EOFError, OSError):  # the parent is gone
+        while True:
+            connection.send(_outcome(connection.recv()))
+
+
+def _outcome(spec: RunSpec) -> Record | Exception:
+    try:
+        return _run(spec)
+    except Exception as error:
+        error.add_note(f"in a worker process, at {spec.id}:\n{format_exc()}")
+        return error
 
 
 def _leave_with_parent() -> None:
-    """End this worker when its parent is gone, however it went: an idle worker would wait for ever."""
+    """End this worker when its parent is gone, however it went, and not only after a run that nobody waits for."""
     parent = parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _terminate(pool: ProcessPoolExecutor) -> None:
-    """End the workers in the middle of what they do: nobody wants their results any more."""
-    for process in list(pool._processes.values()):  # `terminate_workers` exists from Python 3.14 on
-        process.terminate()
-    pool.shutdown(cancel_futures=True)
+@contextmanager
+def _alive() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, OSError):
+        raise DuelrankError("a worker process died, most often because memory ran out; try fewer workers") from None
 
 
 @contextmanager
