@@ -38,7 +38,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         cold, warm = seconds(cache), seconds(cache)
     result = {"cold_seconds": cold, "warm_seconds": warm, "compile_seconds": cold - warm}
-    print(json.dumps(result) if options.json else "\n".join(f"{name:16} {value:6.1f}" for name, value in result.items()))
+    print(
+        json.dumps(result) if options.json else "\n".join(f"{name:16} {value:6.1f}" for name, value in result.items())
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ import pytest
 
 import duelrank
 from duelrank import registry
-from duelrank.registry import Part, aliases, classes, parse, spell
+from duelrank.grammar import parse
+from duelrank.registry import Part, aliases, classes, spell
 
 ROOT = Path(duelrank.__file__).parent
 PATHS = sorted(ROOT.rglob("*.py"))

@@ -204,7 +204,6 @@ class TestStreams:
         with pytest.raises(InvalidValue, match="whole number from 0 up"):
             stream(seed, "a")
 
-    @pytest.mark.xfail(reason="source: a number of 2^63 and more overflows in the call")
     def test_a_number_too_large_is_an_error_of_ours(self):
         with pytest.raises(InvalidValue):
             stream(1, "a", 2**64)

@@ -4,13 +4,15 @@ from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, DuelingBandit, Proje
 from duelrank.datasets import Dataset, Imported, Synthetic
 from duelrank.errors import DuelrankError
 from duelrank.exploration import NullSpace, UniformSphere
+from duelrank.grammar import parse
 from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
-from duelrank.learner import Learner, Snapshot
+from duelrank.learner import Learner
 from duelrank.metrics import ERR, MAP, MRR, P, evaluate, nDCG, online_performance
 from duelrank.multileaving import Probabilistic, TeamDraft
 from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
-from duelrank.registry import alias, parse, register, spell
+from duelrank.registry import alias, register, spell
 from duelrank.simulation import Record, RunSpec, simulate
+from duelrank.snapshot import Snapshot
 from duelrank.types import Feedback, Impression, Query, State
 from duelrank.updates import Step
 from duelrank.users import Cascade, Preset

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import MISSING, fields, replace
+from typing import Any, overload
 
 from duelrank.errors import InvalidRecipe, UnknownName
-from duelrank.registry import Part, lookup, names, override
+from duelrank.registry import P, Part, lookup, names, override, with_article
 
-__all__ = ["build"]
+__all__ = ["parse"]
 
 MAX_LENGTH = 4_000  # far beyond any real recipe, far below what could trouble the parser
 
 
-def build(text: str) -> Part:
-    """Return the part that the text describes."""
+@overload
+def parse(text: str) -> Any: ...
+@overload
+def parse(text: str, kind: type[P]) -> P: ...
+def parse(text: str, kind: type[Part] = Part) -> Part:
+    """Build the part that a recipe string describes, without ever evaluating it as code.
+
+    Parameters
+    ----------
+    text
+        A short name, or a Python call expression of registered names: ``mgd-dsp(n_candidates=49)``,
+        ``Projected(base=MGD(), projection=DocumentSpace(remembered=0))``, ``nDCG@10``.
+    kind
+        What the text has to describe, such as `Algorithm`; anything by default.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> parse("mgd-dsp(n_candidates=49)").base.exploration
+    UniformSphere(n_candidates=49)
+    """
+    part = _build(text)
+    if not isinstance(part, kind):
+        known = ", ".join(names(kind))
+        raise InvalidRecipe(
+            f"{text!r} is {with_article(part.kind)}, where {with_article(kind.kind)} is needed: {known}"
+        )
+    return part
+
+
+def _build(text: str) -> Part:
     if not isinstance(text, str) or not text.strip():
         raise InvalidRecipe(f"a recipe is a text such as 'mgd-dsp(n_candidates=49)', got {text!r}")
     if len(text) > MAX_LENGTH:
         raise InvalidRecipe(f"a recipe has at most {MAX_LENGTH} characters, got {len(text)}")
+    if not text.isascii():  # Python would take some look-alikes of other alphabets for the letters they resemble
+        raise InvalidRecipe(f"a recipe is written in ASCII, got {text!r}")
     try:
         node = ast.parse(text.strip(), mode="eval").body
         value = _value(node)
@@ -42,10 +73,15 @@ def _value(node: ast.expr) -> Any:
         return _make(name, call)
     if isinstance(node, (ast.Tuple, ast.List)):
         return tuple(_value(item) for item in node.elts)
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        raise InvalidRecipe(f"{ast.unparse(node)!r} is neither a name, a call, a number, a text nor a tuple") from None
+    sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
+    constant = node.operand if isinstance(node, ast.UnaryOp) and sign == -1 else node
+    if isinstance(constant, ast.Constant):
+        plain = constant.value
+        if isinstance(plain, (int, float)) and not isinstance(plain, bool):
+            return sign * plain
+        if sign == 1 and (plain is None or isinstance(plain, (str, bool))):
+            return plain
+    raise InvalidRecipe(f"{ast.unparse(node)!r} is neither a name, a call, a number, a text nor a tuple")
 
 
 def _dashed(node: ast.expr) -> tuple[str | None, ast.Call | None]:
@@ -98,7 +134,8 @@ def _construct(cls: type[Part], positional: list[Any], keywords: dict[str, Any])
     try:
         return cls(**given)
     except TypeError:
-        missing = [name for name in own if name not in given]
+        needed = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
+        missing = [name for name in needed if name not in given]
         raise InvalidRecipe(f"{cls.__name__} needs a value for {' and '.join(missing)}") from None
 
 

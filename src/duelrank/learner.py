@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
-from dataclasses import dataclass
-from typing import Any
-from zipfile import BadZipFile
-
-import numpy as np
-
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidValue
+from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.grammar import parse
 from duelrank.kernels.random import derive
 from duelrank.randomness import stream, stream_key
-from duelrank.registry import parse
-from duelrank.types import Feedback, Impression, Query, Ranking, State, Weights, frozen
+from duelrank.snapshot import Snapshot
+from duelrank.types import Feedback, Impression, Query, Ranking, State, Weights
 
-__all__ = ["Learner", "Snapshot"]
+__all__ = ["Learner"]
 
 
 class Learner:
@@ -51,6 +44,8 @@ class Learner:
 
     def __init__(self, algorithm: Algorithm | str, n_features: int, seed: int = 0, length: int = 10) -> None:
         self.algorithm: Algorithm = parse(algorithm, Algorithm) if isinstance(algorithm, str) else algorithm
+        if not isinstance(self.algorithm, Algorithm):
+            raise InvalidRecipe(f"a learner needs an algorithm or its text, such as 'mgd-dsp', got {algorithm!r}")
         if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
             raise InvalidValue(f"n_features must be a whole number from 1 up, got {n_features!r}")
         self.n_features = n_features
@@ -60,9 +55,8 @@ class Learner:
         self.state: State = self.algorithm.start(n_features, stream(seed, "start"))
 
     def _plant(self, seed: int) -> None:
+        self._rank_key, self._learn_key = stream_key(seed, "rank"), stream_key(seed, "learn")
         self.seed = seed
-        self._rank_key = stream_key(seed, "rank")
-        self._learn_key = stream_key(seed, "learn")
 
     @property
     def weights(self) -> Weights:
@@ -91,6 +85,7 @@ class Learner:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot of the same recipe, as if nothing had happened since."""
+        snapshot.check()
         own = (repr(self.algorithm), self.n_features)
         if own != (snapshot.algorithm, snapshot.n_features):
             taken = f"{snapshot.algorithm} with {snapshot.n_features} features"
@@ -104,43 +99,3 @@ class Learner:
         learner = cls(snapshot.algorithm, snapshot.n_features)
         learner.restore(snapshot)
         return learner
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A learner at one moment: recipe, seed, counters and state; plain values that can be stored as bytes."""
-
-    algorithm: str
-    n_features: int
-    seed: int
-    length: int
-    ranked: int
-    state: State
-
-    def to_bytes(self) -> bytes:
-        """Pack everything into the bytes of an ``.npz`` file."""
-        head = {name: getattr(self, name) for name in ("algorithm", "n_features", "seed", "length", "ranked")}
-        head |= {"step": self.state.step, "updates": self.state.updates, "format": 1}
-        arrays: dict[str, Any] = {f"memory/{name}": array for name, array in self.state.memory.items()}
-        arrays |= {"weights": self.state.weights, "head": np.array(json.dumps(head))}
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        return buffer.getvalue()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Snapshot:
-        """Unpack what `to_bytes` made; nothing in the bytes is ever executed."""
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                found = {name: frozen(arrays[name]) for name in arrays.files}
-            head = json.loads(str(found.pop("head")))
-            if head.pop("format") != 1:
-                raise InvalidValue("this snapshot was made by another version of duelrank")
-            weights = found.pop("weights")
-            memory = {name.removeprefix("memory/"): array for name, array in found.items()}
-            state = State(weights, head.pop("step"), head.pop("updates"), memory)
-            return cls(state=state, **head)
-        except (BadZipFile, KeyError, ValueError, TypeError, EOFError, OSError) as error:
-            if isinstance(error, InvalidValue):
-                raise
-            raise InvalidValue(f"these bytes are not a snapshot of a learner: {error}") from None

@@ -28,5 +28,7 @@ def stream(seed: int, name: str, number: int = 0) -> Stream:
     >>> uniform(stream(7, "user")) == uniform(stream(7, "user"))
     True
     """
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 1 << 63:
+        raise InvalidValue(f"the number of a stream is a whole number from 0 to 2^63 − 1, got {number!r}")
     fresh: Stream = random.derive(stream_key(seed, name), number)
     return fresh

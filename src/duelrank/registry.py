@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
@@ -9,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 
 from duelrank.errors import InvalidRecipe, UnknownName
 
-__all__ = ["Between", "Part", "alias", "classes", "names", "parse", "register", "spell"]
+__all__ = ["Between", "Part", "alias", "classes", "names", "register", "spell"]
 
 P = TypeVar("P", bound="Part")
 
@@ -25,7 +26,7 @@ class Between:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        return f"at least {self.low:g}" if self.high == float("inf") else f"from {self.low:g} to {self.high:g}"
+        return f"at least {self.low:,.9g}" if self.high == float("inf") else f"from {self.low:,.9g} to {self.high:,.9g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,36 +111,6 @@ def lookup(name: str) -> Part | type[Part]:
     if name in known:
         return known[name]
     raise UnknownName.among("part", name, names())
-
-
-@overload
-def parse(text: str) -> Any: ...
-@overload
-def parse(text: str, kind: type[P]) -> P: ...
-def parse(text: str, kind: type[Part] = Part) -> Part:
-    """Build the part that a recipe string describes, without ever evaluating it as code.
-
-    Parameters
-    ----------
-    text
-        A short name, or a Python call expression of registered names: ``mgd-dsp(n_candidates=49)``,
-        ``Projected(base=MGD(), projection=DocumentSpace(remembered=0))``, ``nDCG@10``.
-    kind
-        What the text has to describe, such as `Algorithm`; anything by default.
-
-    Examples
-    --------
-    >>> from duelrank import parse
-    >>> parse("mgd-dsp(n_candidates=49)").base.exploration
-    UniformSphere(n_candidates=49)
-    """
-    from duelrank import grammar  # the grammar is written in terms of this module
-
-    part = grammar.build(text)
-    if not isinstance(part, kind):
-        known = ", ".join(names(kind))
-        raise InvalidRecipe(f"{text!r} is {_article(part.kind)}, where {_article(kind.kind)} is needed: {known}")
-    return part
 
 
 def override(part: P, changes: Mapping[str, Any], label: str) -> P:
@@ -242,13 +213,19 @@ def _fit_one(value: Any, hint: Any) -> Any:
     if origin is tuple:
         return _fit_tuple(value, get_args(hint)[0])
     if hint is float:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return float(value) if number and value == value else _MISFIT
+        return _fit_number(value)
     if hint is int:
         return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
     if hint is type(None) or hint is None:
         return value if value is None else _MISFIT
     return value if isinstance(value, hint) else _MISFIT
+
+
+def _fit_number(value: Any) -> Any:
+    """A finite float: NaN and infinity have no spelling that could be parsed back."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > sys.float_info.max:
+        return _MISFIT
+    return float(value) if value == value else _MISFIT
 
 
 def _fit_tuple(value: Any, hint: Any) -> Any:
@@ -270,7 +247,7 @@ def _wanted(hint: Any) -> str:
     if origin is tuple:
         return f"a tuple, each item {_wanted(args[0])}"
     if isinstance(hint, type) and issubclass(hint, Part):
-        return f"{_article(hint.kind)} ({', '.join(names(hint))})"
+        return f"{with_article(hint.kind)} ({', '.join(names(hint))})"
     plain = {
         int: "a whole number",
         float: "a number",
@@ -281,5 +258,6 @@ def _wanted(hint: Any) -> str:
     return plain[hint]
 
 
-def _article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+def with_article(noun: str) -> str:
+    """Put a or an before a noun."""
+    return f"{'an' if noun.startswith(('a', 'e', 'i', 'o', 'up')) else 'a'} {noun}"

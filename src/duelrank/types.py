@@ -51,10 +51,14 @@ Trace: TypeAlias = Mapping[str, NDArray[Any]]  # what `learn` will need to know 
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array itself where it is read-only, else a read-only copy that no caller can change."""
-    if array.flags.writeable:
-        array = array.copy()
-        array.flags.writeable = False
+    """Return the array itself where nobody can write to it, else a read-only copy that no caller can change."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            array = array.copy()
+            array.flags.writeable = False
+            return array
+        owner = owner.base
     return array
 
 
@@ -97,15 +101,20 @@ class Query:
 
 def _checked_features(given: ArrayLike) -> Features:
     try:
-        features = np.ascontiguousarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        table = np.asarray(given)
+        if table.dtype.kind not in "biufO":
+            raise TypeError(f"found {table.dtype}")
+        features = np.ascontiguousarray(table, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(f"features must be numbers in a (documents, features) table: {error}") from None
-    if np.ndim(given) != 2:
-        raise ShapeMismatch(f"features must be a (documents, features) table, got shape {np.shape(given)}")
+    if table.ndim != 2:
+        raise ShapeMismatch(f"features must be a (documents, features) table, got shape {table.shape}")
     if features.shape[0] == 0 or features.shape[1] == 0:
         raise ShapeMismatch(f"a query needs at least one document and one feature, got shape {features.shape}")
     # One pass finds any NaN or infinity; only then is the exact place looked for (a sum of finite numbers may overflow).
-    if not math.isfinite(np.add.reduce(features, axis=None)) and not (finite := np.isfinite(features)).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduce(features, axis=None)
+    if not math.isfinite(total) and not (finite := np.isfinite(features)).all():
         document, feature = np.argwhere(~finite)[0]
         found = features[document, feature]
         raise InvalidValue(f"features must be finite, found {found} at document {document}, feature {feature}")
@@ -171,7 +180,10 @@ class Feedback:
 
 
 def _checked_clicks(given: ArrayLike) -> Clicks:
-    clicks = np.asarray(given)
+    try:
+        clicks = np.asarray(given)
+    except ValueError as error:
+        raise InvalidValue(f"clicks must be one flag per shown position: {error}") from None
     if clicks.ndim != 1:
         raise ShapeMismatch(f"clicks must be one flag per shown position, got shape {clicks.shape}")
     if clicks.dtype != np.bool_:

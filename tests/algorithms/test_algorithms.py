@@ -41,7 +41,9 @@ def test_every_parameter_matters(name: str) -> None:
 @pytest.mark.parametrize("variant", ["TeamDraft()", "Probabilistic(tau=1.0)"])
 @pytest.mark.parametrize("inference", ["MeanWinner(unit=True)", "BestWinner()", "DifficultQueries(when='tie')"])
 def test_parts_compose_freely(variant: str, inference: str) -> None:
-    algorithm = parse(f"nsgd-dsp(multileaver={variant}, inference={inference}, examination=WholeList(), initial='random')")
+    algorithm = parse(
+        f"nsgd-dsp(multileaver={variant}, inference={inference}, examination=WholeList(), initial='random')"
+    )
     assert np.isfinite(play(algorithm, 100).weights).all()
 
 
@@ -58,7 +60,7 @@ class Forgetful(DBGD):
 
 
 def test_a_parameter_that_is_ignored_is_found() -> None:
-    with pytest.raises(AssertionError, match="prev_query_len of .* changes nothing"):
+    with pytest.raises(AssertionError, match=r"prev_query_len of .* changes nothing"):
         check_every_parameter_matters(Forgetful())
 
 

@@ -55,7 +55,7 @@ def test_people_see_definition_recipe_and_curve(cli):
         (("mgd(exploration=Uniform())",), "UniformSphere"),
         (("perfect",), "where an algorithm is needed"),
         (("mgd(",), "cannot read"),
-        (("mgd", "--impressions", "0"), "at least 1"),
+        (("mgd", "--impressions", "0"), "from 1 to"),
         (("mgd", "--fold", "9"), "folds 1 to 5"),
         (("mgd", "--split", "train"), "'test' or 'validation'"),
         (("mgd", "--dataset", "mq2008"), "duelrank data add mq2008"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duelrank import registry
+from duelrank import parse, registry
 from duelrank.datasets import CATALOGUE, Imported, library
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
 
@@ -44,7 +44,7 @@ def test_add_info_remove(letor_folder: Path, home: Path) -> None:
     assert list(library.installed()) == ["my-set2"]
     described = library.info("my-set2").as_dict()
     assert json.loads(json.dumps(described))["found"]["n_features"] == 3
-    part = registry.parse("my-set2(scale='none')")
+    part = parse("my-set2(scale='none')")
     assert part == Imported(name="my-set2", scale="none")
     assert part.n_folds == 2
     assert part.n_grades == 3
@@ -91,12 +91,12 @@ def test_names_that_cannot_be(name: str, letor_folder: Path, home: Path) -> None
 
 def test_known_but_not_installed() -> None:
     with pytest.raises(MissingData, match=r"LETOR 4.0 MQ2008.*letor-4-0.*duelrank data add mq2008 PATH"):
-        registry.parse("mq2008").fold(1)
+        parse("mq2008").fold(1)
     with pytest.raises(MissingData, match="duelrank data fetch istella-s"):
-        registry.parse("istella-s").fold(1)
+        parse("istella-s").fold(1)
     with pytest.raises(MissingData, match="duelrank data add nowhere PATH"):
         Imported(name="nowhere").fold(1)
-    assert registry.parse("mq2008").n_folds == 5
+    assert parse("mq2008").n_folds == 5
     assert library.info("mq2008").as_dict()["installed"] is False
 
 
@@ -250,7 +250,7 @@ def test_default_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_catalogue_is_consistent() -> None:
     for name, entry in CATALOGUE.items():
         assert name == entry.name
-        assert registry.parse(name) == Imported(name=name)
+        assert parse(name) == Imported(name=name)
         assert registry.spell(Imported(name=name)) == name
         assert entry.page.startswith("http")
         assert entry.terms

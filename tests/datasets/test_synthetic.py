@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from duelrank import registry
+from duelrank import parse
 from duelrank.datasets import Synthetic
 from duelrank.errors import InvalidRecipe, InvalidValue
 
@@ -24,7 +24,7 @@ def test_equal_parameters_equal_data() -> None:
 
 
 def test_shape_and_balance() -> None:
-    fold = registry.parse("synthetic").fold(1)
+    fold = parse("synthetic").fold(1)
     train = fold.train
     sizes = np.diff(train.offsets)
     assert (len(train), train.n_features, fold.n_grades) == (300, 46, 3)

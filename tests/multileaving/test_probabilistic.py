@@ -148,7 +148,6 @@ class TestCredit:
         assert (np.abs(credit) <= 1.0).all()
 
 
-@pytest.mark.xfail(reason="source: what is left of the mass is found by subtraction, which cancels for a steep softmax")
 def test_the_steepest_softmax_that_is_allowed_is_exact_too():
     rankings = np.array([[5, 4, 1, 3, 7, 2, 6, 0], [1, 7, 6, 5, 4, 3, 0, 2], [7, 3, 4, 1, 6, 5, 2, 0]])
     tau, clicks = 20.0, np.array([False, True, False, False, False, False, True, False])

@@ -47,5 +47,5 @@ def test_the_whole_list_is_the_whole_list(flags):
 
 @pytest.mark.parametrize("beyond", [-1, 1.5, True, 10_001])
 def test_beyond_is_a_whole_number_from_zero_up(beyond):
-    with pytest.raises(InvalidRecipe, match="a whole number from 0 to 10000"):
+    with pytest.raises(InvalidRecipe, match="a whole number from 0 to 10,000"):
         LastClick(beyond)

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from duelrank.algorithms import DBGD, MGD, Algorithm
 from duelrank.datasets.base import Dataset
 from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.grammar import parse
 from duelrank.kernels.random import derive, integers
 from duelrank.learner import Learner
 from duelrank.metrics import ERR, evaluate, nDCG, online_performance
 from duelrank.randomness import stream, stream_key
-from duelrank.registry import parse, register
+from duelrank.registry import register
 from duelrank.simulation import RunSpec, loop, simulate
 from duelrank.users import Cascade, Preset
 
@@ -226,9 +227,9 @@ class TestSpec:
         [
             ({"split": "train"}, "'test' or 'validation'"),
             ({"split": "tset"}, "'test' or 'validation'"),
-            ({"impressions": 0}, "at least 1"),
-            ({"length": 0}, "at least 1"),
-            ({"fold": 0}, "at least 1"),
+            ({"impressions": 0}, "from 1 to"),
+            ({"length": 0}, "from 1 to"),
+            ({"fold": 0}, "from 1 to"),
             ({"seed": -1}, "at least 0"),
             ({"seed": 1.5}, "a whole number"),
             ({"metric": "nDCG@10"}, "a metric"),

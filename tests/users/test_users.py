@@ -155,7 +155,6 @@ class TestCascade:
         with pytest.raises(InvalidValue, match="3 grades, the data has 5"):
             Cascade().for_grades(5)
 
-    @pytest.mark.xfail(reason="source: the kernel reads past the end of the probabilities")
     @pytest.mark.parametrize("label", [3, -1])
     def test_a_grade_without_a_probability_is_refused(self, label):
         with pytest.raises(InvalidValue):

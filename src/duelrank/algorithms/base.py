@@ -35,8 +35,8 @@ class Algorithm(Part, ABC):
     def rank(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Return the list to show for a query: at most ``length`` documents, best first, with exploration."""
         _check_features(state, query)
-        if length < 1:
-            raise InvalidValue(f"a list has at least 1 position, got length {length}")
+        if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
+            raise InvalidValue(f"the length of a list is a whole number from 1 up, got {length!r}")
         return self.explore(state, query, min(length, query.features.shape[0]), stream)
 
     @abstractmethod
@@ -67,7 +67,15 @@ class Algorithm(Part, ABC):
             shown, given = impression.ranking.shape[0], feedback.clicks.shape[0]
             raise ShapeMismatch(f"{shown} documents were shown, so clicks must have {shown} entries, got {given}")
         _check_features(state, impression.query)
-        gradient, memory = self.gradient(state, impression, feedback, stream)
+        try:
+            gradient, memory = self.gradient(state, impression, feedback, stream)
+        except KeyError as missing:
+            if missing.args[0] in impression.trace:
+                raise
+            made = f"an impression of {self!r} has {missing} in its trace"
+            raise InvalidValue(
+                f"{made}; this one, made by another algorithm, has {', '.join(impression.trace)}"
+            ) from None
         if is_zero(gradient):
             return State(state.weights, state.step + 1, state.updates, memory)
         after = self.update(state, gradient)

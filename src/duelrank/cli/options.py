@@ -33,7 +33,8 @@ SplitOption = Annotated[str, typer.Option("--split", help="What the weights are 
 def read(text: str, kind: type[P]) -> P:
     """Parse an option's text; for an unknown name, suggest those of the wanted kind only."""
     from duelrank.errors import UnknownName
-    from duelrank.registry import names, parse
+    from duelrank.grammar import parse
+    from duelrank.registry import names
 
     try:
         return parse(text, kind)

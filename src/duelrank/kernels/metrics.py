@@ -29,9 +29,9 @@ def dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
 @njit(cache=True)
 def ideal_dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
     """DCG of the best order of the labels: grade by grade from the highest, by counting instead of sorting."""
-    counts = np.zeros(np.int64(np.max(labels)) + 1 if labels.shape[0] else 1, np.int64)
+    counts = np.zeros(128, np.int64)  # of every int8 grade from 0 up
     for label in labels:
-        counts[label] += 1
+        counts[max(label, 0)] += 1
     total, position = 0.0, 0
     for grade in range(counts.shape[0] - 1, 0, -1):
         for _ in range(min(counts[grade], cutoff - position)):
@@ -70,10 +70,13 @@ def average_precision(shown: Labels, labels: Labels, cutoff: int) -> float:
 
 @njit(cache=True)
 def expected_reciprocal_rank(shown: Labels, cutoff: int, max_grade: int) -> float:
-    """Expected 1 / position at which a cascade user is satisfied, P(satisfied) = (2^label − 1) / 2^max_grade."""
+    """Expected 1 / position at which a cascade user is satisfied, P(satisfied) = (2^label − 1) / 2^max_grade.
+
+    A label above the highest grade counts as that.
+    """
     going_on, total = 1.0, 0.0
     for position in range(min(cutoff, shown.shape[0])):
-        satisfied = (2.0 ** shown[position] - 1.0) / 2.0**max_grade
+        satisfied = (2.0 ** min(shown[position], max_grade) - 1.0) / 2.0**max_grade
         total += going_on * satisfied / (position + 1.0)
         going_on *= 1.0 - satisfied
     return total

@@ -66,15 +66,19 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: fl
     masses = _masses(n_documents, tau)
     table = np.empty((int(np.sum(clicks)), n_rankers))
     for i in range(n_rankers):
-        rest = np.sum(masses)
-        row = 0
+        shown = np.zeros(n_documents, np.bool_)
         for position in range(length):
-            mass = masses[ranks[i, position]]
+            shown[ranks[i, position]] = True
+        # What was left to draw from is added up from the end: subtracting from the whole would cancel for a steep softmax.
+        rest = 0.0
+        for r in range(n_documents):
+            rest += 0.0 if shown[r] else masses[r]
+        row = table.shape[0]
+        for position in range(length - 1, -1, -1):
+            rest += masses[ranks[i, position]]
             if clicks[position]:
-                # What rounding may take from the rest never makes it smaller than the document's own share.
-                table[row, i] = mass / max(rest, mass)
-                row += 1
-            rest -= mass
+                row -= 1
+                table[row, i] = masses[ranks[i, position]] / rest
     for row in range(table.shape[0]):
         table[row] /= np.sum(table[row])
     return table

@@ -91,6 +91,8 @@ def below(stream: Any, n: Any) -> Any:
     The upper half of n · (32 random bits); Lemire (2019) shows which few draws to throw away, and that a division is needed
     for hardly any.
     """
+    if not 1 <= n <= 4294967296:
+        raise ValueError("below draws from 1 to 2**32 numbers")
     span = np.uint64(n)
     product = (bits(stream) >> np.uint64(32)) * span
     if (product & _LOW) < span:

@@ -55,13 +55,15 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     subtraction; where most of one is gone it is measured, and the remainder cleaned, so nearly dependent rows are no problem.
     """
     n_rows, n_columns = rows.shape
-    rest = rows.copy()
+    largest = np.max(np.abs(rows)) if n_rows > 0 else 0.0
+    if largest == 0.0:
+        return np.empty((0, n_columns))
+    rest = rows / largest  # no square of a length may leave the range of floats
     lengths = np.empty(n_rows)  # squared
     for i in range(n_rows):
         lengths[i] = dot(rest[i], rest[i])
     originals = lengths.copy()
-    longest = lengths.max() if n_rows > 0 else 0.0
-    cut = relative_tolerance(tolerance, n_rows, n_columns) ** 2 * longest
+    cut = relative_tolerance(tolerance, n_rows, n_columns) ** 2 * lengths.max()
     rank = 0
     while rank < min(n_rows, n_columns):
         pivot = rank + np.argmax(lengths[rank:])

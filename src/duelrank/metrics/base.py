@@ -35,7 +35,7 @@ class Metric(Part, ABC, metaclass=_CutByAt):
 
     kind: ClassVar[str] = "metric"
 
-    cutoff: Annotated[int, Between(1)] | None = None
+    cutoff: Annotated[int, Between(1, 1_000_000)] | None = None
 
     @abstractmethod
     def of(self, shown: Labels, labels: Labels) -> float:

@@ -21,7 +21,7 @@ class ERR(Metric):
     Parameters
     ----------
     max_grade
-        The highest grade of the data: P(satisfied) = (2^grade − 1) / 2^max_grade.
+        The highest grade of the data: P(satisfied) = (2^grade − 1) / 2^max_grade. A grade above it counts as it.
 
     References
     ----------

@@ -47,10 +47,10 @@ class RunSpec(Part):
     algorithm: Algorithm
     dataset: Dataset
     user: User
-    fold: Annotated[int, Between(1)] = 1
+    fold: Annotated[int, Between(1, 1_000_000)] = 1
     seed: Annotated[int, Between(0)] = 1
-    impressions: Annotated[int, Between(1)] = 10_000
-    length: Annotated[int, Between(1)] = 10
+    impressions: Annotated[int, Between(1, 1_000_000_000)] = 10_000
+    length: Annotated[int, Between(1, 1_000_000)] = 10
     metric: Metric = nDCG(cutoff=10)
     split: Literal["test", "validation"] = "test"
 

@@ -12,7 +12,7 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
-from duelrank.registry import parse
+from duelrank.grammar import parse
 from duelrank.simulation import RunSpec, simulate
 from duelrank.testing.swap import swapped, twin
 from duelrank.testing.tiny import Tiny

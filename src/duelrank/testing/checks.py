@@ -9,11 +9,12 @@ import numpy as np
 
 from duelrank.algorithms import Algorithm
 from duelrank.errors import DuelrankError
+from duelrank.grammar import parse
 from duelrank.kernels.random import derive
-from duelrank.learner import Learner, Snapshot
+from duelrank.learner import Learner
 from duelrank.metrics import evaluate, nDCG
 from duelrank.randomness import stream
-from duelrank.registry import parse
+from duelrank.snapshot import Snapshot
 from duelrank.testing.parameters import variations
 from duelrank.testing.tiny import play, tiny_split
 from duelrank.types import Feedback, Impression, Query, State

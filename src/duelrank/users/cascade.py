@@ -60,6 +60,9 @@ class Cascade(User):
         """Walk down the list; `examined` is how many positions were evaluated before stopping."""
         click, stop = self._tables
         clicks, examined = kernel.cascade(shown, click, stop, self.stop_without_click, stream)
+        if examined < 0:
+            covered = len(self.click_probability)
+            raise InvalidValue(f"{self!r} has probabilities for grades 0 to {covered - 1}, got {shown.tolist()}")
         return Feedback.trusted(clicks, examined)
 
     @cached_property

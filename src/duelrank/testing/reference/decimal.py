@@ -9,10 +9,20 @@ from numpy.typing import NDArray
 
 from duelrank.kernels.decimal import EXACT, MALFORMED
 
-__all__ = ["nearest", "read_number"]
+__all__ = ["byte_at", "digit_at", "nearest", "read_number"]
 
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _DANGLING = re.compile(rb"[eE]")
+
+
+def byte_at(text: NDArray[np.uint8], position: int) -> int:
+    """Return a byte."""
+    return int(text[position])
+
+
+def digit_at(text: NDArray[np.uint8], position: int) -> int:
+    """Return the digit at a position, or something above 9 where there is none."""
+    return (int(text[position]) - ord("0")) % 256
 
 
 def read_number(text: NDArray[np.uint8], start: int) -> tuple[float, int, int]:

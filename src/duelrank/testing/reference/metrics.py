@@ -40,7 +40,7 @@ def average_precision(shown: Any, labels: Any, cutoff: int) -> float:
 
 def expected_reciprocal_rank(shown: Any, cutoff: int, max_grade: int) -> float:
     """Σ P(satisfied first at position) / position."""
-    satisfied = [(2.0 ** int(label) - 1.0) / 2.0**max_grade for label in shown[:cutoff]]
+    satisfied = [(2.0 ** min(int(label), max_grade) - 1.0) / 2.0**max_grade for label in shown[:cutoff]]
     before = np.cumprod([1.0, *(1.0 - s for s in satisfied)])
     return float(sum(before[i] * s / (i + 1) for i, s in enumerate(satisfied)))
 

@@ -35,9 +35,8 @@ def placements(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats
     masses = np.arange(1, n_documents + 1.0) ** -tau
     table = []
     for position in np.flatnonzero(clicks):
-        taken = masses[ranks[:, :position]].sum(axis=1)
-        own = masses[ranks[:, position]]
-        chances = own / np.maximum(masses.sum() - taken, own)
+        left = [np.delete(masses, shown[:position]).sum() for shown in ranks]
+        chances = masses[ranks[:, position]] / left
         table.append(chances / chances.sum())
     return np.array(table).reshape(-1, ranks.shape[0])
 

@@ -13,6 +13,8 @@ def cascade(labels: Any, click: Any, stop: Any, stop_without_click: bool, stream
     """Scan from the top: click, then stop or go on."""
     clicks = np.zeros(len(labels), bool)
     for position, label in enumerate(labels):
+        if label not in range(len(click)):
+            return clicks, -1
         clicks[position] = uniform(stream) < click[label]
         stops = uniform(stream) < stop[label]
         if stops and (clicks[position] or stop_without_click):

@@ -1,0 +1,84 @@
+"""A learner at one moment, as plain values that can be stored as bytes and are checked when they come back."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from duelrank.errors import InvalidValue
+from duelrank.types import State, frozen
+
+__all__ = ["Snapshot"]
+
+FORMAT = 1
+_LEAST = {"n_features": 1, "seed": 0, "length": 1, "ranked": 0}
+# All that damaged bytes have been seen to raise on their way through zipfile, numpy and json.
+_DAMAGE = (BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError, OSError, RuntimeError)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A learner at one moment: recipe, seed, counters and state."""
+
+    algorithm: str
+    n_features: int
+    seed: int
+    length: int
+    ranked: int
+    state: State
+
+    def check(self) -> None:
+        """Raise `InvalidValue` where a value is not one that a learner could have."""
+        counts = {name: getattr(self, name) for name in _LEAST} | {
+            "step": self.state.step,
+            "updates": self.state.updates,
+        }
+        for name, value in counts.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < _LEAST.get(name, 0):
+                raise InvalidValue(
+                    f"a snapshot's {name} is a whole number from {_LEAST.get(name, 0)} up, got {value!r}"
+                )
+        if not isinstance(self.algorithm, str):
+            raise InvalidValue(f"a snapshot's algorithm is the text of a recipe, got {self.algorithm!r}")
+        weights = self.state.weights
+        if weights.dtype != np.float64 or weights.shape != (self.n_features,) or not np.isfinite(weights).all():
+            found = f"{weights.dtype} of shape {weights.shape}"
+            raise InvalidValue(f"a snapshot's weights are {self.n_features} finite float64 numbers, got {found}")
+        for name, array in self.state.memory.items():
+            if array.dtype.kind not in "biuf":
+                raise InvalidValue(f"a snapshot's memory is of numbers, got {array.dtype} in {name}")
+
+    def to_bytes(self) -> bytes:
+        """Pack everything into the bytes of an ``.npz`` file."""
+        head = {name: getattr(self, name) for name in ("algorithm", *_LEAST)}
+        head |= {"step": self.state.step, "updates": self.state.updates, "format": FORMAT}
+        arrays: dict[str, Any] = {f"memory/{name}": array for name, array in self.state.memory.items()}
+        arrays |= {"weights": self.state.weights, "head": np.array(json.dumps(head))}
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Snapshot:
+        """Unpack what `to_bytes` made; nothing in the bytes is ever executed."""
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+                found = {name: arrays[name] for name in arrays.files}
+            head = json.loads(str(found.pop("head")))
+            if head.pop("format") != FORMAT:
+                raise InvalidValue("this snapshot was made by another version of duelrank")
+            weights = frozen(found.pop("weights"))
+            memory = {name.removeprefix("memory/"): array for name, array in found.items()}
+            snapshot = cls(state=State(weights, head.pop("step"), head.pop("updates"), memory), **head)
+        except InvalidValue:
+            raise
+        except _DAMAGE as error:
+            raise InvalidValue(f"these bytes are not a snapshot of a learner: {error}") from None
+        snapshot.check()
+        return snapshot
