@@ -41,7 +41,8 @@ class UnknownName(DuelrankError, LookupError):
     def among(cls, what: str, name: str, known: Iterable[str]) -> UnknownName:
         """Build the error for ``name``, suggesting the nearest of the ``known`` names."""
         names = sorted(known)
-        near = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+        lower = {each.lower(): each for each in names}
+        near = [lower[each] for each in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         return cls(f"no {what} is called {name!r}; {hint}known: {', '.join(names) or 'none'}")
 

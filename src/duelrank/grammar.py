@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any, overload
 
 from duelrank.errors import InvalidRecipe, UnknownName
-from duelrank.registry import P, Part, lookup, names, override, with_article
+from duelrank.registry import P, Part, kind_of, lookup, names, override, with_article
 
 __all__ = ["parse"]
 
@@ -35,7 +35,7 @@ def parse(text: str, kind: type[Part] = Part) -> Part:
     >>> parse("mgd-dsp(n_candidates=49)").base.exploration
     UniformSphere(n_candidates=49)
     """
-    part = _build(text)
+    part = _build(text, kind)
     if not isinstance(part, kind):
         known = ", ".join(names(kind))
         raise InvalidRecipe(
@@ -44,7 +44,7 @@ def parse(text: str, kind: type[Part] = Part) -> Part:
     return part
 
 
-def _build(text: str) -> Part:
+def _build(text: str, kind: type[Part]) -> Part:
     if not isinstance(text, str) or not text.strip():
         raise InvalidRecipe(f"a recipe is a text such as 'mgd-dsp(n_candidates=49)', got {text!r}")
     if len(text) > MAX_LENGTH:
@@ -53,7 +53,7 @@ def _build(text: str) -> Part:
         raise InvalidRecipe(f"a recipe is written in ASCII, got {text!r}")
     try:
         node = ast.parse(text.strip(), mode="eval").body
-        value = _value(node)
+        value = _value(node, kind)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, InvalidRecipe):
             raise
@@ -65,12 +65,13 @@ def _build(text: str) -> Part:
     return value
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr, kind: type[Part] = Part) -> Any:
+    """Build what a node describes; a name that is unknown is looked for among those of the wanted kind."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return _cut(_value(node.left), _value(node.right))
+        return _cut(_value(node.left, kind), _value(node.right))
     name, call = _dashed(node)
     if name is not None:
-        return _make(name, call)
+        return _make(lookup(name, kind), name, call)
     if isinstance(node, (ast.Tuple, ast.List)):
         return tuple(_value(item) for item in node.elts)
     sign = -1 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
@@ -98,9 +99,8 @@ def _dashed(node: ast.expr) -> tuple[str | None, ast.Call | None]:
     return None, None
 
 
-def _make(name: str, call: ast.Call | None) -> Part:
-    known = lookup(name)
-    keywords = _keywords(name, call)
+def _make(known: Part | type[Part], name: str, call: ast.Call | None) -> Part:
+    keywords = _keywords(known, name, call)
     positional = [_value(item) for item in call.args] if call else []
     if isinstance(known, Part):
         if positional:
@@ -109,12 +109,12 @@ def _make(name: str, call: ast.Call | None) -> Part:
     return _construct(known, positional, keywords)
 
 
-def _keywords(name: str, call: ast.Call | None) -> dict[str, Any]:
+def _keywords(known: Part | type[Part], name: str, call: ast.Call | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for item in call.keywords if call else []:
         if item.arg is None or item.arg in found:
             raise InvalidRecipe(f"{name}(...): every parameter is given once, by its name")
-        found[item.arg] = _value(item.value)
+        found[item.arg] = _value(item.value, kind_of(known, item.arg))
     return found
 
 

@@ -103,14 +103,21 @@ def names(kind: type[Part] = Part) -> list[str]:
     return [*aliases(kind), *classes(kind)]
 
 
-def lookup(name: str) -> Part | type[Part]:
-    """Return what a name stands for: the part of an alias, or a class."""
+def lookup(name: str, kind: type[Part] = Part) -> Part | type[Part]:
+    """Return what a name stands for: the part of an alias, or a class; where it is unknown, suggest some of that kind."""
     if name in _CLASSES:
         return _CLASSES[name]
     known = aliases()
     if name in known:
         return known[name]
-    raise UnknownName.among("part", name, names())
+    raise UnknownName.among(kind.kind, name, names(kind))
+
+
+def kind_of(known: Part | type[Part], field: str) -> type[Part]:
+    """Return the kind of part that a field of a class, or of an alias at any depth, takes; `Part` where that is unclear."""
+    owners = [type(part) for _, part in walk(known)] if isinstance(known, Part) else [known]
+    hints = [hint for owner in owners for name, hint in _hints(owner).items() if name == field]
+    return hints[0] if len(hints) == 1 and isinstance(hints[0], type) and issubclass(hints[0], Part) else Part
 
 
 def override(part: P, changes: Mapping[str, Any], label: str) -> P:
@@ -138,12 +145,16 @@ def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 def spell(part: Part) -> str:
     """Return the shortest text that `parse` turns back into the part: an alias, with overrides if need be, or its repr."""
+    known = aliases(type(part))
+    spellings = [name for name in known if known[name] == part]  # a name of its own beats everything
+    if spellings:
+        return min(spellings, key=len)
     spellings = [repr(part)]
-    for name, known in aliases(type(part)).items():
-        changes = _difference(known, part)
+    for name, like in known.items():
+        changes = _difference(like, part)
         if changes is not None:
             given = ", ".join(f"{field}={value!r}" for field, value in changes.items())
-            spellings.append(f"{name}({given})" if given else name)
+            spellings.append(f"{name}({given})")
     return min(spellings, key=len)
 
 

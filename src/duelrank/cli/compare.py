@@ -18,7 +18,6 @@ from duelrank.cli.options import (
     LengthOption,
     MetricOption,
     SplitOption,
-    read,
     split_top_level,
 )
 
@@ -72,17 +71,18 @@ def _grid(
     from duelrank.algorithms import Algorithm
     from duelrank.datasets import Dataset
     from duelrank.experiments import Grid
+    from duelrank.grammar import parse
     from duelrank.metrics import Metric
     from duelrank.users import User
 
     return Grid(
-        algorithms=tuple(read(text, Algorithm) for text in algorithms),
-        dataset=read(dataset, Dataset),
-        users=tuple(read(text, User) for text in split_top_level(users)),
+        algorithms=tuple(parse(text, Algorithm) for text in algorithms),
+        dataset=parse(dataset, Dataset),
+        users=tuple(parse(text, User) for text in split_top_level(users)),
         runs=runs,
         impressions=impressions,
         length=length,
-        metric=read(metric, Metric),
+        metric=parse(metric, Metric),
         split=split,
     )
 

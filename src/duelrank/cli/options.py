@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from duelrank.registry import Part
-
-P = TypeVar("P", bound="Part")
 
 __all__ = [
     "DatasetOption",
@@ -18,7 +13,6 @@ __all__ = [
     "LengthOption",
     "MetricOption",
     "SplitOption",
-    "read",
     "split_top_level",
 ]
 
@@ -28,21 +22,6 @@ ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="How
 LengthOption = Annotated[int, typer.Option("--length", help="How many documents a list has.")]
 MetricOption = Annotated[str, typer.Option("--metric", help="A metric: duelrank list metrics.")]
 SplitOption = Annotated[str, typer.Option("--split", help="What the weights are measured on: test or validation.")]
-
-
-def read(text: str, kind: type[P]) -> P:
-    """Parse an option's text; for an unknown name, suggest those of the wanted kind only."""
-    from duelrank.errors import UnknownName
-    from duelrank.grammar import parse
-    from duelrank.registry import names
-
-    try:
-        return parse(text, kind)
-    except UnknownName:
-        name = text.partition("(")[0].partition("@")[0].strip()
-        if name in names():
-            raise  # what is unknown is further inside
-        raise UnknownName.among(kind.kind, name, names(kind)) from None
 
 
 def split_top_level(text: str) -> list[str]:

@@ -14,7 +14,6 @@ from duelrank.cli.options import (
     LengthOption,
     MetricOption,
     SplitOption,
-    read,
 )
 
 __all__ = ["run"]
@@ -37,19 +36,20 @@ def run(
     from duelrank.cli.report import run_report
     from duelrank.datasets import Dataset
     from duelrank.experiments import warm_up
+    from duelrank.grammar import parse
     from duelrank.metrics import Metric
     from duelrank.simulation import RunSpec, simulate
     from duelrank.users import User
 
     spec = RunSpec(
-        algorithm=read(algorithm, Algorithm),
-        dataset=read(dataset, Dataset),
-        user=read(user, User),
+        algorithm=parse(algorithm, Algorithm),
+        dataset=parse(dataset, Dataset),
+        user=parse(user, User),
         fold=fold,
         seed=seed,
         impressions=impressions,
         length=length,
-        metric=read(metric, Metric),
+        metric=parse(metric, Metric),
         split=split,  # type: ignore[arg-type]  # checked by the spec
     )
     with spinner("compiling and opening data (slow only the first time)"):
