@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from duelrank.cli import compare, data, listing, run
+from duelrank.cli import bench, compare, data, listing, run
 from duelrank.cli.console import complain
 from duelrank.errors import DuelrankError
 
@@ -70,14 +70,13 @@ def _global(
 app.command("list")(listing.list_parts)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
+app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 
 
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(
-            stream, "reconfigure"
-        ):  # a terminal that lacks a letter shows a question mark instead of a traceback
-            stream.reconfigure(errors="replace")
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark, no traceback
     app()
