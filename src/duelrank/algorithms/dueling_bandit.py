@@ -69,8 +69,9 @@ class DuelingBandit(Algorithm):
             return np.zeros(state.weights.shape[0]), state.memory
         credit = self.multileaver.credit(impression, feedback.clicks)
         memory = self.exploration.observe(state.memory, impression.trace["directions"], credit)
-        seen = State(state.weights, state.step, state.updates, memory)
-        return self.inference.infer(seen, impression, feedback, credit, self.delta, stream)
+        if memory is not state.memory:
+            state = State(state.weights, state.step, state.updates, memory)
+        return self.inference.infer(state, impression, feedback, credit, self.delta, stream)
 
     def update(self, state: State, gradient: Gradient) -> State:
         """Move by the step."""
