@@ -83,14 +83,14 @@ class DifficultQueries(Inference):
 
     def _slot(self, memory: Memory, now: int, ease: float) -> int | None:
         """Which slot an impression takes: a free one, one that is too old, or that of an easier one."""
-        since = memory.get("hard_since", np.empty(0))
-        if since.size < self.slots:
-            return since.size
-        old = np.flatnonzero(now - since > self.window)
-        if old.size:
-            return int(old[0])
-        easiest = int(memory["hard_ease"].argmax())
-        return easiest if memory["hard_ease"][easiest] > ease else None
+        since = memory["hard_since"].tolist() if "hard_since" in memory else []
+        if len(since) < self.slots:
+            return len(since)
+        for slot, then in enumerate(since):
+            if now - then > self.window:
+                return slot
+        eases = memory["hard_ease"].tolist()
+        return eases.index(max(eases)) if max(eases) > ease else None
 
 
 def _with(array: NDArray[Any], slot: int, value: float) -> NDArray[Any]:
