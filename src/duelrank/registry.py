@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 
 from duelrank.errors import InvalidRecipe, UnknownName
 
-__all__ = ["Between", "Part", "alias", "classes", "names", "register", "spell"]
+__all__ = ["Between", "Part", "alias", "canonical", "classes", "names", "register", "spell"]
 
 P = TypeVar("P", bound="Part")
 
@@ -141,6 +141,13 @@ def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
         value = getattr(part, item.name)
         if isinstance(value, Part):
             yield from walk(value, (*path, item.name))
+
+
+def canonical(part: Part) -> str:
+    """Return the text of a part with everything spelled out: unlike its repr, it does not depend on what the defaults are."""
+    given = ((item.name, getattr(part, item.name)) for item in fields(part))
+    inside = (f"{name}={canonical(value) if isinstance(value, Part) else repr(value)}" for name, value in given)
+    return f"{type(part).__name__}({', '.join(inside)})"
 
 
 def spell(part: Part) -> str:

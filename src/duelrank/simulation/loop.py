@@ -15,6 +15,7 @@ from duelrank.metrics import evaluate
 from duelrank.randomness import stream, stream_key
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
+from duelrank.types import Weights
 
 __all__ = ["simulate"]
 
@@ -41,6 +42,7 @@ def simulate(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Re
     pauses = set(checkpoints.tolist())
     online, norms = np.zeros(spec.impressions), np.zeros(spec.impressions)
     offline: list[float] = []
+    trajectory: list[Weights] = []
     evaluating, started = 0.0, perf_counter()
     for t, index in enumerate(queries):
         impression = learner.rank(train.query(index))
@@ -54,8 +56,9 @@ def simulate(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Re
         if t + 1 in pauses:
             paused = perf_counter()
             offline.append(evaluate(learner.weights, held_out, spec.metric, stream(spec.seed, "evaluation", t + 1)))
+            trajectory.append(learner.weights)
             evaluating += perf_counter() - paused
         if progress is not None and (t % 256 == 255 or t + 1 in pauses):
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
-    return Record(spec, online, checkpoints, np.array(offline), norms, learner.weights, seconds, evaluating)
+    return Record(spec, online, checkpoints, np.array(offline), norms, np.array(trajectory), seconds, evaluating)

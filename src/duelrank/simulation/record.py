@@ -30,8 +30,8 @@ class Record:
         After how many impressions the weights were measured, and the metric there.
     update_norms
         (impressions,) how far each impression moved the weights; 0 where it did not.
-    weights
-        The final weights.
+    trajectory
+        (checkpoints, n_features) the weights at each checkpoint.
     seconds
         Of the learning loop, users included.
     evaluation_seconds
@@ -43,9 +43,15 @@ class Record:
     checkpoints: NDArray[np.int64]
     offline: NDArray[np.float64]
     update_norms: NDArray[np.float64]
-    weights: Weights
+    trajectory: NDArray[np.float64]
     seconds: float
     evaluation_seconds: float
+
+    @property
+    def weights(self) -> Weights:
+        """The final weights."""
+        final: Weights = self.trajectory[-1]
+        return final
 
     @property
     def online_ndcg(self) -> float:

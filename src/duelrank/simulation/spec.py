@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.metrics import Metric, nDCG
-from duelrank.registry import Between, Part, register, spell
+from duelrank.registry import Between, Part, canonical, register, spell
 from duelrank.users import User
 
 __all__ = ["RunSpec"]
@@ -59,6 +60,11 @@ class RunSpec(Part):
         """A readable name: algorithm/user/data set/fold/seed."""
         parts = (spell(self.algorithm), spell(self.user), spell(self.dataset))
         return "/".join((*parts, f"fold{self.fold}", f"seed{self.seed}"))
+
+    @property
+    def digest(self) -> str:
+        """Ten hexadecimal digits that change with anything that could change the result, defaults included."""
+        return hashlib.blake2b(canonical(self).encode(), digest_size=5).hexdigest()
 
     @property
     def checkpoints(self) -> NDArray[np.int64]:
