@@ -55,7 +55,8 @@ def row(record: Record, reference: Weights | None = None) -> dict[str, Any]:
 def cosines(trajectory: NDArray[np.float64], reference: Weights) -> NDArray[np.float64]:
     """Return the cosine of the angle between each row and the reference; 0 where a row is zero."""
     lengths = np.linalg.norm(trajectory, axis=1) * np.linalg.norm(reference)
-    return np.divide(trajectory @ reference, lengths, out=np.zeros(len(trajectory)), where=lengths > 0.0)
+    along: NDArray[np.float64] = trajectory @ reference
+    return np.asarray(np.divide(along, lengths, out=np.zeros(len(along)), where=lengths > 0.0))
 
 
 def _running_reward(record: Record) -> NDArray[np.float64]:
