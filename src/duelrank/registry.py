@@ -38,7 +38,8 @@ class Part:
     """
 
     kind: ClassVar[str] = "part"
-    #: Fields that are allowed to leave every result the same, such as a choice between two ways to compute one thing.
+    #: Fields, also those of parts inside (``exploration.n_low``), that are allowed to leave every result the same, such as a
+    #: choice between two ways to compute one thing.
     inert_fields: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.exploration import Exploration, NullSpace
@@ -22,6 +23,10 @@ class NSGD(DuelingBandit):
     ----------
     Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
     """
+
+    # With more rankers than places in the list each owns one document at most: whoever has less credit than the current ranker
+    # has none, and so has the lowest of all.
+    inert_fields: ClassVar[frozenset[str]] = frozenset({"exploration.n_low"})
 
     exploration: Exploration = NullSpace()
     multileaver: Multileaver = TeamDraft()

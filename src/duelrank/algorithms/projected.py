@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from duelrank.algorithms.base import Algorithm
 from duelrank.algorithms.dbgd import DBGD
@@ -30,6 +31,9 @@ class Projected(Algorithm):
     ----------
     Wang et al., "Variance reduction in gradient exploration for online learning to rank" (SIGIR 2019).
     """
+
+    # A gradient that is scaled to length 1 after the projection may have had any length before.
+    inert_fields: ClassVar[frozenset[str]] = frozenset({"base.inference.unit"})
 
     base: Algorithm = DBGD()
     projection: Projection = DocumentSpace()

@@ -15,14 +15,12 @@ __all__ = ["variations"]
 
 def variations(recipe: P) -> Iterator[tuple[str, list[P]]]:
     """Yield each parameter's path, with recipes that differ from the given one in that parameter only."""
-    skipped: list[tuple[str, ...]] = []
+    inert = [(*path, *name.split(".")) for path, owner in walk(recipe) for name in owner.inert_fields]
     for path, owner in walk(recipe):
-        if any(path[: len(prefix)] == prefix for prefix in skipped):
-            continue
         hints = get_type_hints(type(owner), include_extras=True)
         for item in fields(owner):
-            if item.name in owner.inert_fields:
-                skipped.append((*path, item.name))
+            whole = (*path, item.name)
+            if any(whole[: len(prefix)] == prefix for prefix in inert):
                 continue
             values = other_values(getattr(owner, item.name), hints[item.name])
             others = list(_made(recipe, path, item.name, values))
