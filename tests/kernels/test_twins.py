@@ -191,8 +191,9 @@ def adam_case(draw: Any) -> tuple[Any, ...]:
 
 def descend_case(draw: Any) -> tuple[Any, ...]:
     weights, features, labels, offsets = labelled_case(draw)
-    settings = (1.0, draw(st.integers(1, 6)), draw(st.integers(1, 4)), 0.1)
-    return weights, np.zeros((2, 3)), draw(st.integers(0, 3)), features, labels, offsets, *settings, draw(streams())
+    cutoff, order, batch = draw(st.integers(1, 6)), orders(draw, 1, len(offsets) - 1)[0], draw(st.integers(1, 4))
+    step = draw(st.integers(0, 3))
+    return weights, np.zeros((2, 3)), step, features, labels, offsets, 1.0, cutoff, order, batch, 0.1
 
 
 Case = Callable[[Any], tuple[Any, ...]]

@@ -22,6 +22,7 @@ from duelrank.datasets.files import new_folder, writing
 from duelrank.datasets.library import home
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.kernels.lambdarank import descend
+from duelrank.kernels.random import permutation
 from duelrank.metrics import evaluate, nDCG
 from duelrank.randomness import stream
 from duelrank.registry import canonical
@@ -121,10 +122,10 @@ def _one_epoch(
     weights: Weights, moments: Weights, step: int, queries: Split, epoch: int, seed: int, settings: Training
 ) -> int:
     """Move the weights by one pass over the queries; returns how many steps were made so far."""
-    arrays = (queries.features, queries.labels, queries.offsets)
+    order = permutation(stream(seed, "reference/order", epoch), len(queries))
     rate = settings.rate / (1.0 + epoch / settings.slowdown)
-    fresh = stream(seed, "reference/order", epoch)
-    made: int = descend(weights, moments, step, *arrays, settings.sigma, _NDCG.depth, settings.batch, rate, fresh)
+    arrays = (weights, moments, step, queries.features, queries.labels, queries.offsets)
+    made: int = descend(*arrays, settings.sigma, _NDCG.depth, order, settings.batch, rate)
     return made
 
 
@@ -180,7 +181,8 @@ def _write(path: Path, reference: Reference) -> None:
 def _read(path: Path, n_features: int) -> Reference | None:
     """Return what a file holds; None where it is absent or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # From memory: of a damaged file that it opens itself, numpy forgets to close it.
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as file:
             weights: Weights = file["weights"]
             numbers = {name: float(file[name]) for name in ("validation", "test", "seconds")}
             epochs = int(file["epochs"])

@@ -13,8 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from duelrank.kernels.metrics import ideal_dcg
-from duelrank.kernels.random import permutation
-from duelrank.kernels.ranking import best_first, scores
+from duelrank.kernels.ranking import best_first
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,7 +62,10 @@ def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats
 @njit(cache=True)
 def _varied(labels: Labels) -> bool:
     """Whether there are two different labels: without them there is nothing to order."""
-    return np.any(labels[1:] != labels[:-1])
+    varied = False
+    for label in labels:
+        varied |= label != labels[0]
+    return varied
 
 
 @njit(cache=True, fastmath=_SUMS)
@@ -71,7 +73,15 @@ def _add_query(weights: Floats, features: Floats, labels: Labels, sigma: float, 
     """Add one query's gradient to the total; returns 1, or 0 for a query that has none."""
     if not _varied(labels):
         return 0
-    slopes = lambdas(scores(weights.reshape(1, -1), features)[0], labels, sigma, cutoff)
+    scored = np.empty(
+        features.shape[0]
+    )  # by a loop of our own: `ranking.scores` is for many rankers and compiles longer
+    for document in range(features.shape[0]):
+        score = 0.0
+        for k in range(features.shape[1]):
+            score += features[document, k] * weights[k]
+        scored[document] = score
+    slopes = lambdas(scored, labels, sigma, cutoff)
     for document in range(features.shape[0]):
         if slopes[document] != 0.0:
             for k in range(features.shape[1]):
@@ -117,22 +127,21 @@ def descend(
     offsets: Ints,
     sigma: float,
     cutoff: int,
+    order: Ints,
     batch: int,
     rate: float,
-    stream: NDArray[np.uint64],
 ) -> int:
-    """Pass once over the queries in a random order, with a step of Adam per batch; returns how many steps were made so far.
+    """Pass over the queries in an order, with a step of Adam per batch; returns how many steps were made so far.
 
     A batch is that many queries with two different labels; the last one of a pass may be smaller.
     """
-    order = permutation(stream, offsets.shape[0] - 1)
-    total, counted = np.zeros(weights.shape[0]), 0
+    total, mean, counted = np.zeros(weights.shape[0]), np.empty(weights.shape[0]), 0
     for visited in range(order.shape[0]):
         start, stop = offsets[order[visited]], offsets[order[visited] + 1]
         counted += _add_query(weights, features[start:stop], labels[start:stop], sigma, cutoff, total)
         if counted == batch or (counted > 0 and visited == order.shape[0] - 1):
-            step += 1
-            adam_step(weights, moments, step, total / counted, rate)
-            total[:] = 0.0
-            counted = 0
+            for k in range(total.shape[0]):
+                mean[k], total[k] = total[k] / counted, 0.0
+            step, counted = step + 1, 0
+            adam_step(weights, moments, step, mean, rate)
     return step

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import permutation
 from duelrank.testing.reference.metrics import ndcg
 
 Floats = NDArray[np.float64]
@@ -60,12 +59,12 @@ def descend(
     offsets: Ints,
     sigma: float,
     cutoff: int,
+    order: Ints,
     batch: int,
     rate: float,
-    stream: Any,
 ) -> int:
-    """Pass once over the queries in a random order, a step of Adam per batch."""
-    rows = [range(offsets[query], offsets[query + 1]) for query in permutation(stream, len(offsets) - 1)]
+    """Pass over the queries in an order, a step of Adam per batch."""
+    rows = [range(offsets[query], offsets[query + 1]) for query in order]
     varied = [query for query in rows if len(set(labels[query])) > 1]
     for first in range(0, len(varied), batch):
         chosen = varied[first : first + batch]
