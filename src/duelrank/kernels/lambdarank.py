@@ -13,7 +13,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from duelrank.kernels.metrics import ideal_dcg
-from duelrank.kernels.ranking import best_first
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,6 +31,20 @@ def _logistic(x: float) -> float:
 
 
 @njit(cache=True)
+def _places(scored: Floats, depth: int) -> Ints:
+    """Position of each document by its score, from 0, of equal ones the first; all below the depth are placed at it."""
+    n = scored.shape[0]
+    places = np.full(n, depth)
+    for position in range(depth):
+        best = -1
+        for i in range(n):
+            if places[i] == depth and (best < 0 or scored[i] > scored[best]):
+                best = i
+        places[best] = position
+    return places
+
+
+@njit(cache=True)
 def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats:
     """Return the derivative of one query's cost by the score of each document: below zero where it should rise.
 
@@ -43,14 +56,14 @@ def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats
     ideal = ideal_dcg(labels, cutoff, True)
     if ideal == 0.0:
         return slopes
-    order = best_first(scored)
-    for upper in range(min(cutoff, n)):
-        i = order[upper]
-        discount = 1.0 / math.log2(upper + 2.0)
-        for lower in range(upper + 1, n):
-            j = order[lower]
-            if labels[i] != labels[j]:
-                lost = discount - (1.0 / math.log2(lower + 2.0) if lower < cutoff else 0.0)
+    depth = min(cutoff, n)
+    places, discounts = _places(scored, depth), np.zeros(depth + 1)
+    for position in range(depth):
+        discounts[position] = 1.0 / math.log2(position + 2.0)
+    for i in range(n):
+        for j in range(n if places[i] < depth else 0):
+            if places[i] < places[j] and labels[i] != labels[j]:
+                lost = discounts[places[i]] - discounts[places[j]]
                 delta = abs(2.0 ** labels[i] - 2.0 ** labels[j]) * lost / ideal
                 sign = 1.0 if labels[i] > labels[j] else -1.0
                 pull = sign * sigma * delta * _logistic(sign * sigma * (scored[j] - scored[i]))
