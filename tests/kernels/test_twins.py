@@ -169,6 +169,33 @@ def replay_case(draw: Any) -> tuple[Any, ...]:
     return orders(draw, 3, n), draw(flags(n))
 
 
+def lambdas_case(draw: Any) -> tuple[Any, ...]:
+    """Whole numbers for scores: ties are ties in both."""
+    n = draw(st.integers(1, 9))
+    scored = np.array(draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n)), float)
+    return scored, draw(grades(n)), draw(st.sampled_from([0.5, 1.0, 2.0])), draw(st.integers(1, 12))
+
+
+def labelled_case(draw: Any) -> tuple[Any, ...]:
+    """Features in general position: were scores equal but for rounding, it would choose the order."""
+    sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    key, n = draw(st.integers(0, 2**62)), int(offsets[-1])
+    labels = np.array(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)), np.int8)  # some queries have one grade
+    return normals(derive(key, 1), 1, 3)[0], normals(derive(key, 2), n, 3), labels, offsets
+
+
+def adam_case(draw: Any) -> tuple[Any, ...]:
+    return draw(numbers(3)), np.abs(draw(numbers(2, 3))), draw(st.integers(1, 9)), draw(numbers(3)), 0.1
+
+
+def descend_case(draw: Any) -> tuple[Any, ...]:
+    weights, features, labels, offsets = labelled_case(draw)
+    cutoff, order, batch = draw(st.integers(1, 6)), orders(draw, 1, len(offsets) - 1)[0], draw(st.integers(1, 4))
+    step = draw(st.integers(0, 3))
+    return weights, np.zeros((2, 3)), step, features, labels, offsets, 1.0, cutoff, order, batch, 0.1
+
+
 Case = Callable[[Any], tuple[Any, ...]]
 CASES: dict[tuple[str, str], Case] = {
     ("random", "split_mix"): lambda draw: (np.uint64(draw(st.integers(0, 2**64 - 1))),),
@@ -215,6 +242,10 @@ CASES: dict[tuple[str, str], Case] = {
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
     ("users", "cascade"): cascade_case,
+    ("lambdarank", "lambdas"): lambdas_case,
+    ("lambdarank", "gradient"): lambda draw: (*labelled_case(draw), 1.0, draw(st.integers(1, 6))),
+    ("lambdarank", "adam_step"): adam_case,
+    ("lambdarank", "descend"): descend_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,
     ("inference", "last_click"): lambda draw: (draw(flags(draw(st.integers(0, 10)))),),

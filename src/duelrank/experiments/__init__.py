@@ -4,16 +4,19 @@ from duelrank.experiments.comparison import Comparison, Curve, Row, Spread, comp
 from duelrank.experiments.executor import run_all, warm_up
 from duelrank.experiments.extensions import load_extension, load_extensions
 from duelrank.experiments.grid import Grid
+from duelrank.experiments.reference import Reference, reference_for
 
 __all__ = [
     "Comparison",
     "Curve",
     "Grid",
+    "Reference",
     "Row",
     "Spread",
     "compare",
     "load_extension",
     "load_extensions",
+    "reference_for",
     "run_all",
     "warm_up",
 ]

@@ -1,0 +1,192 @@
+"""The offline reference: the linear ranker that true labels teach, which no click-taught one is expected to beat.
+
+It is the paper's reference weight vector, "LambdaRank with no hidden layer": its nDCG@10 is the skyline of tables and figures,
+and its direction is the one that learned weights are compared with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BytesIO
+from math import ceil
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from duelrank.datasets.base import Dataset
+from duelrank.datasets.files import new_folder, writing
+from duelrank.datasets.library import home
+from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.kernels.lambdarank import descend
+from duelrank.kernels.random import permutation
+from duelrank.metrics import evaluate, nDCG
+from duelrank.randomness import stream
+from duelrank.registry import canonical
+from duelrank.types import Fold, Split, Weights, frozen
+
+__all__ = ["Reference", "Training", "reference_for", "train"]
+
+FORMAT = 1  # of the files, and of what training computes; another one is never read as if it were this
+_NDCG = nDCG(cutoff=10)
+_SAMPLED_ROWS = 1_000  # of a split's features, to tell one import of a data set from another
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the reference is trained; the defaults were chosen by validation nDCG@10 on MQ2007, MQ2008 and synthetic sets.
+
+    Parameters
+    ----------
+    rate, slowdown
+        Adam's step is rate / (1 + epoch / slowdown), epoch from 0.
+    batch
+        Queries per step.
+    sigma
+        Steepness of the pairwise cost.
+    patience
+        How many epochs without a better validation nDCG@10 end the training.
+    max_epochs
+        How many there are at most.
+    """
+
+    rate: float = 0.05
+    slowdown: float = 50.0
+    batch: int = 8
+    sigma: float = 1.0
+    patience: int = 50
+    max_epochs: int = 500
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < float("inf"):
+                raise InvalidValue(f"{name} must be a number above 0, got {value!r}")
+
+
+_DEFAULT = Training()
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The best linear ranker that training found.
+
+    Parameters
+    ----------
+    weights
+        (n_features,) of length 1, read-only.
+    validation, test
+        Its nDCG@10 there; validation is that of the training queries where there are no others, test is NaN without any.
+    epochs
+        After how many passes over the training queries it was found.
+    seconds
+        Of the whole training, the epochs after it included.
+    """
+
+    weights: Weights
+    validation: float
+    test: float
+    epochs: int
+    seconds: float
+
+
+def train(fold: Fold, seed: int = 0, settings: Training = _DEFAULT) -> Reference:
+    """Train linear LambdaRank on the true labels and keep the epoch that is best on validation; equal seeds, equal weights.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import Synthetic
+    >>> reference = train(Synthetic(n_queries=60, noise=0.0).fold(1))
+    >>> reference.test > 0.97
+    True
+    """
+    started = perf_counter()
+    held_out = fold.validation if len(fold.validation) else fold.train
+    best, validation, epochs = np.zeros(fold.n_features), -1.0, 0
+    weights, moments, step = best.copy(), np.zeros((2, fold.n_features)), 0
+    for epoch in range(settings.max_epochs):
+        step = _one_epoch(weights, moments, step, fold.train, epoch, seed, settings)
+        unit = _unit(weights)
+        reached = _measure(unit, held_out, seed)
+        if reached > validation:
+            best, validation, epochs = unit, reached, epoch + 1
+        elif epoch + 1 - epochs >= settings.patience:
+            break
+    test = _measure(best, fold.test, seed)
+    return Reference(frozen(best), validation, test, epochs, perf_counter() - started)
+
+
+def _one_epoch(
+    weights: Weights, moments: Weights, step: int, queries: Split, epoch: int, seed: int, settings: Training
+) -> int:
+    """Move the weights by one pass over the queries; returns how many steps were made so far."""
+    order = permutation(stream(seed, "reference/order", epoch), len(queries))
+    rate = settings.rate / (1.0 + epoch / settings.slowdown)
+    arrays = (weights, moments, step, queries.features, queries.labels, queries.offsets)
+    made: int = descend(*arrays, settings.sigma, _NDCG.depth, order, settings.batch, rate)
+    return made
+
+
+def _unit(weights: Weights) -> Weights:
+    length = np.linalg.norm(weights)
+    if length == 0.0:
+        raise InvalidValue(
+            "nothing to learn from: no training query has documents that differ in label and in features"
+        )
+    return np.asarray(weights / length)
+
+
+def _measure(weights: Weights, split: Split, seed: int) -> float:
+    return evaluate(weights, split, _NDCG, stream(seed, "reference/ties"))
+
+
+def reference_for(dataset: Dataset, fold: int) -> Reference:
+    """Return the reference of one fold, from the disk where it was trained before; a damaged file is trained anew."""
+    opened = dataset.fold(fold)
+    path = home() / "references" / f"{_digest(dataset, fold, opened, _DEFAULT)}.npz"
+    known = _read(path, opened.n_features)
+    if known is not None:
+        return known
+    trained = train(opened, settings=_DEFAULT)
+    with suppress(StorageFailure):  # a home that cannot be written to costs time, not the result
+        _write(path, trained)
+    return trained
+
+
+def _digest(dataset: Dataset, number: int, fold: Fold, settings: Training) -> str:
+    """Change with all that decides the reference: also with the data, as a set may be imported anew under its name."""
+    digest = hashlib.blake2b(repr((FORMAT, canonical(dataset), number, settings)).encode(), digest_size=10)
+    for split in (fold.train, fold.validation, fold.test):
+        sampled = split.features[:: ceil(split.n_documents / _SAMPLED_ROWS) or 1]
+        for array in (split.offsets, split.labels, sampled):
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _write(path: Path, reference: Reference) -> None:
+    """Write a whole file or none: readers see the old one or the new one, whenever this is killed."""
+    content = BytesIO()
+    np.savez(content, **vars(reference))
+    with new_folder(path.parent) as folder, writing("a reference", path.parent):
+        partial = folder / path.name
+        with partial.open("wb") as file:
+            file.write(content.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+
+
+def _read(path: Path, n_features: int) -> Reference | None:
+    """Return what a file holds; None where it is absent or damaged."""
+    try:
+        # From memory: of a damaged file that it opens itself, numpy forgets to close it.
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            weights: Weights = file["weights"]
+            numbers = {name: float(file[name]) for name in ("validation", "test", "seconds")}
+            epochs = int(file["epochs"])
+    except Exception:  # damaged bytes make the readers of zip, of arrays and of their headers raise a dozen kinds
+        return None
+    sound = weights.shape == (n_features,) and weights.dtype == np.float64 and abs(weights @ weights - 1.0) < 1e-9
+    return Reference(frozen(weights), epochs=epochs, **numbers) if sound else None

@@ -1,0 +1,160 @@
+"""LambdaRank for a linear ranker: descend a pairwise cost in which each pair counts by what swapping it does to nDCG.
+
+The cost of a query is Σ |ΔnDCG@k| · log(1 + exp(−σ (s_i − s_j))) over its pairs with label_i > label_j, where |ΔnDCG@k| of
+the current order is taken as a constant. Reference: Burges, "From RankNet to LambdaRank to LambdaMART" (2010).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from duelrank.kernels.metrics import ideal_dcg
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Labels = NDArray[np.int8]
+
+_SUMS = {"reassoc", "contract"}  # as in `duelrank.kernels.ranking`
+
+
+@njit(cache=True)
+def _logistic(x: float) -> float:
+    """1 / (1 + exp(−x)), without an exponential that could overflow."""
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    small = math.exp(x)
+    return small / (1.0 + small)
+
+
+@njit(cache=True)
+def _places(scored: Floats, depth: int) -> Ints:
+    """Position of each document by its score, from 0, of equal ones the first; all below the depth are placed at it."""
+    n = scored.shape[0]
+    places = np.full(n, depth)
+    for position in range(depth):
+        best = -1
+        for i in range(n):
+            if places[i] == depth and (best < 0 or scored[i] > scored[best]):
+                best = i
+        places[best] = position
+    return places
+
+
+@njit(cache=True)
+def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats:
+    """Return the derivative of one query's cost by the score of each document: below zero where it should rise.
+
+    Documents are placed by their scores, of equal ones the first comes first. Gains are exponential. Pairs that both lie
+    below the cutoff do not count, so that a query costs cutoff · n_documents instead of n_documents².
+    """
+    n = scored.shape[0]
+    slopes = np.zeros(n)
+    ideal = ideal_dcg(labels, cutoff, True)
+    if ideal == 0.0:
+        return slopes
+    depth = min(cutoff, n)
+    places, discounts = _places(scored, depth), np.zeros(depth + 1)
+    for position in range(depth):
+        discounts[position] = 1.0 / math.log2(position + 2.0)
+    for i in range(n):
+        for j in range(n if places[i] < depth else 0):
+            if places[i] < places[j] and labels[i] != labels[j]:
+                lost = discounts[places[i]] - discounts[places[j]]
+                delta = abs(2.0 ** labels[i] - 2.0 ** labels[j]) * lost / ideal
+                sign = 1.0 if labels[i] > labels[j] else -1.0
+                pull = sign * sigma * delta * _logistic(sign * sigma * (scored[j] - scored[i]))
+                slopes[i] -= pull
+                slopes[j] += pull
+    return slopes
+
+
+@njit(cache=True)
+def _varied(labels: Labels) -> bool:
+    """Whether there are two different labels: without them there is nothing to order."""
+    varied = False
+    for label in labels:
+        varied |= label != labels[0]
+    return varied
+
+
+@njit(cache=True, fastmath=_SUMS)
+def _add_query(weights: Floats, features: Floats, labels: Labels, sigma: float, cutoff: int, total: Floats) -> int:
+    """Add one query's gradient to the total; returns 1, or 0 for a query that has none."""
+    if not _varied(labels):
+        return 0
+    scored = np.empty(
+        features.shape[0]
+    )  # by a loop of our own: `ranking.scores` is for many rankers and compiles longer
+    for document in range(features.shape[0]):
+        score = 0.0
+        for k in range(features.shape[1]):
+            score += features[document, k] * weights[k]
+        scored[document] = score
+    slopes = lambdas(scored, labels, sigma, cutoff)
+    for document in range(features.shape[0]):
+        if slopes[document] != 0.0:
+            for k in range(features.shape[1]):
+                total[k] += slopes[document] * features[document, k]
+    return 1
+
+
+@njit(cache=True)
+def gradient(weights: Floats, features: Floats, labels: Labels, offsets: Ints, sigma: float, cutoff: int) -> Floats:
+    """Return the gradient of the cost by the weights, Σ λ_i x_i: its mean over the queries that have two different labels."""
+    total, counted = np.zeros(features.shape[1]), 0
+    for query in range(offsets.shape[0] - 1):
+        start, stop = offsets[query], offsets[query + 1]
+        counted += _add_query(weights, features[start:stop], labels[start:stop], sigma, cutoff, total)
+    return total / max(counted, 1)
+
+
+@njit(cache=True)
+def adam_step(weights: Floats, moments: Floats, step: int, slope: Floats, rate: float) -> None:
+    """Move the weights against a gradient by Adam's rule (Kingma and Ba, 2015), in place.
+
+    Parameters
+    ----------
+    moments
+        (2, n_features): running means of the gradient and of its square, advanced.
+    step
+        Counted from 1.
+    """
+    unbias, unbias_square = 1.0 - 0.9**step, 1.0 - 0.999**step
+    for k in range(weights.shape[0]):
+        moments[0, k] += (1.0 - 0.9) * (slope[k] - moments[0, k])
+        moments[1, k] += (1.0 - 0.999) * (slope[k] * slope[k] - moments[1, k])
+        weights[k] -= rate * (moments[0, k] / unbias) / (math.sqrt(moments[1, k] / unbias_square) + 1e-8)
+
+
+@njit(cache=True)
+def descend(
+    weights: Floats,
+    moments: Floats,
+    step: int,
+    features: Floats,
+    labels: Labels,
+    offsets: Ints,
+    sigma: float,
+    cutoff: int,
+    order: Ints,
+    batch: int,
+    rate: float,
+) -> int:
+    """Pass over the queries in an order, with a step of Adam per batch; returns how many steps were made so far.
+
+    A batch is that many queries with two different labels; the last one of a pass may be smaller.
+    """
+    total, mean, counted = np.zeros(weights.shape[0]), np.empty(weights.shape[0]), 0
+    for visited in range(order.shape[0]):
+        start, stop = offsets[order[visited]], offsets[order[visited] + 1]
+        counted += _add_query(weights, features[start:stop], labels[start:stop], sigma, cutoff, total)
+        if counted == batch or (counted > 0 and visited == order.shape[0] - 1):
+            for k in range(total.shape[0]):
+                mean[k], total[k] = total[k] / counted, 0.0
+            step, counted = step + 1, 0
+            adam_step(weights, moments, step, mean, rate)
+    return step
