@@ -15,6 +15,7 @@ __all__ = [
     "ShapeMismatch",
     "StorageFailure",
     "UnknownName",
+    "UnreachableScheduler",
 ]
 
 
@@ -67,3 +68,10 @@ class StorageFailure(DuelrankError, OSError):
 
 class MissingExtra(DuelrankError, ImportError):
     """An optional dependency that is not installed; the message says which extra brings it."""
+
+
+class UnreachableScheduler(DuelrankError, ConnectionError):
+    """A Dask scheduler that does not answer, or no longer; the message says what to check."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

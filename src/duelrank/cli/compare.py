@@ -17,6 +17,7 @@ from duelrank.cli.options import (
     JsonOption,
     LengthOption,
     MetricOption,
+    SchedulerOption,
     SplitOption,
     split_top_level,
 )
@@ -42,6 +43,7 @@ def compare(
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", help="Processes; all processors by default.", show_default=False)
     ] = None,
+    scheduler: SchedulerOption = None,
     length: LengthOption = 10,
     metric: MetricOption = "nDCG@10",
     split: SplitOption = "test",
@@ -52,7 +54,7 @@ def compare(
     """Compare algorithms: mean and spread over runs, what a projection gains, learning curves."""
     grid = _grid(algorithms or ALGORITHMS, dataset, users, runs, impressions, length, metric, split)
     _check_targets(csv_file, plot)
-    records = _run(grid, workers)
+    records = _run(grid, workers, scheduler)
     comparison = _summary(records)
     if as_json:
         print_json(_as_json(comparison, records))
@@ -101,15 +103,16 @@ def _check_targets(csv_file: Path | None, plot: Path | None) -> None:
         figures.check_target(plot)
 
 
-def _run(grid: Grid, workers: int | None) -> list[Record]:
+def _run(grid: Grid, workers: int | None, scheduler: str | None) -> list[Record]:
     from duelrank.experiments import run_all, warm_up
 
     specs = grid.specs()
-    with spinner("compiling and opening data (slow only the first time)"):
-        warm_up(specs)
+    if scheduler is None:  # else the data may be where the workers are, and not here
+        with spinner("compiling and opening data (slow only the first time)"):
+            warm_up(specs)
     with count_bar(f"{len(specs)} runs") as tell:
         places = {spec: place for place, spec in enumerate(specs)}
-        return sorted(run_all(specs, workers, tell), key=lambda record: places[record.spec])
+        return sorted(run_all(specs, workers, scheduler, tell), key=lambda record: places[record.spec])
 
 
 def _summary(records: list[Record]) -> Comparison:

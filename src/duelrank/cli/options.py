@@ -12,6 +12,7 @@ __all__ = [
     "JsonOption",
     "LengthOption",
     "MetricOption",
+    "SchedulerOption",
     "SplitOption",
     "split_top_level",
 ]
@@ -21,6 +22,10 @@ DatasetOption = Annotated[str, typer.Option("--dataset", "-d", help="A data set:
 ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="How many lists are shown.")]
 LengthOption = Annotated[int, typer.Option("--length", help="How many documents a list has.")]
 MetricOption = Annotated[str, typer.Option("--metric", help="A metric: duelrank list metrics.")]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, tcp://host:8786."),
+]
 SplitOption = Annotated[str, typer.Option("--split", help="What the weights are measured on: test or validation.")]
 
 

@@ -19,7 +19,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from duelrank.errors import DuelrankError, StorageFailure
 
-__all__ = ["ArrayWriter", "discard", "new_folder", "publish", "read_rows", "write_array", "write_json", "writing"]
+__all__ = [
+    "ArrayWriter",
+    "discard",
+    "new_folder",
+    "publish",
+    "read_rows",
+    "sync_folder",
+    "write_array",
+    "write_json",
+    "writing",
+]
 
 HEADER_BYTES = 128  # the same for every array, so that its shape can be written last
 _PARTIAL = ".partial-"
@@ -125,15 +135,15 @@ def publish(folder: Path, target: Path) -> bool:
     """Move a finished folder to its place in one step; False where another process was there first."""
     with writing("a finished folder", target.parent):
         for path in sorted(folder.rglob("*"), reverse=True):
-            _sync_folder(path)
-        _sync_folder(folder)
+            sync_folder(path)
+        sync_folder(folder)
         try:
             folder.rename(target)
         except OSError:
             if target.is_dir():
                 return False
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     return True
 
 
@@ -142,7 +152,8 @@ def discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder on the disk, where the system knows how."""
     if os.name == "posix" and path.is_dir():
         descriptor = os.open(path, os.O_RDONLY)
         try:

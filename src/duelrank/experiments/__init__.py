@@ -1,21 +1,26 @@
-"""Many runs: which ones, over several processes, and what they say together."""
+"""Many runs: which ones, over several processes or machines, what is kept, and what they say together."""
 
 from duelrank.experiments.comparison import Comparison, Curve, Row, Spread, compare
-from duelrank.experiments.executor import run_all, warm_up
+from duelrank.experiments.executor import Executor, run_all
 from duelrank.experiments.extensions import load_extension, load_extensions
 from duelrank.experiments.grid import Grid
 from duelrank.experiments.reference import Reference, reference_for
+from duelrank.experiments.store import Store, load_results
+from duelrank.experiments.warming import warm_up
 
 __all__ = [
     "Comparison",
     "Curve",
+    "Executor",
     "Grid",
     "Reference",
     "Row",
     "Spread",
+    "Store",
     "compare",
     "load_extension",
     "load_extensions",
+    "load_results",
     "reference_for",
     "run_all",
     "warm_up",

@@ -1,0 +1,140 @@
+"""Runs on the workers of a Dask scheduler: other processes, other machines, whatever there is behind one address."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
+
+from duelrank.errors import DuelrankError, UnreachableScheduler
+from duelrank.experiments.connecting import connect
+from duelrank.experiments.extensions import VARIABLE
+from duelrank.experiments.pool import given_up
+from duelrank.experiments.remote import run_remote
+from duelrank.simulation import Record, RunSpec
+
+__all__ = ["Cluster"]
+
+#: How often a run is submitted. A scheduler itself does it again three times when a worker dies, but it also blames the
+#: runs that happened to be on the same worker: the second time they are behind all others, and few are left to blame.
+SUBMISSIONS = 2
+_LEAST_IN_FLIGHT = 16  # while no worker has come yet
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An executor of whatever workers a scheduler has, now or later; duelrank must be installed there.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler, such as ``tcp://host:8786``.
+    """
+
+    address: str
+
+    def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
+        """Yield the records as they finish; closing the generator cancels what is queued and stops what is running."""
+        if not specs:
+            return
+        with connect(self.address) as client:
+            jobs = _Jobs(client, self.address, specs)
+            try:
+                while jobs.submit():
+                    yield from jobs.finished()
+            finally:
+                jobs.cancel()
+        if jobs.lost:
+            raise given_up(jobs.lost)
+
+
+class _Jobs:
+    """What is on the cluster, and what is still to be sent there: not all at once, however many runs there are."""
+
+    def __init__(self, client: Any, address: str, specs: Sequence[RunSpec]) -> None:
+        from distributed import as_completed
+
+        self.client, self.address = client, address
+        self.waiting = deque(specs)
+        self.futures: dict[str, tuple[Any, RunSpec]] = {}
+        self.done = as_completed(loop=client.loop)
+        self.submissions: Counter[RunSpec] = Counter()
+        self.lost: list[RunSpec] = []
+
+    def submit(self) -> bool:
+        """Keep every worker and the place behind it filled; False once there is nothing to wait for."""
+        with self._scheduler_there():
+            room = max(2 * sum(self.client.nthreads().values()), _LEAST_IN_FLIGHT)
+            while self.waiting and len(self.futures) < room:
+                self._submit(self.waiting.popleft())
+        return bool(self.futures)
+
+    def finished(self) -> Iterator[Record]:
+        """Wait, and yield what has come back."""
+        for future in self.done.next_batch():
+            _, spec = self.futures.pop(future.key)
+            with self._scheduler_there():
+                error, record = future.exception(), None
+                if error is None:
+                    record = future.result()
+                future.release()  # so that no worker keeps what is here already
+            if record is not None:
+                yield record
+            else:
+                self._failed(spec, error)
+
+    def cancel(self) -> None:
+        """Take back what is queued, and have stopped what is running."""
+        if self.futures:
+            with suppress(Exception):  # of no interest beside the reason why all is cancelled
+                self.client.cancel([future for future, _ in self.futures.values()], force=True)
+
+    def _submit(self, spec: RunSpec) -> None:
+        from distributed.protocol import serialize_bytes
+
+        from duelrank import __version__
+
+        # As bytes, since a scheduler reads what it passes on, and knows nothing of parts in a user's own files.
+        what = serialize_bytes(spec), os.environ.get(VARIABLE, ""), __version__
+        future = self.client.submit(run_remote, *what, key=f"duelrank-{spec.digest}-{token_hex(4)}", pure=False)
+        self.submissions[spec] += 1
+        self.futures[future.key] = future, spec
+        self.done.add(future)
+
+    def _failed(self, spec: RunSpec, error: Exception) -> None:
+        from distributed import KilledWorker
+
+        if not isinstance(error, KilledWorker):
+            raise _in_our_words(error)
+        if self.submissions[spec] < SUBMISSIONS:
+            self.waiting.append(spec)
+        else:
+            self.lost.append(spec)
+
+    @contextmanager
+    def _scheduler_there(self) -> Iterator[None]:
+        """Tell the loss of the scheduler from errors of a run, which do not pass here."""
+        from concurrent.futures import CancelledError
+
+        try:
+            yield
+        except (CancelledError, OSError, TimeoutError) as error:
+            raise UnreachableScheduler(
+                f"the scheduler at {self.address} is gone, or has given up these runs ({error}); start it again, and "
+                "then this command"
+            ) from error
+
+
+def _in_our_words(error: Exception) -> Exception:
+    """Return the error of a run as it is, unless it is that there is no duelrank to run it."""
+    missing = isinstance(error, ImportError) and (error.name or "").startswith("duelrank")
+    if missing or (isinstance(error, RuntimeError) and "deserialization" in str(error)):
+        return DuelrankError(
+            "the scheduler or one of its workers cannot load duelrank: install the same version of 'duelrank[cluster]' "
+            f"on all of them ({error})"
+        )
+    return error
