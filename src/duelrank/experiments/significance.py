@@ -14,7 +14,7 @@ from scipy import stats
 from duelrank.errors import InvalidValue
 from duelrank.experiments.frame import Frame
 
-__all__ = ["Paired", "half_width", "holm", "paired"]
+__all__ = ["Paired", "half_width", "half_widths", "holm", "paired"]
 
 _PAIR = ("dataset", "user", "fold", "seed")
 _ROUNDING = 1e-12  # differences that vary by less, relative to what was subtracted, are the same number
@@ -73,10 +73,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def half_width(values: Sequence[float] | NDArray[np.float64], level: float = 0.95) -> float:
     """Return the half width of Student's confidence interval of a mean; NaN for fewer than two values."""
-    n = len(values)
+    return float(half_widths(np.asarray(values, float)[:, np.newaxis], level)[0])
+
+
+def half_widths(values: NDArray[np.float64], level: float = 0.95) -> NDArray[np.float64]:
+    """Return the half width for each column of (runs, columns)."""
+    n, columns = values.shape
     if n < 2:
-        return nan
-    return float(stats.t.ppf((1.0 + level) / 2.0, n - 1) * np.std(values, ddof=1) / sqrt(n))
+        return np.full(columns, nan)
+    widths: NDArray[np.float64] = stats.t.ppf((1.0 + level) / 2.0, n - 1) * np.std(values, axis=0, ddof=1) / sqrt(n)
+    return widths
 
 
 def _by_cell(frame: Frame, algorithm: str, measure: str) -> dict[tuple[Any, ...], float]:

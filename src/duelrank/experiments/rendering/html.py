@@ -43,40 +43,41 @@ def _head(table: Table | Beside, labels: Labels | None) -> Iterator[str]:
     names = [escape(words.name(dataset, labels)) for dataset in table.datasets]
     if not isinstance(table, Beside):
         heads = "".join(f'<th scope="col">{name}</th>' for name in names)
-        yield f'<thead><tr><th scope="col">user</th><th scope="col">algorithm</th>{heads}</tr></thead>'
+        yield f'<thead><tr><th scope="col">algorithm</th>{heads}</tr></thead>'
         return
     groups = "".join(f'<th scope="colgroup" colspan="3">{name}</th>' for name in names)
     parts = "".join(f'<th scope="col">{part}</th>' for _ in names for part in ("ours", "published", "SE"))
-    yield '<thead><tr><th scope="col" rowspan="2">user</th><th scope="col" rowspan="2">algorithm</th>'
-    yield f"{groups}</tr><tr>{parts}</tr></thead>"
+    yield f'<thead><tr><th scope="col" rowspan="2">algorithm</th>{groups}</tr><tr>{parts}</tr></thead>'
 
 
 def _bodies(table: Table | Beside, labels: Labels | None, digits: int) -> Iterator[str]:
+    """A body per user, which a row of its own names: beside the algorithms it would take a phone's whole width."""
     rows: tuple[TableRow | BesideRow, ...] = table.rows
+    changes = any(row.base for row in table.rows if isinstance(row, TableRow))
+    columns = 1 + len(table.datasets) * (3 if isinstance(table, Beside) else 1)
     for user, group in groupby(rows, lambda row: row.user):
-        members = list(group)
-        first = f'<th scope="rowgroup" rowspan="{len(members)}">{escape(words.user_name(user, labels))}</th>'
-        yield "<tbody>"
-        for row in members:
+        name = escape(words.user_name(user, labels))
+        yield f'<tbody><tr><th scope="rowgroup" colspan="{columns}"><span>{name}</span></th></tr>'
+        for row in group:
+            kind = ' class="projected"' if isinstance(row, TableRow) and row.base else ""
             head = f'<th scope="row">{escape(words.name(row.algorithm, labels))}</th>'
-            yield f"<tr>{first}{head}{''.join(_row(row, digits))}</tr>"
-            first = ""
+            yield f"<tr{kind}>{head}{''.join(_row(row, digits, changes))}</tr>"
         yield "</tbody>"
 
 
-def _row(row: TableRow | BesideRow, digits: int) -> Iterator[str]:
+def _row(row: TableRow | BesideRow, digits: int, changes: bool) -> Iterator[str]:
     if isinstance(row, TableRow):
-        yield from (_cell(cell, digits) for cell in row.cells)
+        yield from (_cell(cell, digits, changes) for cell in row.cells)
     else:
         yield from (_beside(cell, digits) for cell in row.cells)
 
 
-def _cell(cell: Cell | None, digits: int) -> str:
+def _cell(cell: Cell | None, digits: int, changes: bool) -> str:
     if cell is None:
         return '<td class="none">–</td>'
     change = words.change(cell)
-    kind = "" if cell.change is None else "up" if cell.change > 0 else "down"
-    after = f' <span class="change {kind}">{change}</span>' if change else ""
+    kind = "" if cell.change is None else " up" if cell.change > 0 else " down"
+    after = f' <span class="change{kind}">{change}</span>' if changes else ""  # empty, it keeps numbers in line
     return f"<td>{_spread(cell.value, digits, cell.best)}{after}</td>"
 
 

@@ -18,14 +18,20 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "'": r"\textquotesingle{}",
-    "`": r"\textasciigrave{}",
+    "\N{NO-BREAK SPACE}": "~",
     "−": "$-$",
     "–": "--",
     "†": r"$^{\dagger}$",
     "‡": r"$^{\ddagger}$",
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+}
+
+_CODE = {
+    "(": r"(\allowbreak{}",
+    ",": r",\allowbreak{}",
+    "'": r"\textquotesingle{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
 }
 
 
@@ -40,12 +46,13 @@ def to_latex(table: Table, labels: Labels | None = None, digits: int | None = No
         Decimals; without it 1 for online and 3 for offline numbers, as in the paper.
     """
     decimals = words.digits_of(table.measure, digits)
+    caption = escape(f"{words.title(table)}. {' '.join(words.explanation(table))}")
     heads = ["User", "Algorithm", *(rf"\textbf{{{escape(words.name(d, labels))}}}" for d in table.datasets)]
     lines = [
         r"% needs \usepackage{booktabs,multirow,textcomp} and \usepackage[T1]{fontenc}",
         r"\begin{table*}[t]",
         r"  \centering",
-        rf"  \caption{{{escape(f'{words.title(table)}. {" ".join(words.explanation(table))}')}}}",
+        rf"  \caption{{{caption}}}",
         rf"  \label{{tab:{table.measure}}}",
         rf"  \begin{{tabular}}{{ll{'l' * len(table.datasets)}}}",
         r"    \toprule",
@@ -91,12 +98,18 @@ def _cell(cell: Cell | None, digits: int) -> str:
 
 
 def _recipes(table: Table, labels: Labels | None) -> Iterator[str]:
-    """The recipes, each a line that may break after a comma or a bracket."""
     entries = words.listed(table.algorithms, labels)
     if entries:
         yield r"\par\smallskip"
         yield r"\begin{minipage}{\textwidth}\footnotesize\raggedright"
         for label, recipe in entries:
-            text = escape(" ".join(recipe.split())).replace("(", r"(\allowbreak{}").replace(",", r",\allowbreak{}")
-            yield rf"  {escape(label)}: \texttt{{{text}}}\par"
+            yield rf"  {escape(label)}: \texttt{{{_code(recipe)}}}\par"
         yield r"\end{minipage}"
+
+
+def _code(recipe: str) -> str:
+    """A recipe with straight quotes, and places to break the line."""
+    text = escape(" ".join(recipe.split()))
+    for letter, written in _CODE.items():
+        text = text.replace(letter, written)
+    return text

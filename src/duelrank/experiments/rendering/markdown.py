@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from duelrank.experiments.comparison import Spread
-from duelrank.experiments.published import Beside, BesideCell
+from duelrank.experiments.published import Beside, BesideCell, BesideRow
 from duelrank.experiments.rendering import words
 from duelrank.experiments.rendering.words import Labels
-from duelrank.experiments.tables import Cell, Table
+from duelrank.experiments.tables import Cell, Table, TableRow
 
 __all__ = ["to_markdown"]
 
@@ -27,17 +27,14 @@ def to_markdown(table: Table | Beside, labels: Labels | None = None, digits: int
     """
     decimals = words.digits_of(table.measure, digits)
     datasets = [escape(words.name(dataset, labels)) for dataset in table.datasets]
-    if isinstance(table, Beside):
-        heads = [head for dataset in datasets for head in (dataset, "published", "SE")]
-        rows = [(row, [text for cell in row.cells for text in _beside(cell, decimals)]) for row in table.rows]
-    else:
-        heads = datasets
-        rows = [(row, [_cell(cell, decimals) for cell in row.cells]) for row in table.rows]
+    beside = isinstance(table, Beside)
+    heads = [head for dataset in datasets for head in ((dataset, "published", "SE") if beside else (dataset,))]
+    rows: tuple[TableRow | BesideRow, ...] = table.rows
     lines = [_line(["user", "algorithm", *heads]), _line(["---", "---", *("---:" for _ in heads)])]
-    for user, group in groupby(rows, lambda entry: entry[0].user):
+    for user, group in groupby(rows, lambda row: row.user):
         first = escape(words.user_name(user, labels))
-        for row, cells in group:
-            lines.append(_line([first, escape(words.name(row.algorithm, labels)), *cells]))
+        for row in group:
+            lines.append(_line([first, escape(words.name(row.algorithm, labels)), *_cells(row, decimals)]))
             first = ""
     return "\n".join(lines) + f"\n\n{' '.join(words.explanation(table))}\n{_recipes(table, labels)}"
 
@@ -49,6 +46,12 @@ def escape(text: str) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _cells(row: TableRow | BesideRow, digits: int) -> list[str]:
+    if isinstance(row, TableRow):
+        return [_cell(cell, digits) for cell in row.cells]
+    return [text for cell in row.cells for text in _beside(cell, digits)]
 
 
 def _spread(value: Spread, digits: int, bold: bool) -> str:

@@ -29,6 +29,7 @@ __all__ = [
 Labels = Mapping[str, str]
 
 _LEVELS = ((0.01, "‡"), (0.05, "†"))
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _FAR = 2.0  # standard errors: where this many lie between two means, chance is a poor explanation
 
 
@@ -39,7 +40,10 @@ def digits_of(measure: Measure, wanted: int | None) -> int:
 
 def number(value: float, digits: int, sign: bool = False) -> str:
     """Write a number, with a minus that is as long as a plus."""
-    return "–" if isnan(value) else f"{value:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+    if isnan(value):
+        return "–"
+    rounded = round(value, digits) + 0.0  # no minus before a zero
+    return f"{rounded:{'+' if sign and rounded else ''}.{digits}f}".replace("-", "−")
 
 
 def deviation(value: Spread, digits: int) -> str:
@@ -106,7 +110,8 @@ def _plain(table: Table, what: str) -> list[str]:
         said.append("In percent: the change of the mean against the same algorithm without projection.")
     if tests:
         many = f", corrected by Holm's method for the {tests} tests of this table" if tests > 1 else ""
-        said.append(f"† p < 0.05, ‡ p < 0.01: two-sided paired t-test over common folds and seeds{many}.")
+        marks = ", ".join(f"{sign} p < {level}".replace(" ", _NO_BREAK) for level, sign in reversed(_LEVELS))
+        said.append(f"{marks}: two-sided paired t-test over common folds and seeds{many}.")
     return said
 
 
