@@ -1,0 +1,29 @@
+"""Result files that are whole or absent: written beside their place and moved there in one step."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from duelrank.errors import StorageFailure
+
+__all__ = ["write_bytes"]
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file, making its folder if need be; whoever reads it sees the old content or the new, never a part."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise StorageFailure(f"could not write {path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
