@@ -52,6 +52,11 @@ class Frame:
             keep &= self[name] == value
         return self.take(np.flatnonzero(keep))
 
+    def among(self, name: str, values: Iterable[Any]) -> Frame:
+        """Return the rows in which a column has one of some values."""
+        wanted = set(values)
+        return self.take(np.flatnonzero([value in wanted for value in self[name].tolist()]))
+
     def take(self, rows: NDArray[np.int64]) -> Frame:
         """Return some rows, by number."""
         return Frame({name: column[rows] for name, column in self.columns.items()})
