@@ -16,7 +16,7 @@ $(BIN)/python:
 
 $(VENV)/.core: pyproject.toml | $(BIN)/python
 	@echo "installing duelrank into $(VENV) ..."
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[plot]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
@@ -31,8 +31,8 @@ $(VENV)/.kernels: $(wildcard src/duelrank/kernels/*.py) | $(BIN)/python
 
 install: $(VENV)/.dev ## prepare .venv with everything
 
-run: $(VENV)/.core $(VENV)/.kernels ## compare the six algorithms under three users on the synthetic set
-	@$(BIN)/duelrank compare
+run: $(VENV)/.core $(VENV)/.kernels ## compare the six algorithms under three users on the synthetic set, with a report
+	@$(BIN)/duelrank reproduce quick
 
 test: lint types contracts unit ## lint, types, import contracts and all tests
 

@@ -129,7 +129,7 @@ def _ablation(desk: _Desk, experiment: Experiment) -> Section:
     arms: dict[int, list[Arm]] = {}
     for recipe in desk.labels:
         algorithm: Any = parse(recipe)
-        plain = algorithm.base if isinstance(algorithm, Projected) else algorithm
+        plain: Any = algorithm.base if isinstance(algorithm, Projected) else algorithm
         arms.setdefault(plain.exploration.n_candidates, []).append(_arm(algorithm, recipe))
     pictures = []
     for name, runs in desk.datasets():
