@@ -72,7 +72,7 @@ def test_sweeps_without_their_base_are_left_out() -> None:
 def test_unknown_names_are_told_with_the_known_ones() -> None:
     with pytest.raises(UnknownName, match="did you mean sigir19"):
         load_suite("sigir")
-    with pytest.raises(UnknownName, match="did you mean MGD"):
+    with pytest.raises(UnknownName, match="did you mean mgd"):
         load_suite("quick").only(["mdg"])
 
 

@@ -1,0 +1,183 @@
+"""A suite runs what is missing, keeps what is finished through kills, and writes all its tables and figures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from duelrank import parse
+from duelrank.errors import InvalidValue, MissingData
+from duelrank.experiments import reproduce
+from duelrank.experiments.present import labels_of, present
+from duelrank.experiments.reproduce import Plan, collect, plan, select
+from duelrank.experiments.store import Store
+from duelrank.experiments.suite import load_suite, read_suite
+
+SMALL = "synthetic(n_queries=20, n_documents=8, n_features=6)"
+
+EVERYTHING = f"""
+title = "Every kind of experiment"
+datasets = ["{SMALL}"]
+users = ["perfect", "navigational"]
+runs = 2
+impressions = 40
+[recipes]
+"MGD" = "mgd(n_candidates=3)"
+"MGD, unit" = "mgd(n_candidates=3, unit=True)"
+"MGD-DSP" = "mgd-dsp(n_candidates=3)"
+[published]
+"MGD" = "mgd"
+"MGD-DSP" = "mgd-dsp"
+[[experiments]]
+kind = "tables"
+title = "The tables"
+question = "Q1?"
+[[experiments]]
+kind = "curves"
+column = "offline_curve"
+skyline = true
+recipes = ["MGD", "MGD-DSP"]
+title = "Offline curves"
+question = "Q1?"
+[[experiments]]
+kind = "curves"
+column = "cosine_curve"
+recipes = ["MGD", "MGD-DSP"]
+title = "Cosine curves"
+question = "Q2?"
+[[experiments]]
+kind = "sweep"
+parameter = "λ"
+field = "strength"
+values = [0.0, 1.0]
+label = "MGD-DSP"
+recipe = "mgd-dsp(n_candidates=3)"
+base = "MGD"
+title = "A sweep"
+question = "Q3?"
+[[experiments]]
+kind = "ablation"
+title = "An ablation"
+question = "Q2?"
+"""
+
+
+@pytest.fixture
+def everything() -> Plan:
+    return plan(read_suite("everything", EVERYTHING))
+
+
+def run(wanted: Plan, folder: Path, **options: object) -> reproduce.Frame:
+    with Store(folder, wanted.suite.name) as store:
+        return collect(wanted, store, workers=1, **options)  # type: ignore[arg-type]
+
+
+def test_every_experiment_is_written(everything: Plan, tmp_path: Path) -> None:
+    report = present(everything, run(everything, tmp_path), tmp_path, 1.0, "duelrank reproduce everything")
+    text = report.read_text(encoding="utf-8")
+    for section in ("The tables", "Offline curves", "Cosine curves", "A sweep", "An ablation", "How this was made"):
+        assert section in text
+    for name in ("online.md", "online.csv", "online.tex", "offline.md"):
+        assert (tmp_path / name).stat().st_size > 0
+    figures = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
+    assert figures == {path.stem for path in (tmp_path / "figures").glob("*.png")}
+    assert len(figures) == 2 + 2 + 1  # two of curves, a sweep of two measures, one number of candidates
+    HTMLParser().feed(text)
+
+
+def test_a_finished_run_is_never_run_again(everything: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run(everything, tmp_path)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("ran again")
+
+    monkeypatch.setattr(reproduce, "run_all", refuse)
+    again = run(everything, tmp_path)
+    np.testing.assert_array_equal(first["online"], again["online"])
+
+
+def test_more_runs_are_added_to_those_that_are_there(everything: Plan, tmp_path: Path) -> None:
+    run(everything, tmp_path)
+    more = plan(read_suite("everything", EVERYTHING), runs=3)
+    told: list[tuple[int, int]] = []
+    frame = run(more, tmp_path, progress=lambda done, total: told.append((done, total)))
+    assert told[0] == (len(everything.specs()), len(more.specs()))
+    assert len(frame) == len(more.specs())
+
+
+def test_cosines_are_those_of_the_reference(everything: Plan, tmp_path: Path) -> None:
+    frame = run(everything, tmp_path)
+    lengths = {len(curve) for curve in frame["cosine_curve"]}
+    assert lengths == {len(frame["checkpoints"][0])}
+    assert all(np.abs(curve).max() <= 1.0 + 1e-12 for curve in frame["cosine_curve"])
+
+
+def test_strength_zero_is_the_base_to_the_bit(everything: Plan, tmp_path: Path) -> None:
+    frame = run(everything, tmp_path)
+    projected = next(a for a in set(frame["algorithm"].tolist()) if "strength=0.0" in a)
+    for measure in ("online", "offline"):
+        base = frame.where(algorithm="mgd(n_candidates=3)")[measure]
+        np.testing.assert_array_equal(frame.where(algorithm=projected)[measure], base)
+
+
+def test_labels_are_found_by_spelled_recipes(everything: Plan) -> None:
+    assert labels_of(everything)["mgd-dsp(n_candidates=3)"] == "MGD-DSP"
+
+
+def test_missing_data_is_named_and_skipped() -> None:
+    wanted = plan(load_suite("quick"), datasets=["synthetic", "mq2008"])
+    assert list(wanted.skipped) == ["mq2008"]
+    assert "duelrank data add mq2008" in wanted.skipped["mq2008"]
+    assert [repr(dataset) for dataset in wanted.datasets] == ["Synthetic()"]
+
+
+def test_without_any_data_there_is_nothing_to_do() -> None:
+    with pytest.raises(MissingData, match=r"none of the data sets is installed.*mq2007.*mq2008"):
+        plan(load_suite("sigir19"), datasets=["mq2007", "mq2008"])
+
+
+def test_incomplete_results_are_not_shown_as_complete(everything: Plan, tmp_path: Path) -> None:
+    frame = run(everything, tmp_path)
+    specs = everything.specs()
+    with pytest.raises(InvalidValue, match=r"1 of .* runs are missing"):
+        select(frame.take(np.arange(1, len(frame))), specs)
+
+
+def test_a_killed_suite_resumes_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    """Kill -9 in the middle, twice; what was finished is kept, and the rest gives the same numbers to the bit."""
+    command = [sys.executable, "-m", "duelrank", "reproduce", "quick", "--datasets", SMALL, "--runs", "2"]
+    command += ["--impressions", "1500", "--workers", "2", "--out", str(tmp_path / "killed")]
+    lines = tmp_path / "killed" / "runs.jsonl"
+    seen = 0
+    for _ in range(2):
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if lines.exists() and lines.read_bytes().count(b"\n") >= seen + 4:
+                break
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        now = lines.read_bytes().count(b"\n")
+        assert now >= seen
+        seen = now
+    whole = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    clean = subprocess.run(
+        [*command[:-1], str(tmp_path / "clean"), "--json"], capture_output=True, text=True, check=True
+    )
+    results = [{run["id"]: run["online"] for run in json.loads(done.stdout)["runs"]} for done in (whole, clean)]
+    assert results[0] == results[1]
+    assert len(results[0]) == 6 * 3 * 2
+
+
+def test_parsed_suites_are_the_registered_recipes() -> None:
+    assert parse(load_suite("quick").recipes["MGD-DSP"]) == parse("mgd-dsp")
