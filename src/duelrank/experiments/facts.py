@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def versions() -> str:
 def machine() -> str:
     """Return processor, its cores and the operating system, without the machine's name."""
     cores = os.cpu_count() or 1
-    return f"{_processor()}, {cores} core{'s' if cores > 1 else ''}, {platform.system()} {platform.release()}"
+    return f"{_processor()}, {cores} core{'s' if cores > 1 else ''}, {_system()}"
 
 
 def duration(seconds: float) -> str:
@@ -74,6 +75,12 @@ def _processor() -> str:
         if models:
             return models[0]
     return platform.processor() or platform.machine()
+
+
+def _system() -> str:
+    with suppress(OSError):
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    return f"{platform.system()} {platform.release()}"
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from duelrank.errors import InvalidValue
 from duelrank.experiments.frame import Frame
@@ -81,7 +81,7 @@ def half_widths(values: NDArray[np.float64], level: float = 0.95) -> NDArray[np.
     n, columns = values.shape
     if n < 2:
         return np.full(columns, nan)
-    widths: NDArray[np.float64] = stats.t.ppf((1.0 + level) / 2.0, n - 1) * np.std(values, axis=0, ddof=1) / sqrt(n)
+    widths: NDArray[np.float64] = special.stdtrit(n - 1, (1.0 + level) / 2.0) * np.std(values, axis=0, ddof=1) / sqrt(n)
     return widths
 
 
@@ -103,5 +103,7 @@ def _test(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> Paired:
     if np.ptp(difference) <= _ROUNDING * scale:
         same = abs(mean) <= _ROUNDING * scale
         return Paired(n, mean, 0.0 if same else nan, 1.0 if same else nan)
+    from scipy import stats  # takes most of a second, so only where a test is made
+
     result = stats.ttest_rel(ours, theirs)
     return Paired(n, mean, float(result.statistic), float(result.pvalue))

@@ -51,9 +51,10 @@ def to_latex(table: Table, labels: Labels | None = None, digits: int | None = No
     lines = [
         r"% needs \usepackage{booktabs,multirow,textcomp} and \usepackage[T1]{fontenc}",
         r"\begin{table*}[t]",
-        r"  \centering",
+        r"  \centering\small",
         rf"  \caption{{{caption}}}",
         rf"  \label{{tab:{table.measure}}}",
+        r"  \smallskip",
         rf"  \begin{{tabular}}{{ll{'l' * len(table.datasets)}}}",
         r"    \toprule",
         rf"    {' & '.join(heads)} \\",

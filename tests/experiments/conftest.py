@@ -1,0 +1,64 @@
+"""Frames of made-up runs, for the tests of tables, figures and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from duelrank.experiments.frame import Frame
+
+BASES = {"mgd": "", "mgd-dsp": "mgd", "dbgd": ""}
+
+
+def row(algorithm="mgd", user="perfect", dataset="mq2007", fold=1, seed=1, online=700.0, offline=0.5, **other):
+    return {
+        "id": f"{algorithm}/{user}/{dataset}/{fold}/{seed}",
+        "digest": "0",
+        "algorithm": algorithm,
+        "base": BASES.get(algorithm, ""),
+        "recipe": algorithm,
+        "dataset": dataset,
+        "user": user,
+        "fold": fold,
+        "seed": seed,
+        "impressions": 100,
+        "length": 10,
+        "metric": "nDCG@10",
+        "split": "test",
+        "online": online,
+        "offline": offline,
+        "updates": 50,
+        "seconds": 1.0,
+        "evaluation_seconds": 0.5,
+        "checkpoints": [1, 10, 100],
+        "offline_curve": [offline - 0.2, offline - 0.1, offline],
+        "online_curve": [1.0, 10.0, online],
+        "cosine_curve": [0.0, 0.1, 0.2],
+        **other,
+    }
+
+
+@pytest.fixture
+def run() -> Callable[..., dict[str, Any]]:
+    """Make one row of a frame; what is not given is the same in all of them."""
+    return row
+
+
+@pytest.fixture
+def frame() -> Callable[..., Frame]:
+    """Make a frame with n runs of everything, fold by fold; the same arguments give the same values."""
+
+    def make(algorithms=tuple(BASES), users=("perfect", "informational"), datasets=("mq2007",), n=5, **other):
+        random = np.random.default_rng(1)
+        return Frame.of(
+            row(a, u, d, fold=i + 1, online=700 + 40 * k + random.normal(), offline=0.5 + random.normal() / 50, **other)
+            for d in datasets
+            for u in users
+            for k, a in enumerate(algorithms)
+            for i in range(n)
+        )
+
+    return make

@@ -1,0 +1,102 @@
+"""Paired tests, Holm's correction, confidence intervals."""
+
+from math import isnan, nan, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from duelrank.errors import InvalidValue
+from duelrank.experiments.frame import Frame
+from duelrank.experiments.significance import half_width, half_widths, holm, paired
+
+
+def pairs(run, ours, theirs):
+    """Runs of an algorithm and its base; a None is a run that is missing."""
+    rows = [run("mgd-dsp", fold=i, online=value) for i, value in enumerate(ours) if value is not None]
+    return Frame.of(rows + [run("mgd", fold=i, online=value) for i, value in enumerate(theirs) if value is not None])
+
+
+class TestPaired:
+    def test_is_students_t_of_the_differences(self, run):
+        ours, theirs = [710.0, 720.0, 700.0, 741.0], [700.0, 705.0, 702.0, 720.0]
+        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online")
+        differences = np.subtract(ours, theirs)
+        t = differences.mean() / (differences.std(ddof=1) / sqrt(4))
+        assert (test.n, test.difference) == (4, differences.mean())
+        assert test.t == pytest.approx(t)
+        assert test.p == pytest.approx(2 * stats.t.sf(t, 3))
+
+    def test_only_common_cells_count(self, run):
+        whole = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
+        more = pairs(run, [1.0, 2.0, 4.0, 99.0, None], [0.5, 1.0, 2.0, None, 99.0])
+        assert paired(whole, "mgd-dsp", "mgd", "online") == paired(more, "mgd-dsp", "mgd", "online")
+
+    def test_the_order_of_rows_does_not_matter(self, run):
+        frame = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
+        turned = frame.take(np.arange(len(frame))[::-1])
+        assert paired(frame, "mgd-dsp", "mgd", "online") == paired(turned, "mgd-dsp", "mgd", "online")
+
+    @pytest.mark.parametrize(("ours", "theirs", "n"), [([], [1.0], 0), ([1.0], [2.0], 1)])
+    def test_fewer_than_two_pairs_are_no_test(self, run, ours, theirs, n):
+        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online")
+        assert test.n == n
+        assert isnan(test.t)
+        assert isnan(test.p)
+
+    def test_the_same_values_differ_by_nothing(self, run):
+        test = paired(pairs(run, [1.0, 2.0], [1.0, 2.0]), "mgd-dsp", "mgd", "online")
+        assert (test.difference, test.t, test.p) == (0.0, 0.0, 1.0)
+
+    def test_a_difference_without_spread_cannot_be_judged(self, run):
+        test = paired(pairs(run, [1.1, 2.1, 3.1], [1.0, 2.0, 3.0]), "mgd-dsp", "mgd", "online")
+        assert test.difference == pytest.approx(0.1)
+        assert isnan(test.p)
+
+    def test_two_runs_in_one_cell_are_refused(self, run):
+        with pytest.raises(InvalidValue, match="several runs"):
+            paired(Frame.of([run("mgd"), run("mgd"), run("mgd-dsp")]), "mgd-dsp", "mgd", "online")
+
+
+class TestHolm:
+    def test_worked_by_hand(self):
+        # sorted .005 .01 .03 .04, times 4 3 2 1: .02 .03 .06 .04, and the last is raised to the one before it
+        assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+        assert holm([0.6, 0.7]) == [1.0, 1.0]
+        assert holm([]) == []
+
+    def test_what_is_no_test_does_not_count(self):
+        corrected = holm([0.01, nan, 0.04])
+        assert isnan(corrected[1])
+        assert [corrected[0], corrected[2]] == pytest.approx(holm([0.01, 0.04]))
+
+    @given(st.lists(st.floats(0, 1), max_size=12))
+    def test_is_its_definition(self, values):
+        corrected = holm(values)
+        order = np.argsort(values, kind="stable")
+        for rank, place in enumerate(order):
+            steps = [(len(values) - i) * values[order[i]] for i in range(rank + 1)]
+            assert corrected[place] == pytest.approx(min(1.0, max(steps)))
+
+    @given(st.lists(st.floats(0, 1), max_size=12))
+    def test_keeps_order_and_bounds(self, values):
+        corrected = holm(values)
+        assert all(before <= after <= 1.0 for before, after in zip(values, corrected, strict=True))
+        in_order = [after for _, after in sorted(zip(values, corrected, strict=True))]
+        assert in_order == sorted(in_order)
+
+
+class TestHalfWidth:
+    def test_is_students_interval(self):
+        values = [1.0, 2.0, 4.0]
+        low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+        assert half_width(values) == pytest.approx((high - low) / 2)
+
+    def test_columns_are_apart(self):
+        values = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0]])
+        assert half_widths(values) == pytest.approx([half_width([1.0, 2.0, 4.0]), 0.0])
+
+    def test_one_value_has_none(self):
+        assert isnan(half_width([1.0]))
