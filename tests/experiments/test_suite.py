@@ -1,12 +1,12 @@
 """Suites name what exists, spell out into runs, and say what is wrong with them."""
 
 import pytest
-from duelrank.experiments.published import published
 
 from duelrank import Projected, Synthetic, parse
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.errors import DuelrankError, InvalidValue, UnknownName
+from duelrank.experiments.published import published
 from duelrank.experiments.suite import Suite, load_suite, read_suite, suite_names
 from duelrank.users import User
 
