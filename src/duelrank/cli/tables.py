@@ -17,8 +17,8 @@ __all__ = ["table_report"]
 
 def table_report(table: Table, labels: words.Labels) -> RenderableType:
     """Show a table of a suite: a section for each user, the best of each data set marked, and how to read it."""
-    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    shown.add_column("user", style="dim")
+    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column("user", style="dim", no_wrap=True)
     shown.add_column("algorithm", style="cyan", no_wrap=True)
     for dataset in table.datasets:
         shown.add_column(words.name(dataset, labels), justify="right", no_wrap=True)
