@@ -25,6 +25,16 @@ def test_workers_change_nothing_to_the_bit(cli_json):
     assert results(cli_json(*words, "--workers", 2)) == results(cli_json(*words, "--workers", 1))
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # sockets that Dask leaves to the garbage collector
+def test_a_cluster_changes_nothing_to_the_bit(cli_json):
+    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+    words = ("compare", "mgd", "mgd-dsp", "--users", "perfect", "--runs", 2, *FEW)
+    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, **here) as cluster:
+        far = cli_json(*words, "--scheduler", cluster.scheduler_address)
+    assert results(far) == results(cli_json(*words, "--workers", 1))
+
+
 def test_defaults_are_the_papers_six_with_three_users(cli_json):
     found = cli_json(
         "compare", "--runs", 1, "--workers", 1, "--impressions", 10, "--dataset", "synthetic(n_queries=20)"
@@ -83,6 +93,8 @@ def test_plot_without_matplotlib_says_so_before_any_run(cli, tmp_path, monkeypat
         (("mgd", "--users", ","), "at least one"),
         (("mgd", "--runs", "0"), "runs must be"),
         (("mgd", "--workers", "0"), "workers must be"),
+        (("mgd", "--scheduler", "nowhere"), "tcp://host:8786"),
+        (("mgd", "--scheduler", "tcp://127.0.0.1:8786", "--workers", "2"), "one of the two"),
         (("mgd", "--csv", "nowhere/table.csv"), "no folder"),
         (("mgd", "--csv", "/"), "is a folder"),
         (("mgd", "--plot", "curves.docx"), ".png"),

@@ -7,9 +7,9 @@ from multiprocessing import active_children
 
 import pytest
 
-from duelrank import DuelrankError, parse, simulate
+from duelrank import parse, simulate
 from duelrank.errors import InvalidValue
-from duelrank.experiments import Grid, executor, run_all
+from duelrank.experiments import Grid, executor, run_all, worker
 
 DATASET = parse("synthetic(n_queries=20)")
 
@@ -54,25 +54,12 @@ def test_stopping_early_ends_the_workers():
     assert not active_children()
 
 
-def test_a_worker_that_dies_is_an_error_not_a_hang():
-    specs = grid(runs=2).specs()
-    records = run_all([replace(spec, impressions=20_000) for spec in specs], workers=2, progress=kill_one)
-    with pytest.raises(DuelrankError, match="worker process died"):
-        list(records)
-
-
-def kill_one(done, total):
-    """Once the first run is done, kill what is left."""
-    for child in active_children() if done == 1 else []:
-        os.kill(child.pid, signal.SIGKILL)
-
-
 def test_environment_is_restored(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     before = dict(os.environ)
     handler = signal.getsignal(signal.SIGINT)
-    with executor._environment({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}), executor._interrupts_ignored():
+    with worker._environment({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}), worker._interrupts_ignored():
         assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     assert dict(os.environ) == before
@@ -86,3 +73,8 @@ def test_never_more_workers_than_specs(wanted, n_specs, used):
 
 def test_no_specs_no_records():
     assert list(run_all([])) == []
+
+
+def test_either_workers_or_a_scheduler():
+    with pytest.raises(InvalidValue, match="one of the two"):
+        list(run_all([], workers=2, scheduler="tcp://127.0.0.1:8786"))

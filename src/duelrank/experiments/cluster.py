@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
@@ -12,9 +11,8 @@ from typing import Any
 
 from duelrank.errors import DuelrankError, UnreachableScheduler
 from duelrank.experiments.connecting import connect
-from duelrank.experiments.extensions import VARIABLE
 from duelrank.experiments.pool import given_up
-from duelrank.experiments.remote import run_remote
+from duelrank.experiments.remote import extensions_here
 from duelrank.simulation import Record, RunSpec
 
 __all__ = ["Cluster"]
@@ -64,6 +62,7 @@ class _Jobs:
         self.done = as_completed(loop=client.loop)
         self.submissions: Counter[RunSpec] = Counter()
         self.lost: list[RunSpec] = []
+        self.extensions = extensions_here()
 
     def submit(self) -> bool:
         """Keep every worker and the place behind it filled; False once there is nothing to wait for."""
@@ -98,9 +97,10 @@ class _Jobs:
 
         from duelrank import __version__
 
-        # As bytes, since a scheduler reads what it passes on, and knows nothing of parts in a user's own files.
-        what = serialize_bytes(spec), os.environ.get(VARIABLE, ""), __version__
-        future = self.client.submit(run_remote, *what, key=f"duelrank-{spec.digest}-{token_hex(4)}", pure=False)
+        # As bytes, since both scheduler and worker read what they are sent before anything of ours runs there, and
+        # what they cannot read, such as a part in a user's own file, they answer with silence.
+        what = serialize_bytes(spec), self.extensions, __version__
+        future = self.client.submit(_far(), *what, key=f"duelrank-{spec.digest}-{token_hex(4)}", pure=False)
         self.submissions[spec] += 1
         self.futures[future.key] = future, spec
         self.done.add(future)
@@ -124,17 +124,25 @@ class _Jobs:
             yield
         except (CancelledError, OSError, TimeoutError) as error:
             raise UnreachableScheduler(
-                f"the scheduler at {self.address} is gone, or has given up these runs ({error}); start it again, and "
-                "then this command"
+                f"the scheduler at {self.address} is gone, or has dropped these runs; start it again, then this command"
             ) from error
+
+
+def _far() -> Callable[[bytes, dict[str, str], str], Record]:
+    """Return a function that travels as its own code, for the same reason: so that what is missing there is told."""
+
+    def run(spec: bytes, extensions: dict[str, str], version: str) -> Record:
+        from duelrank.experiments.remote import run_remote
+
+        return run_remote(spec, extensions, version)
+
+    return run
 
 
 def _in_our_words(error: Exception) -> Exception:
     """Return the error of a run as it is, unless it is that there is no duelrank to run it."""
-    missing = isinstance(error, ImportError) and (error.name or "").startswith("duelrank")
-    if missing or (isinstance(error, RuntimeError) and "deserialization" in str(error)):
+    if isinstance(error, ImportError) and (error.name or "").startswith("duelrank"):
         return DuelrankError(
-            "the scheduler or one of its workers cannot load duelrank: install the same version of 'duelrank[cluster]' "
-            f"on all of them ({error})"
+            f"a worker cannot load duelrank ({error}); install the same version of 'duelrank[cluster]' on all of them"
         )
     return error

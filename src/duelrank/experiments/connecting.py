@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +21,9 @@ _SECONDS = 8.0
 @contextmanager
 def connect(address: str) -> Iterator[Any]:
     """Yield a client of a scheduler, or raise where there is no such thing at the address."""
-    distributed = _distributed()
     if not _ADDRESS.fullmatch(address):
         raise InvalidValue(f"a scheduler's address is like tcp://host:8786, got {address!r}")
+    distributed = _distributed()
     try:
         # Asked first without a client: one that does not get its answer goes on complaining in the background.
         with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop of its own, as in a notebook
@@ -37,8 +38,20 @@ def connect(address: str) -> Iterator[Any]:
             f"no Dask scheduler answers at {address} ({_reason(error)}); check that `dask scheduler` is running, that "
             "this is the address which it shows, and that no firewall is between"
         ) from error
-    with client:
+    with _quiet(), client:
         yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the client from writing tracebacks of what is raised here in one sentence."""
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 async def _ask(address: str) -> str:
@@ -52,9 +65,13 @@ async def _ask(address: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    while error.__cause__ is not None:  # the first one says most, such as "connection refused"
-        error = error.__cause__
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """Return the words of the innermost cause that has any, such as "connection refused"."""
+    words = type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        words = str(cause).strip() or words
+        cause = cause.__cause__
+    return words.splitlines()[0]
 
 
 def _distributed() -> Any:

@@ -1,0 +1,311 @@
+"""The store: what was appended is there, to the bit, whatever happened afterwards; and what is wrong is said clearly."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import pytest
+
+from duelrank import MGD, Projected, RunSpec, parse, simulate
+from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure
+from duelrank.experiments import Store, journal, load_results
+from duelrank.experiments.rows import row
+from duelrank.testing.tiny import Tiny
+
+SPEC = RunSpec(MGD(), Tiny(), parse("perfect"), impressions=100)
+
+
+def plain(digest, value=0.5):
+    return {"id": f"run/{digest}", "digest": digest, "value": value, "curve": [value, value / 3]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "results"
+
+
+def fill(folder, *digests):
+    with Store(folder, "suite") as store:
+        for digest in digests:
+            store.append(plain(digest))
+    return folder / "runs.jsonl"
+
+
+def test_rows_come_back_to_the_bit(folder):
+    specs = [SPEC, replace(SPEC, seed=2), replace(SPEC, algorithm=Projected(MGD()))]
+    rows = [row(record, record.weights) for record in map(simulate, specs)]
+    with Store(folder, "suite") as store:
+        for each in rows:
+            store.append(each)
+        first = store.load()
+    again = load_results(folder, "suite")
+    for frame in (first, again):
+        found = [
+            {name: list(value) if isinstance(rows[0][name], list) else value for name, value in each.items()}
+            for each in frame.rows()
+        ]
+        assert found == rows  # == on floats: JSON keeps every bit
+
+
+def test_what_is_done_is_not_missing(folder):
+    specs = [replace(SPEC, seed=seed) for seed in (1, 2, 3, 2)]
+    fill(folder, specs[1].digest)
+    with Store(folder, "suite") as store:
+        assert store.done() == {specs[1].digest}
+        assert store.missing(specs) == [specs[0], specs[2]]
+        store.append(plain(specs[0].digest))
+        assert store.missing(specs) == [specs[2]]
+        assert store.missing(spec for spec in specs if spec.seed < 3) == []
+
+
+def test_nothing_is_written_twice_and_the_first_of_two_counts(folder):
+    path = fill(folder, "a", "b")
+    with Store(folder, "suite") as store:
+        store.append(plain("a", 9.0))
+        assert path.read_text().count("\n") == 2
+    path.write_text(path.read_text() + json.dumps(plain("a", 7.0)) + "\n")
+    assert load_results(folder, "suite")["value"].tolist() == [0.5, 0.5]
+
+
+def test_an_empty_store_is_an_empty_frame(folder):
+    with Store(folder, "suite") as store:
+        assert len(store.load()) == 0
+        assert store.done() == set()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused(folder, value):
+    path = fill(folder, "a")
+    with Store(folder, "suite") as store, pytest.raises(InvalidValue, match=r"run/b.*NaN"):
+        store.append(plain("b", value))
+    assert path.read_text().count("\n") == 1
+
+
+WRITER = """
+    import sys
+    from duelrank.experiments import Store
+    with Store(sys.argv[1], "suite") as store:
+        number = len(store.done())
+        print("open", flush=True)
+        while True:
+            digest = f"{number:010x}"
+            store.append({"id": digest, "digest": digest, "curve": [number / 7] * 2000})
+            print(digest, flush=True)
+            number += 1
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no SIGKILL")
+def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(folder):
+    moments = random.Random(7)
+    acknowledged = set()
+    for _ in range(4):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout.readline() == "open\n"
+        time.sleep(moments.uniform(0.0, 0.1))
+        writer.send_signal(signal.SIGKILL)
+        words = writer.communicate()[0].split("\n")
+        acknowledged.update(words[:-1])
+        with Store(folder, "suite") as store:
+            assert store.done() >= acknowledged
+    frame = load_results(folder, "suite")
+    assert len(frame) == len(set(frame["digest"].tolist())) > 0
+    assert all(
+        (curve == int(digest, 16) / 7).all() for digest, curve in zip(frame["digest"], frame["curve"], strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "end", [b'{"id": "run/c", "dig', b"{", b"\x00" * 50, json.dumps(plain("c")).encode(), b"\x00\n"]
+)
+def test_a_last_line_that_was_cut_off_is_run_again(folder, end):
+    path = fill(folder, "a", "b")
+    whole = path.read_bytes()
+    path.write_bytes(whole + end)
+    assert load_results(folder, "suite")["digest"].tolist() == ["a", "b"]
+    with Store(folder, "suite") as store:
+        assert store.done() == {"a", "b"}
+        assert path.read_bytes() == whole + end  # nothing is cut away before something is written
+        store.append(plain("c"))
+        store.append(plain("d"))
+        assert store.load()["digest"].tolist() == ["a", "b", "c", "d"]
+    assert path.read_bytes().startswith(whole)
+    assert path.read_bytes().count(b"\n") == 4
+
+
+@pytest.mark.parametrize("damage", [b'{"id": "run', b"\xff\xfe", b"[]", b'{"digest": 3}', b""])
+def test_a_damaged_line_in_the_middle_is_named_and_kept(folder, damage):
+    path = fill(folder, "a", "b", "c")
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = damage + b"\n"
+    path.write_bytes(b"".join(lines))
+    for read in (lambda: Store(folder, "suite"), lambda: load_results(folder, "suite")):
+        with pytest.raises(DataFormatError, match=r"line 2 of .*runs\.jsonl is damaged"):
+            read()
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_rows_of_another_kind_are_named(folder):
+    path = fill(folder, "a")
+    path.write_text(path.read_text() + '{"digest": "b"}\n')
+    with pytest.raises(DataFormatError, match=r"line 2 of .* other columns"):
+        load_results(folder, "suite")
+
+
+def test_another_suite(folder):
+    fill(folder, "a")
+    for read in (Store, load_results):
+        with pytest.raises(InvalidValue, match=r"results of 'suite', not of 'other'"):
+            read(folder, "other")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"format": 99, "suite": "suite", "duelrank": "7.0"}', "format 99, written by duelrank 7.0"),
+        ('{"format": 1', "is damaged"),
+        ('{"suite": "suite"}', "is damaged"),
+        ("[]", "is damaged"),
+    ],
+)
+def test_another_format(folder, text, words):
+    path = fill(folder, "a")
+    before = path.read_bytes()
+    (folder / "store.json").write_text(text)
+    with pytest.raises(DataFormatError, match=words):
+        Store(folder, "suite")
+    assert path.read_bytes() == before
+
+
+def test_a_folder_with_something_else_in_it(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(InvalidValue, match=r"other files \(.*thesis\.tex.*\)"):
+        Store(tmp_path, "suite")
+    assert not (tmp_path / "runs.jsonl").exists()
+    with pytest.raises(InvalidValue, match="is a file"):
+        Store(tmp_path / "thesis.tex", "suite")
+
+
+def test_results_without_their_description_are_not_taken_over(folder):
+    fill(folder, "a")
+    (folder / "store.json").unlink()
+    with pytest.raises(InvalidValue, match=r"no store\.json"):
+        Store(folder, "suite")
+
+
+def test_a_folder_whose_making_was_killed_is_used(folder):
+    folder.mkdir()
+    (folder / "runs.jsonl").touch()
+    (folder / "store.json.new").write_text('{"form')
+    fill(folder, "a")
+    assert sorted(path.name for path in folder.iterdir()) == ["runs.jsonl", "store.json"]
+
+
+def test_no_results(tmp_path):
+    with pytest.raises(MissingData, match="no results in"):
+        load_results(tmp_path, "suite")
+
+
+@pytest.mark.skipif(journal.fcntl is None, reason="this system has no advisory locks")
+def test_only_one_may_write_but_others_may_read(folder):
+    with Store(folder, "suite") as store:
+        store.append(plain("a"))
+        with pytest.raises(InvalidValue, match="another process is writing"):
+            Store(folder, "suite")
+        assert len(load_results(folder, "suite")) == 1
+    Store(folder, "suite").close()
+
+
+def test_without_locks_whole_lines_of_another_process_survive(folder, monkeypatch):
+    monkeypatch.setattr(journal, "fcntl", None)
+    with Store(folder, "suite") as one, Store(folder, "suite") as other:
+        for number in range(3):
+            one.append(plain(f"one{number}"))
+            other.append(plain(f"other{number}"))
+    assert len(load_results(folder, "suite")) == 6
+
+
+FULL = """
+    import resource, sys
+    from duelrank.errors import StorageFailure
+    from duelrank.experiments import Store
+    with Store(sys.argv[1], "suite") as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))
+        written = 0
+        for attempt in range(30):
+            try:
+                digest = f"{attempt:010x}"
+                store.append({"id": digest, "digest": digest, "curve": [0.1] * (300 if attempt < 25 else 1)})
+                written += 1
+            except StorageFailure as error:
+                message = str(error)
+        print(written, message)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no limits on files")
+def test_a_full_disk(folder):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FULL), str(folder)], capture_output=True, text=True, check=True
+    )
+    written, message = done.stdout.split(" ", 1)
+    assert message.strip().startswith(f"could not write results in {folder}: ")
+    assert 0 < int(written) < 30
+    content = (folder / "runs.jsonl").read_bytes()
+    assert content.endswith(b"\n")
+    assert content.count(b"\n") == len(load_results(folder, "suite")) == int(written)
+    assert b"0000000019" in content  # one that was small enough went in, after others had failed
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageFailure, match="could not write results"):
+        Store(tmp_path / "file" / "results", "suite")
+
+
+SUITE = """
+    import sys
+    from duelrank import MGD, RunSpec, parse
+    from duelrank.experiments import Store, run_all
+    from duelrank.experiments.rows import row
+    from duelrank.testing.tiny import Tiny
+
+    if __name__ == "__main__":
+        specs = [RunSpec(MGD(), Tiny(), parse("perfect"), seed=seed, impressions=5_000) for seed in range(6)]
+        with Store(sys.argv[1], "suite") as store:
+            missing = store.missing(specs)
+            print(len(missing), flush=True)
+            for record in run_all(missing, workers=2):
+                store.append(row(record))
+                print(record.spec.seed, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no SIGKILL")
+def test_an_experiment_that_was_killed_goes_on_where_it_was(folder, tmp_path):
+    script = tmp_path / "suite.py"
+    script.write_text(textwrap.dedent(SUITE))
+    command = [sys.executable, str(script), str(folder)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    told = [first.stdout.readline() for _ in range(3)]
+    first.send_signal(signal.SIGKILL)
+    told += first.communicate()[0].splitlines()
+    assert int(told[0]) == 6
+    second = subprocess.run(command, capture_output=True, text=True, check=True)
+    missing, *seeds = map(int, second.stdout.split())
+    assert missing == len(seeds) <= 6 - 2
+    assert not set(seeds) & set(map(int, told[1:-1]))
+    frame = load_results(folder, "suite")
+    assert sorted(frame["seed"].tolist()) == list(range(6))
+    wanted = {seed: row(simulate(replace(SPEC, seed=seed, impressions=5_000))) for seed in range(6)}
+    for found in frame.rows():
+        assert found["offline_curve"].tolist() == wanted[found["seed"]]["offline_curve"]
+        assert found["online"] == wanted[found["seed"]]["online"]
