@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from secrets import token_hex
 from typing import Any
 
@@ -62,6 +63,7 @@ class _Jobs:
         self.done = as_completed(loop=client.loop)
         self.submissions: Counter[RunSpec] = Counter()
         self.lost: list[RunSpec] = []
+        self.priorities = count(0, -1)
         self.extensions = extensions_here()
 
     def submit(self) -> bool:
@@ -100,7 +102,9 @@ class _Jobs:
         # As bytes, since both scheduler and worker read what they are sent before anything of ours runs there, and
         # what they cannot read, such as a part in a user's own file, they answer with silence.
         what = serialize_bytes(spec), self.extensions, __version__
-        future = self.client.submit(_far(), *what, key=f"duelrank-{spec.digest}-{token_hex(4)}", pure=False)
+        key = f"duelrank-{spec.digest}-{token_hex(4)}"
+        # In order, by a priority: else what is sent within a moment starts in any.
+        future = self.client.submit(_far(), *what, key=key, pure=False, priority=next(self.priorities))
         self.submissions[spec] += 1
         self.futures[future.key] = future, spec
         self.done.add(future)
