@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duelrank.cli.console import complain, count_bar, out, print_json, spinner
-from duelrank.cli.options import JsonOption, split_top_level
+from duelrank.cli.options import JsonOption, SchedulerOption, split_top_level
 
 if TYPE_CHECKING:
     from duelrank.experiments.frame import Frame
@@ -30,7 +30,7 @@ def reproduce(
     runs: Annotated[int | None, typer.Option("--runs", help="Of each cell: folds first, then seeds.")] = None,
     impressions: Annotated[int | None, typer.Option("--impressions", "-n", help="How many lists are shown.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Processes; all processors by default.")] = None,
-    scheduler: Annotated[str | None, typer.Option("--scheduler", help="Address of a Dask cluster, instead.")] = None,
+    scheduler: SchedulerOption = None,
     folder: Annotated[Path | None, typer.Option("--out", help="Where results go; results/SUITE by default.")] = None,
     as_json: JsonOption = False,
 ) -> None:
