@@ -98,6 +98,10 @@ class TestReprIsTheIdentity:
         with pytest.raises(InvalidRecipe, match="must be a number at least"):
             Step(slow_down=number)
 
+    def test_a_part_that_was_swapped_is_spelled_as_an_override(self):
+        text = "mgd-dsp(n_candidates=49, examination=Observed())"
+        assert spell(parse(text)) == text
+
     def test_only_what_differs_from_the_defaults_is_printed(self):
         assert repr(MGD()) == "MGD()"
         assert repr(MGD(delta=1.0)) == "MGD()"

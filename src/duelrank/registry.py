@@ -167,21 +167,23 @@ def spell(part: Part) -> str:
 
 
 def _difference(known: Part, part: Part) -> dict[str, Any] | None:
-    """Overrides that turn one part into another, or None where no unambiguous ones exist."""
-    changes: dict[str, Any] = {}
-    for path, owner in walk(known):
-        target = part
-        for step in path:
-            target = getattr(target, step)
-        if type(target) is not type(owner):
-            return None
-        for name, value in ((item.name, getattr(target, item.name)) for item in fields(target)):
-            if not isinstance(value, Part) and value != getattr(owner, name):
-                changes[name] = value
+    """Overrides that turn one part into another of its class, or None where no unambiguous ones exist."""
+    if type(known) is not type(part):
+        return None
+    changes = dict(_changes(known, part))
     try:
         return changes if override(known, changes, "") == part else None
     except InvalidRecipe:
         return None
+
+
+def _changes(known: Part, part: Part) -> Iterator[tuple[str, Any]]:
+    for item in fields(known):
+        before, after = getattr(known, item.name), getattr(part, item.name)
+        if isinstance(before, Part) and type(before) is type(after):
+            yield from _changes(before, after)
+        elif before != after:
+            yield item.name, after
 
 
 def _replace_at(part: P, path: tuple[str, ...], name: str, value: Any) -> P:
