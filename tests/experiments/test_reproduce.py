@@ -90,6 +90,8 @@ def test_every_experiment_is_written(everything: Plan, tmp_path: Path) -> None:
     assert figures == {path.stem for path in (tmp_path / "figures").glob("*.png")}
     assert len(figures) == 2 + 2 + 1  # two of curves, a sweep of two measures, one number of candidates
     HTMLParser().feed(text)
+    assert "Skyline, a linear LambdaRank" in text
+    assert f"{everything.skyline(everything.datasets[0]):.3f}" in (tmp_path / "offline.md").read_text(encoding="utf-8")
 
 
 def test_a_finished_run_is_never_run_again(everything: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,3 +183,19 @@ def test_a_killed_suite_resumes_and_ends_as_if_nothing_had_happened(tmp_path: Pa
 
 def test_parsed_suites_are_the_registered_recipes() -> None:
     assert parse(load_suite("quick").recipes["MGD-DSP"]) == parse("mgd-dsp")
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "duelrank", "reproduce", "quick", "--datasets", SMALL, "--impressions", "20000"]
+    command += ["--workers", "2", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    lines = tmp_path / "out" / "runs.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (lines.exists() and lines.stat().st_size):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "what is finished is kept" in said
+    assert "duelrank reproduce quick" in said
+    assert lines.read_bytes().endswith(b"\n")

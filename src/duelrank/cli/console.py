@@ -16,6 +16,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -52,9 +53,23 @@ def spinner(label: str) -> Iterator[None]:
 
 @contextmanager
 def count_bar(label: str) -> Iterator[Tell]:
-    """Show (done, total) as a bar with the time that is left."""
-    with _bar(label, MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()) as tell:
+    """Show (done, total) as a bar with the rate and the time that is left."""
+    columns = (MofNCompleteColumn(), _Rate(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with _bar(label, *columns) as tell:
         yield tell
+
+
+class _Rate(ProgressColumn):
+    """How many are done in a second, or in a minute where that is less than one."""
+
+    def render(self, task: Task) -> Text:
+        """Show the rate of late."""
+        if not task.speed:
+            return Text("")
+        per_second = task.speed >= 1.0
+        return Text(
+            f"{task.speed if per_second else 60.0 * task.speed:,.1f}/{'s' if per_second else 'min'}", style="dim"
+        )
 
 
 @contextmanager

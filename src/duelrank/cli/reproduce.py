@@ -78,7 +78,7 @@ def _plain(frame: Frame) -> list[dict[str, object]]:
 
 def _show(wanted: Plan, frame: Frame, report: Path) -> None:
     from duelrank.cli.tables import table_report
-    from duelrank.experiments.present import labels_of
+    from duelrank.experiments.present import labels_of, skyline_of
     from duelrank.experiments.tables import table
 
     console = out()
@@ -86,6 +86,7 @@ def _show(wanted: Plan, frame: Frame, report: Path) -> None:
     if any(experiment.kind in ("tables", "ablation") for experiment in wanted.suite.experiments):
         named = frame.among("algorithm", labels)
         console.print(table_report(table(named, "online"), labels), table_report(table(named, "offline"), labels))
+        console.print(skyline_of(wanted), style="dim")
     console.print(
         f"tables and figures: {report.parent}", f"report: {report.absolute().as_uri()}", sep="\n", soft_wrap=True
     )

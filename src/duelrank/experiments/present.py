@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from duelrank.registry import spell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["labels_of", "present"]
+__all__ = ["labels_of", "present", "skyline_of"]
 
 _MEASURES: tuple[Measure, Measure] = ("online", "offline")
 
@@ -78,13 +79,15 @@ class _Desk:
 
 def _tables(desk: _Desk, experiment: Experiment) -> Section:
     frame = desk.frame.among("algorithm", desk.labels)
+    skyline = skyline_of(desk.plan)
     names = {
         desk.recipe(label): row for label, row in desk.plan.suite.published.items() if label in desk.labels.values()
     }
     shown = []
     for measure in _MEASURES:
         ours = table(frame, measure)
-        desk.write(f"{measure}.md", to_markdown(ours, desk.labels))
+        below = f"\n{skyline}\n" if measure == "offline" and skyline else ""
+        desk.write(f"{measure}.md", to_markdown(ours, desk.labels) + below)
         desk.write(f"{measure}.csv", to_csv(ours, desk.labels))
         desk.write(f"{measure}.tex", to_latex(ours, desk.labels))
         shown.append(to_html(ours, desk.labels))
@@ -94,7 +97,15 @@ def _tables(desk: _Desk, experiment: Experiment) -> Section:
             desk.write(f"{measure}-published.md", to_markdown(beside, desk.labels))
             desk.write(f"{measure}-published.csv", to_csv(beside, desk.labels))
             shown.append(to_html(beside, desk.labels))
+    shown.append(f"<p>{escape(skyline)}</p>" if skyline else "")
     return _section(experiment, tables=tuple(shown), recipes=_recipes(desk, desk.labels))
+
+
+def skyline_of(plan: Plan) -> str:
+    """Say how good the offline reference is on each data set; nothing where the suite does not use it."""
+    found = [(spell(dataset), plan.skyline(dataset)) for dataset in plan.datasets]
+    numbers = ", ".join(f"{name} {value:.3f}" for name, value in found if value is not None)
+    return f"Skyline, a linear LambdaRank trained on all labels (offline nDCG@10): {numbers}." if numbers else ""
 
 
 def _curves(desk: _Desk, experiment: Experiment) -> Section:
