@@ -1,0 +1,26 @@
+"""The examples run, and show what they say they show."""
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_the_live_loop_learns(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "live_loop.py"), run_name="__main__")
+    qualities = [float(number) for number in re.findall(r"nDCG@10 ([0-9.]+)", capsys.readouterr().out)]
+    assert len(qualities) == 4
+    assert qualities[0] < qualities[-1]
+
+
+def test_an_algorithm_in_one_file() -> None:
+    command = [sys.executable, "-m", "duelrank", "--load", str(EXAMPLES / "one_feature.py"), "run"]
+    options = ["one-feature(n_candidates=3)", "--dataset", "synthetic(n_queries=10)", "--impressions", "50", "--json"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["algorithm"] == "one-feature(n_candidates=3)"
