@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -203,6 +204,11 @@ class TestBadInput:
     def test_the_number_of_features_is_a_whole_number(self, n):
         with pytest.raises(InvalidValue, match="n_features must be a whole number from 1 up"):
             Learner("mgd", n)
+
+    @pytest.mark.parametrize("length", [0, -1, 2.0, "3", None, True])
+    def test_the_length_of_a_list_is_a_whole_number(self, length):
+        with pytest.raises(InvalidValue, match="a whole number from 1 up"):
+            Learner("mgd", 3, length=length)
 
     @pytest.mark.parametrize("seed", [-1, 1.5, None, "7"])
     def test_a_seed_is_a_whole_number(self, seed):
@@ -414,3 +420,16 @@ class TestDamagedBytes:
     def test_weights_that_cannot_be_are_refused(self, weights):
         with pytest.raises(DuelrankError):
             Learner.from_snapshot(Snapshot.from_bytes(packed(HEAD, weights=weights)))
+
+
+def test_damaged_headers_of_large_arrays_are_refused() -> None:
+    """An array that is larger than zip's first read has its header parsed before any checksum is looked at."""
+    whole = Learner("mgd", 3000).snapshot().to_bytes()
+    start = whole.index(b"\x93NUMPY")
+    for place in range(start, start + 128):
+        for value in (0, 40, 58, 255):
+            damaged = bytearray(whole)
+            damaged[place] = value
+            if bytes(damaged) != whole:
+                with contextlib.suppress(InvalidValue):
+                    Snapshot.from_bytes(bytes(damaged))

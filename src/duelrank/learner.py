@@ -49,6 +49,8 @@ class Learner:
         if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
             raise InvalidValue(f"n_features must be a whole number from 1 up, got {n_features!r}")
         self.n_features = n_features
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise InvalidValue(f"the length of a list is a whole number from 1 up, got {length!r}")
         self.length = length
         self.ranked = 0  # how many lists were made: the number of the next impression
         self._plant(seed)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zlib
 from dataclasses import dataclass
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
@@ -19,7 +21,10 @@ __all__ = ["Snapshot"]
 FORMAT = 1
 _LEAST = {"n_features": 1, "seed": 0, "length": 1, "ranked": 0}
 # All that damaged bytes have been seen to raise on their way through zipfile, numpy and json.
-_DAMAGE = (BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError, OSError, RuntimeError)
+_DAMAGE = (
+    *(BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError, OSError, RuntimeError),
+    *(TokenError, SyntaxError, MemoryError),
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class Snapshot:
     def from_bytes(cls, data: bytes) -> Snapshot:
         """Unpack what `to_bytes` made; nothing in the bytes is ever executed."""
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            with warnings.catch_warnings(), np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+                warnings.simplefilter("ignore")  # what numpy takes for the header of a very old file is a damaged one
                 found = {name: arrays[name] for name in arrays.files}
             head = json.loads(str(found.pop("head")))
             if head.pop("format") != FORMAT:

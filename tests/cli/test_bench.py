@@ -35,4 +35,4 @@ def test_table_names_its_columns() -> None:
 def test_unknown_algorithm() -> None:
     done = CliRunner().invoke(app, ["bench", "mdg"])
     assert done.exit_code == 2
-    assert "did you mean mgd" in done.stderr
+    assert "no algorithm is called 'mdg'; did you mean mgd" in done.stderr

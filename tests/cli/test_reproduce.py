@@ -56,3 +56,10 @@ def test_the_folder_of_another_suite_is_refused(tmp_path: Path) -> None:
     done = invoke("sigir19", *options)
     assert done.exit_code == 2
     assert "results of 'quick', not of 'sigir19'" in done.stderr
+
+
+def test_labels_with_commas_can_be_quoted(tmp_path: Path) -> None:
+    options = [*SMALL, "--runs", "1", "--users", "perfect", "--out", str(tmp_path), "--json"]
+    done = invoke("sigir19-ablation", "--algorithms", "'MGD, n 9', 'MGD, n 9, unit step'", *options)
+    assert done.exit_code == 0, done.output
+    assert {run["algorithm"] for run in json.loads(done.stdout)["runs"]} == {"mgd", "mgd(unit=True)"}

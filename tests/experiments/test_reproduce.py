@@ -15,6 +15,7 @@ import pytest
 from duelrank import parse
 from duelrank.errors import InvalidValue, MissingData
 from duelrank.experiments import reproduce
+from duelrank.experiments.fingerprint import fingerprint
 from duelrank.experiments.present import labels_of, present
 from duelrank.experiments.reproduce import Plan, collect, plan, select
 from duelrank.experiments.store import Store
@@ -143,6 +144,25 @@ def test_missing_data_is_named_and_skipped() -> None:
 def test_without_any_data_there_is_nothing_to_do() -> None:
     with pytest.raises(MissingData, match=r"none of the data sets is installed.*mq2007.*mq2008"):
         plan(load_suite("sigir19"), datasets=["mq2007", "mq2008"])
+
+
+def test_results_on_other_data_are_not_mixed_in(
+    everything: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(everything, tmp_path)
+    monkeypatch.setattr(reproduce, "fingerprint", lambda fold: "imported anew")
+    with pytest.raises(InvalidValue, match="has results on other data"):
+        run(everything, tmp_path)
+
+
+def test_fingerprints_tell_data_apart() -> None:
+    one, other = (fingerprint(parse(SMALL).fold(number)) for number in (1, 2))
+    assert one == fingerprint(parse(SMALL).fold(1))
+    assert one != other
+
+
+def test_a_data_set_that_is_named_twice_is_used_once() -> None:
+    assert len(plan(load_suite("quick"), datasets=["synthetic", "Synthetic()"]).datasets) == 1
 
 
 def test_incomplete_results_are_not_shown_as_complete(everything: Plan, tmp_path: Path) -> None:

@@ -309,3 +309,13 @@ def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
         slow = simulate(spec)
     np.testing.assert_allclose(slow.weights, fast.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_array_equal(slow.online, fast.online)
+
+
+def test_a_direction_that_only_a_nearly_dependent_row_has_is_found() -> None:
+    """Ten rows of rank three, one of them moved a little: rank four, whichever basis is asked."""
+    for number in range(200):
+        stream = derive(number, 0)
+        rows = normals(stream, 10, 3) @ normals(stream, 3, 20)
+        rows[number % 10] += 10.0 ** -(8 + number % 4) * normals(stream, 1, 20)[0]
+        ranks = {basis: len(kernels()["span", basis](rows, -1.0)) for basis in ("qr_basis", "svd_basis")}
+        assert ranks == {"qr_basis": 4, "svd_basis": 4}

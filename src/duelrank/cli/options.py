@@ -43,4 +43,9 @@ def split_top_level(text: str) -> list[str]:
             quote = letter
         else:
             depth += (letter in "([{") - (letter in ")]}")
-    return [piece.strip() for piece in pieces if piece.strip()]
+    return [_unquoted(piece.strip()) for piece in pieces if piece.strip()]
+
+
+def _unquoted(text: str) -> str:
+    """What is between quotes: a name with commas of its own has to be given in them."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

@@ -11,7 +11,6 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
-from math import ceil
 from pathlib import Path
 from time import perf_counter
 
@@ -21,6 +20,7 @@ from duelrank.datasets.base import Dataset
 from duelrank.datasets.files import new_folder, writing
 from duelrank.datasets.library import home
 from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.experiments.fingerprint import fingerprint
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.random import permutation
 from duelrank.metrics import evaluate, nDCG
@@ -32,7 +32,6 @@ __all__ = ["Reference", "Training", "reference_for", "train"]
 
 FORMAT = 1  # of the files, and of what training computes; another one is never read as if it were this
 _NDCG = nDCG(cutoff=10)
-_SAMPLED_ROWS = 1_000  # of a split's features, to tell one import of a data set from another
 
 
 @dataclass(frozen=True)
@@ -157,12 +156,8 @@ def reference_for(dataset: Dataset, fold: int) -> Reference:
 
 def _digest(dataset: Dataset, number: int, fold: Fold, settings: Training) -> str:
     """Change with all that decides the reference: also with the data, as a set may be imported anew under its name."""
-    digest = hashlib.blake2b(repr((FORMAT, canonical(dataset), number, settings)).encode(), digest_size=10)
-    for split in (fold.train, fold.validation, fold.test):
-        sampled = split.features[:: ceil(split.n_documents / _SAMPLED_ROWS) or 1]
-        for array in (split.offsets, split.labels, sampled):
-            digest.update(array.tobytes())
-    return digest.hexdigest()
+    settled = repr((FORMAT, canonical(dataset), number, settings, fingerprint(fold)))
+    return hashlib.blake2b(settled.encode(), digest_size=10).hexdigest()
 
 
 def _write(path: Path, reference: Reference) -> None:

@@ -10,12 +10,14 @@ import numpy as np
 from duelrank.datasets import Dataset
 from duelrank.errors import InvalidValue, MissingData
 from duelrank.experiments.executor import run_all
+from duelrank.experiments.fingerprint import fingerprint
 from duelrank.experiments.frame import Frame
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.rows import row
 from duelrank.experiments.store import Store
 from duelrank.experiments.suite import Suite
 from duelrank.grammar import parse
+from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 
 __all__ = ["Plan", "collect", "plan"]
@@ -74,7 +76,7 @@ def plan(
             skipped[name] = str(error)
     if not found:
         raise MissingData("none of the data sets is installed. " + " ".join(skipped.values()))
-    return Plan(suite, tuple(found), skipped)
+    return Plan(suite, tuple(dict.fromkeys(found)), skipped)
 
 
 def collect(
@@ -83,17 +85,35 @@ def collect(
     """Run what is missing, keep each result as it comes, and return all results of the plan."""
     specs = plan.specs()
     missing = store.missing(specs)
+    data = {(spec.dataset, spec.fold): "" for spec in specs}
+    data |= {(dataset, fold): fingerprint(dataset.fold(fold)) for dataset, fold in data}
+    if len(missing) < len(specs):
+        _check_data(store, specs, data)
     references = {(spec.dataset, spec.fold): plan.reference(spec.dataset, spec.fold) for spec in missing}
     done = len(specs) - len(missing)
     if progress:
         progress(done, len(specs))
     for record in run_all(missing, workers, scheduler=scheduler) if missing else ():
-        reference = references[record.spec.dataset, record.spec.fold]
-        store.append(row(record, reference.weights if reference else None))
+        where = record.spec.dataset, record.spec.fold
+        reference = references[where]
+        store.append(row(record, reference.weights if reference else None, data[where]))
         done += 1
         if progress:
             progress(done, len(specs))
     return select(store.load(), specs)
+
+
+def _check_data(store: Store, specs: Sequence[RunSpec], data: dict[tuple[Dataset, int], str]) -> None:
+    """Raise where a finished run was made on other data than there is now under the same name."""
+    wanted = {spec.digest: spec for spec in specs}
+    frame = store.load()
+    for digest, found in zip(frame["digest"].tolist(), frame["data"].tolist(), strict=True):
+        spec = wanted.get(digest)
+        if spec is not None and found != data[spec.dataset, spec.fold]:
+            raise InvalidValue(
+                f"{store.folder} has results on other data: {spell(spec.dataset)} was imported anew since; "
+                "choose another folder (--out)"
+            )
 
 
 def select(frame: Frame, specs: Sequence[RunSpec]) -> Frame:

@@ -16,13 +16,15 @@ from duelrank.types import Weights
 __all__ = ["cosines", "row"]
 
 
-def row(record: Record, reference: Weights | None = None) -> dict[str, Any]:
+def row(record: Record, reference: Weights | None = None, data: str = "") -> dict[str, Any]:
     """Return the columns of one run; curves are lists with a value per checkpoint.
 
     Parameters
     ----------
     reference
         Weights to compare the learned ones with; without them ``cosine_curve`` is empty.
+    data
+        The `fingerprint` of the fold that was run on.
     """
     spec = record.spec
     algorithm = spec.algorithm
@@ -40,6 +42,7 @@ def row(record: Record, reference: Weights | None = None) -> dict[str, Any]:
         "length": spec.length,
         "metric": repr(spec.metric),
         "split": spec.split,
+        "data": data,
         "online": record.online_ndcg,
         "offline": record.offline_ndcg,
         "updates": int(np.count_nonzero(record.update_norms)),

@@ -71,8 +71,12 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
         if length < 0.5 * lengths[pivot]:  # the update was too rough to choose by
             lengths[pivot] = length
             continue
-        if length <= cut:
-            break
+        if length <= cut:  # the longest by rough lengths is nothing: another may be more than its rough length says
+            for i in range(rank, n_rows):
+                lengths[i] = _clean_length(rest[i], rest[:rank], originals[i])
+            if lengths[rank:].max() <= cut:
+                break
+            continue
         if pivot != rank:
             for k in range(n_columns):
                 rest[rank, k], rest[pivot, k] = rest[pivot, k], rest[rank, k]

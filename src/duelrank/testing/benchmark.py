@@ -12,6 +12,7 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
+from duelrank.algorithms import Algorithm
 from duelrank.grammar import parse
 from duelrank.simulation import RunSpec, simulate
 from duelrank.testing.swap import swapped, twin
@@ -70,7 +71,7 @@ def benchmark(
 
 def _spec(name: str, n_documents: int, n_features: int, impressions: int) -> RunSpec:
     data = Tiny(n_documents=n_documents, n_features=n_features)
-    return RunSpec(parse(name), data, parse("navigational"), impressions=impressions)
+    return RunSpec(parse(name, Algorithm), data, parse("navigational"), impressions=impressions)
 
 
 def _total(spec: RunSpec) -> float:
