@@ -49,11 +49,13 @@ contracts: $(VENV)/.dev
 unit: $(VENV)/.dev $(VENV)/.kernels
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet
 
-bench: $(VENV)/.dev $(VENV)/.kernels ## time an impression of every algorithm, and the reader against scikit-learn's
+bench: $(VENV)/.dev $(VENV)/.kernels ## time an impression of every algorithm, the reader, compiling, memory, workers and results
 	$(BIN)/duelrank bench
 	$(BIN)/python benchmarks/reader.py
 	$(BIN)/python benchmarks/compile_time.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/results.py
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -7,7 +7,6 @@ and its direction is the one that learned weights are compared with.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -17,9 +16,9 @@ from time import perf_counter
 import numpy as np
 
 from duelrank.datasets.base import Dataset
-from duelrank.datasets.files import new_folder, writing
 from duelrank.datasets.library import home
 from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.experiments.atomically import write_bytes
 from duelrank.experiments.fingerprint import fingerprint
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.random import permutation
@@ -161,16 +160,9 @@ def _digest(dataset: Dataset, number: int, fold: Fold, settings: Training) -> st
 
 
 def _write(path: Path, reference: Reference) -> None:
-    """Write a whole file or none: readers see the old one or the new one, whenever this is killed."""
     content = BytesIO()
     np.savez(content, **vars(reference))
-    with new_folder(path.parent) as folder, writing("a reference", path.parent):
-        partial = folder / path.name
-        with partial.open("wb") as file:
-            file.write(content.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+    write_bytes(path, content.getvalue())
 
 
 def _read(path: Path, n_features: int) -> Reference | None:
