@@ -1,9 +1,11 @@
 """NullSpace avoids what lost, keeps what the query can tell apart, and never runs out of directions."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
-from duelrank import NullSpace, Query, State
+from duelrank import Feedback, Impression, NullSpace, Query, State
 from duelrank.kernels.random import normals
 from duelrank.randomness import stream
 
@@ -13,11 +15,17 @@ def directions_of_losers(n: int, n_features: int) -> np.ndarray:
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
 
-def after(explorer: NullSpace, directions: np.ndarray, credit: list[float]) -> dict[str, np.ndarray]:
-    return dict(explorer.observe({}, directions, np.array(credit)))
+def after(
+    explorer: NullSpace, directions: np.ndarray, credit: list[float], memory: Mapping[str, np.ndarray] | None = None
+) -> Mapping[str, np.ndarray]:
+    """What is remembered after a comparison; of the impression only its directions matter."""
+    n_features = directions.shape[1]
+    impression = Impression(Query("q", np.ones((1, n_features))), np.array([0]), {"directions": directions})
+    state = State(np.zeros(n_features), memory={} if memory is None else memory)
+    return explorer.observe(state, impression, Feedback([True]), np.array(credit))
 
 
-def explore(explorer: NullSpace, memory: dict[str, np.ndarray], n_features: int, seed: int = 0) -> np.ndarray:
+def explore(explorer: NullSpace, memory: Mapping[str, np.ndarray], n_features: int, seed: int = 0) -> np.ndarray:
     query = Query("q", normals(stream(seed, "query"), 6, n_features))
     return explorer.directions(State(np.zeros(n_features), memory=memory), query, stream(seed, "explore"))
 
@@ -44,13 +52,13 @@ def test_only_clear_losers_are_remembered() -> None:
 
 def test_winners_and_equals_leave_the_memory_alone() -> None:
     memory: dict[str, np.ndarray] = {}
-    assert NullSpace().observe(memory, directions_of_losers(2, 4), np.array([1.0, 1.0, 2.0])) is memory
+    assert after(NullSpace(), directions_of_losers(2, 4), [1.0, 1.0, 2.0], memory) is memory
 
 
 def test_the_oldest_losers_are_forgotten() -> None:
     explorer = NullSpace(remembered_losers=3)
     first, second = directions_of_losers(4, 9)[:2], directions_of_losers(4, 9)[2:]
-    memory = explorer.observe(after(explorer, first, [1.0, 0, 0]), second, np.array([1.0, 0, 0]))
+    memory = after(explorer, second, [1.0, 0, 0], after(explorer, first, [1.0, 0, 0]))
     np.testing.assert_array_equal(memory["losers"], np.vstack([first[1:], second]))
 
 

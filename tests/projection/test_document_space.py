@@ -210,7 +210,7 @@ class TestExaminedOnly:
     def test_only_seen_positions_span_the_space(self, clicks, beyond):
         documents = np.eye(8)[:6]
         examination = LastClick(beyond)
-        seen = examination.weights(Feedback(clicks)) > 0
+        seen = examination.weights({}, Impression(Query("q", documents), np.arange(6)), Feedback(clicks)) > 0
         found, _ = project(DocumentSpace(examination, 0, "none"), np.ones(8), documents, clicks=clicks)
         expected = np.append(seen.astype(float), [0.0, 0.0]) if any(clicks) else np.zeros(8)
         np.testing.assert_allclose(found, expected, atol=1e-15)

@@ -68,7 +68,7 @@ class DuelingBandit(Algorithm):
         if last_click(feedback.clicks) == 0:
             return np.zeros(state.weights.shape[0]), state.memory
         credit = self.multileaver.credit(impression, feedback.clicks)
-        memory = self.exploration.observe(state.memory, impression.trace["directions"], credit)
+        memory = self.exploration.observe(state, impression, feedback, credit)
         if memory is not state.memory:
             state = State(state.weights, state.step, state.updates, memory)
         return self.inference.infer(state, impression, feedback, credit, self.delta, stream)

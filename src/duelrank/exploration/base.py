@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from duelrank.registry import Part
-from duelrank.types import Credit, Directions, Memory, Query, State, Stream
+from duelrank.types import Credit, Directions, Feedback, Impression, Memory, Query, State, Stream
 
 __all__ = ["Exploration"]
 
@@ -22,6 +22,6 @@ class Exploration(Part, ABC):
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
         """Draw the candidate directions for one query."""
 
-    def observe(self, memory: Memory, directions: Directions, credit: Credit) -> Memory:
-        """Return the memory after a comparison; by default nothing is remembered."""
-        return memory
+    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
+        """Return the memory after a comparison with at least one click; by default nothing is remembered."""
+        return state.memory

@@ -11,7 +11,7 @@ from duelrank.exploration.base import Exploration
 from duelrank.kernels import exploration as kernel
 from duelrank.kernels.span import qr_basis
 from duelrank.registry import Between, register
-from duelrank.types import Credit, Directions, Memory, Query, State, Stream
+from duelrank.types import Credit, Directions, Feedback, Impression, Memory, Query, State, Stream
 
 __all__ = ["NullSpace"]
 
@@ -55,8 +55,9 @@ class NullSpace(Exploration):
         kept: Directions = kernel.null_space_directions(avoided, query.features, n_drawn, self.n_candidates, stream)
         return kept
 
-    def observe(self, memory: Memory, directions: Directions, credit: Credit) -> Memory:
+    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
         """Remember the directions that lost, and an orthonormal basis of those to avoid."""
+        memory, directions = state.memory, impression.trace["directions"]
         n_features = directions.shape[1]
         old_losers, old_margins = memory.get("losers"), memory.get("loser_margins")
         if old_losers is None or old_margins is None:

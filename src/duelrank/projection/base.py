@@ -22,8 +22,12 @@ class Examination(Part, ABC):
     kind: ClassVar[str] = "examination"
 
     @abstractmethod
-    def weights(self, feedback: Feedback) -> NDArray[np.float64]:
-        """Return a weight in [0, 1] per shown position; 0 where it was surely not seen."""
+    def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
+        """Return a weight in [0, 1] per shown position: how likely it was seen; 0 where it surely was not."""
+
+    def observe(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
+        """Return the memory after an impression, clicked or not; by default nothing is learned about users."""
+        return memory
 
 
 @dataclass(frozen=True, repr=False)

@@ -62,11 +62,12 @@ class DocumentSpace(Projection):
         self, gradient: Gradient, memory: Memory, impression: Impression, feedback: Feedback
     ) -> tuple[Gradient, Memory]:
         """Return the projected gradient; documents of clicked impressions are remembered after use."""
+        known, memory = memory, self.examination.observe(memory, impression, feedback)
         clicked = last_click(feedback.clicks) > 0
         won = not is_zero(gradient)
         if not (clicked or won):
             return gradient, memory
-        documents = self._documents(memory, impression, feedback)
+        documents = self._documents(known, impression, feedback)
         if won:
             shadow = kernel.project(gradient, self._basis(documents))
             gradient = kernel.rescaled_mix(gradient, shadow, self.strength, _RESCALE[self.rescale])
@@ -77,7 +78,7 @@ class DocumentSpace(Projection):
     def _documents(self, memory: Memory, impression: Impression, feedback: Feedback) -> Features:
         """Stack the remembered and the examined documents."""
         features = impression.query.features
-        seen = self.examination.weights(feedback) > 0.0
+        seen = self.examination.weights(memory, impression, feedback) > 0.0
         remembered = memory.get("examined")
         if remembered is None:
             remembered = np.empty((0, features.shape[1]))

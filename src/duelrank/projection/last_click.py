@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from duelrank.kernels.inference import last_click
 from duelrank.projection.base import Examination, top
 from duelrank.registry import Between, register
-from duelrank.types import Feedback
+from duelrank.types import Feedback, Impression, Memory
 
 __all__ = ["LastClick"]
 
@@ -34,7 +34,7 @@ class LastClick(Examination):
 
     beyond: Annotated[int, Between(0, 10_000)] = 3
 
-    def weights(self, feedback: Feedback) -> NDArray[np.float64]:
+    def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return 1 down to the last click + beyond."""
         last = last_click(feedback.clicks)
         return top(last + self.beyond if last else 0, feedback.clicks.shape[0])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from duelrank.errors import InvalidValue
 from duelrank.projection.base import Examination, top
 from duelrank.registry import register
-from duelrank.types import Feedback
+from duelrank.types import Feedback, Impression, Memory
 
 __all__ = ["Observed"]
 
@@ -23,7 +23,7 @@ class Observed(Examination):
     In a simulation this is the oracle (the paper's DSP-GT); in production it needs viewport tracking.
     """
 
-    def weights(self, feedback: Feedback) -> NDArray[np.float64]:
+    def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return 1 for each position that was observed to be seen."""
         if feedback.examined is None:
             raise InvalidValue("Observed() needs to know how far the user looked: give Feedback(clicks, examined=...)")

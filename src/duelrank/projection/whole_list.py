@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from duelrank.projection.base import Examination
 from duelrank.registry import register
-from duelrank.types import Feedback
+from duelrank.types import Feedback, Impression, Memory
 
 __all__ = ["WholeList"]
 
@@ -19,6 +19,6 @@ __all__ = ["WholeList"]
 class WholeList(Examination):
     """Every shown position was seen."""
 
-    def weights(self, feedback: Feedback) -> NDArray[np.float64]:
+    def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return 1 everywhere."""
         return np.ones(feedback.clicks.shape[0])
