@@ -3,7 +3,7 @@
 from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, DuelingBandit, Projected
 from duelrank.datasets import Dataset, Imported, Synthetic
 from duelrank.errors import DuelrankError
-from duelrank.exploration import NullSpace, UniformSphere
+from duelrank.exploration import InDocumentSpace, NullSpace, UniformSphere
 from duelrank.grammar import parse
 from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
 from duelrank.learner import Learner
@@ -37,6 +37,7 @@ __all__ = [
     "Feedback",
     "Imported",
     "Impression",
+    "InDocumentSpace",
     "LastClick",
     "Learner",
     "MeanWinner",

@@ -105,6 +105,15 @@ def losers_case(draw: Any) -> tuple[Any, ...]:
     return twin("span", "svd_basis")(losers, -1.0), normals(derive(key, 2), 3, n_features), 12, 5, derive(key, 3)
 
 
+def span_case(draw: Any) -> tuple[Any, ...]:
+    return rows_case(draw)[0], draw(st.integers(1, 5)), draw(st.booleans()), draw(streams())
+
+
+def spanning_case(draw: Any) -> tuple[Any, ...]:
+    weights, _, _, features, _ = ranker_case(draw)
+    return features, weights, draw(st.integers(1, 12)), draw(st.booleans())
+
+
 def remember_case(draw: Any) -> tuple[Any, ...]:
     k, n = draw(st.integers(0, 5)), draw(st.integers(1, 5))
     credit = np.array(draw(st.lists(st.integers(0, 3), min_size=n + 1, max_size=n + 1)), float)
@@ -232,6 +241,8 @@ CASES: dict[tuple[str, str], Case] = {
         draw(st.integers(1, 50)),
         draw(streams()),
     ),
+    ("exploration", "spanning_rows"): spanning_case,
+    ("exploration", "span_directions"): span_case,
     ("exploration", "null_space_directions"): losers_case,
     ("exploration", "worst_rows"): worst_case,
     ("exploration", "remember_losers"): remember_case,

@@ -1,4 +1,4 @@
-"""Candidate directions: uniform on the sphere, or uniform in the complement of directions that lost before."""
+"""Candidate directions: uniform on the sphere, in the span of documents, or in the complement of directions that lost before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from duelrank.kernels.random import normals
 from duelrank.kernels.ranking import best_first, scores
-from duelrank.kernels.span import dot, subtract
+from duelrank.kernels.span import dot, project, qr_basis, subtract
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +29,47 @@ def unit_directions(n: int, n_features: int, stream: NDArray[np.uint64]) -> Floa
     """Draw n directions uniformly from the unit sphere."""
     directions = normals(stream, n, n_features)
     normalise_rows(directions)
+    return directions
+
+
+@njit(cache=True)
+def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) -> Floats:
+    """Copy the top documents by the weights, of equal ones the first; centred, their mean is subtracted.
+
+    What is left of a feature that all of them share is rounding: it counts as zero.
+    """
+    n = min(top, features.shape[0])
+    rows = np.empty((n, features.shape[1]))
+    if n == features.shape[0]:
+        rows[:] = features
+    else:
+        order = best_first(np.dot(features, weights))
+        for i in range(n):
+            rows[i] = features[order[i]]
+    if centred:
+        mean = np.zeros(rows.shape[1])
+        for i in range(n):
+            mean += rows[i]
+        mean /= n
+        for i in range(n):
+            for k in range(mean.shape[0]):
+                rest = rows[i, k] - mean[k]
+                rows[i, k] = rest if abs(rest) > 1e-12 * abs(mean[k]) else 0.0
+    return rows
+
+
+@njit(cache=True)
+def span_directions(rows: Floats, n: int, unit: bool, stream: NDArray[np.uint64]) -> Floats:
+    """Draw n uniform unit vectors and project them onto the span of the rows; scale to length 1 again if asked to.
+
+    Directions of the span under 1e-9 of the longest row are rounding, such as that of a document minus an equal mean.
+    """
+    basis = qr_basis(rows, 1e-9)
+    directions = unit_directions(n, rows.shape[1], stream)
+    for i in range(n):
+        directions[i] = project(directions[i], basis)
+    if unit:
+        normalise_rows(directions)
     return directions
 
 

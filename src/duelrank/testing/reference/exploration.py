@@ -25,6 +25,23 @@ def unit_directions(n: int, n_features: int, stream: Any) -> Floats:
     return drawn
 
 
+def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) -> Floats:
+    """Copy the top documents by the weights, of equal ones the first; centred, their mean is subtracted."""
+    rows = features.copy() if top >= len(features) else features[np.argsort(-(features @ weights), kind="stable")[:top]]
+    if not centred:
+        return rows
+    mean = rows.mean(axis=0)
+    return np.where(np.abs(rows - mean) > 1e-12 * np.abs(mean), rows - mean, 0.0)
+
+
+def span_directions(rows: Floats, n: int, unit: bool, stream: Any) -> Floats:
+    """Draw n uniform unit vectors and project them onto the span of the rows; scale to length 1 again if asked to."""
+    drawn = unit_directions(n, rows.shape[1], stream) @ np.linalg.pinv(rows, rcond=1e-9) @ rows
+    if unit:
+        normalise_rows(drawn)
+    return drawn
+
+
 def null_space_directions(avoided: Floats, features: Floats, n_drawn: int, n_kept: int, stream: Any) -> Floats:
     """Draw unit vectors orthogonal to the avoided basis; keep those with the largest |u · mean document|."""
     drawn: Floats = normals(stream, n_drawn, features.shape[1])
