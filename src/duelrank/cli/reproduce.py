@@ -21,7 +21,13 @@ __all__ = ["reproduce"]
 
 
 def reproduce(
-    suite: Annotated[str, typer.Argument(help="sigir19, sigir19-text, sigir19-figures, sigir19-ablation or quick.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="sigir19, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
+            " future-exploration or quick."
+        ),
+    ],
     datasets: Annotated[str | None, typer.Option("--datasets", help="Some data sets, separated by commas.")] = None,
     users: Annotated[str | None, typer.Option("--users", help="Some users, separated by commas.")] = None,
     algorithms: Annotated[
@@ -77,15 +83,20 @@ def _plain(frame: Frame) -> list[dict[str, object]]:
 
 
 def _show(wanted: Plan, frame: Frame, report: Path) -> None:
-    from duelrank.cli.tables import table_report
-    from duelrank.experiments.present import labels_of, skyline_of
+    from duelrank.cli.tables import league_report, table_report
+    from duelrank.experiments.league import league
+    from duelrank.experiments.present import MEASURES, baseline_of, labels_of, skyline_of
     from duelrank.experiments.tables import table
 
     console = out()
     labels = labels_of(wanted)
-    if any(experiment.kind in ("tables", "ablation") for experiment in wanted.suite.experiments):
-        named = frame.among("algorithm", labels)
-        console.print(table_report(table(named, "online"), labels), table_report(table(named, "offline"), labels))
+    kinds = {experiment.kind for experiment in wanted.suite.experiments}
+    named = frame.among("algorithm", labels)
+    for _, runs in named.groups("dataset") if "league" in kinds else ():
+        console.print(league_report(league(runs), labels))
+    if kinds & {"tables", "ablation"}:
+        for measure in MEASURES:
+            console.print(table_report(table(named, measure, baseline_of(wanted)), labels))
         console.print(skyline_of(wanted), style="dim")
     console.print(
         f"tables and figures: {report.parent}", f"report: {report.absolute().as_uri()}", sep="\n", soft_wrap=True

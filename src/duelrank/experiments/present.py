@@ -14,8 +14,17 @@ from duelrank.experiments.atomically import write_bytes
 from duelrank.experiments.facts import facts_of
 from duelrank.experiments.figures import Arm, ablation, run_curves, save, sweep, to_svg
 from duelrank.experiments.frame import Frame
+from duelrank.experiments.league import league
 from duelrank.experiments.published import beside_published
-from duelrank.experiments.rendering import to_csv, to_html, to_latex, to_markdown
+from duelrank.experiments.rendering import (
+    league_csv,
+    league_html,
+    league_markdown,
+    to_csv,
+    to_html,
+    to_latex,
+    to_markdown,
+)
 from duelrank.experiments.report import Picture, Section, write_report
 from duelrank.experiments.reproduce import Plan
 from duelrank.experiments.suite import Experiment
@@ -26,9 +35,9 @@ from duelrank.registry import spell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["labels_of", "present", "skyline_of"]
+__all__ = ["MEASURES", "baseline_of", "labels_of", "present", "skyline_of"]
 
-_MEASURES: tuple[Measure, Measure] = ("online", "offline")
+MEASURES: tuple[Measure, Measure] = ("online", "offline")
 
 
 def present(plan: Plan, frame: Frame, folder: Path, wall_seconds: float | None = None, command: str = "") -> Path:
@@ -44,6 +53,12 @@ def present(plan: Plan, frame: Frame, folder: Path, wall_seconds: float | None =
 def labels_of(plan: Plan) -> dict[str, str]:
     """Return the label of each recipe of a suite, by the text that tables have for it."""
     return {spell(parse(recipe, Algorithm)): label for label, recipe in plan.suite.recipes.items()}
+
+
+def baseline_of(plan: Plan) -> str:
+    """Return the recipe that the tables of a suite compare all others with; nothing where there is none."""
+    labels = [experiment.baseline for experiment in plan.suite.experiments if experiment.baseline]
+    return spell(parse(plan.suite.recipes[labels[0]], Algorithm)) if labels else ""
 
 
 @dataclass(frozen=True)
@@ -84,20 +99,30 @@ def _tables(desk: _Desk, experiment: Experiment) -> Section:
         desk.recipe(label): row for label, row in desk.plan.suite.published.items() if label in desk.labels.values()
     }
     shown = []
-    for measure in _MEASURES:
-        ours = table(frame, measure)
+    for measure in MEASURES:
+        ours = table(frame, measure, baseline_of(desk.plan))
         below = f"\n{skyline}\n" if measure == "offline" and skyline else ""
         desk.write(f"{measure}.md", to_markdown(ours, desk.labels) + below)
         desk.write(f"{measure}.csv", to_csv(ours, desk.labels))
         desk.write(f"{measure}.tex", to_latex(ours, desk.labels))
         shown.append(to_html(ours, desk.labels))
-    for measure in _MEASURES:
+    for measure in MEASURES:
         beside = beside_published(frame, measure, names)
         if beside.rows:
             desk.write(f"{measure}-published.md", to_markdown(beside, desk.labels))
             desk.write(f"{measure}-published.csv", to_csv(beside, desk.labels))
             shown.append(to_html(beside, desk.labels))
     shown.append(f"<p>{escape(skyline)}</p>" if skyline else "")
+    return _section(experiment, tables=tuple(shown), recipes=_recipes(desk, desk.labels))
+
+
+def _league(desk: _Desk, experiment: Experiment) -> Section:
+    shown = []
+    for name, runs in desk.datasets():
+        standings = league(runs.among("algorithm", desk.labels))
+        desk.write(f"league-{name}.md", league_markdown(standings, desk.labels))
+        desk.write(f"league-{name}.csv", league_csv(standings))
+        shown.append(league_html(standings, desk.labels))
     return _section(experiment, tables=tuple(shown), recipes=_recipes(desk, desk.labels))
 
 
@@ -126,7 +151,7 @@ def _sweep(desk: _Desk, experiment: Experiment) -> Section:
     pictures = []
     for name, runs in desk.datasets():
         chosen = runs.among("algorithm", [base, *(recipe for _, recipe in points)])
-        for measure in _MEASURES:
+        for measure in MEASURES:
             labels = {**desk.labels, **{recipe: experiment.label for _, recipe in points}}
             figure = sweep(chosen, points, measure, experiment.parameter, labels=labels, title=name)
             place = f"{experiment.field}-{measure}-{name}"
@@ -175,6 +200,7 @@ def _section(
 
 _SHOW: dict[str, Callable[[_Desk, Experiment], Section]] = {
     "tables": _tables,
+    "league": _league,
     "curves": _curves,
     "sweep": _sweep,
     "ablation": _ablation,

@@ -19,7 +19,7 @@ from duelrank.users import User
 
 __all__ = ["Experiment", "Suite", "load_suite", "read_suite", "suite_names"]
 
-_KINDS = ("tables", "curves", "sweep", "ablation")
+_KINDS = ("tables", "league", "curves", "sweep", "ablation")
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,12 @@ class Experiment:
     Parameters
     ----------
     kind
-        "tables": both tables over all recipes; "curves": a column of curves over impressions; "sweep": both measures against
-        the values of one parameter; "ablation": both measures of all recipes as points.
+        "tables": both tables over all recipes; "league": one table, a line per recipe; "curves": a column of curves over
+        impressions; "sweep": both measures against the values of one parameter; "ablation": both measures of all recipes as points.
     recipes
         For curves: the labels of the recipes that are drawn.
+    baseline
+        For tables: the label of the recipe that all others are compared with; without it a projected one is compared with its base.
     column, measure, skyline
         For curves: which column, what its axis says, and whether the offline reference is drawn.
     parameter, field, values, label, recipe, base
@@ -40,11 +42,12 @@ class Experiment:
         and the label of what it is compared with.
     """
 
-    kind: Literal["tables", "curves", "sweep", "ablation"]
+    kind: Literal["tables", "league", "curves", "sweep", "ablation"]
     title: str
     question: str
     text: str = ""
     recipes: tuple[str, ...] = ()
+    baseline: str = ""
     column: str = "offline_curve"
     measure: str = ""
     skyline: bool = False
@@ -112,7 +115,7 @@ def _fit(experiment: Experiment, chosen: dict[str, str]) -> Experiment | None:
         return replace(experiment, recipes=left) if left else None
     if experiment.kind == "sweep":
         return experiment if experiment.base in chosen and experiment.label in chosen else None
-    return experiment
+    return experiment if experiment.baseline in chosen else replace(experiment, baseline="")
 
 
 def suite_names() -> list[str]:
@@ -136,7 +139,7 @@ def read_suite(name: str, text: str) -> Suite:
         suite = Suite(name, experiments=experiments, **lists, **content)
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise InvalidValue(f"the suite {name} cannot be read: {error}") from None
-    labels = {label for each in experiments for label in (*each.recipes, each.base) if label}
+    labels = {label for each in experiments for label in (*each.recipes, each.base, each.baseline) if label}
     for label in sorted(labels | set(suite.published)):
         if label not in suite.recipes:
             raise UnknownName.among(f"recipe of {name}", label, suite.recipes)

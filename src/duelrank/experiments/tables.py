@@ -25,9 +25,10 @@ class Cell:
     Parameters
     ----------
     change
-        Of a projected algorithm, relative to its base in the same place: 0.05 is 5% more; None where there is no base.
+        Relative to the table's baseline, or without one of a projected algorithm relative to its base, in the same place: 0.05 is
+        5% more; None where there is nothing to compare with.
     pairs, p
-        Runs that share fold and seed with one of the base, and what the paired test over them says, corrected by Holm's method
+        Runs that share fold and seed with one of those, and what the paired test over them says, corrected by Holm's method
         for all such tests of the table; None where there was nothing to test.
     best
         Whether no other algorithm has a higher mean with that user on that data set.
@@ -53,12 +54,19 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """All cells of one measure: rows are users and, within them, algorithms; columns are data sets."""
+    """All cells of one measure: rows are users and, within them, algorithms; columns are data sets.
+
+    Parameters
+    ----------
+    baseline
+        The algorithm that all others are compared with; without one, each projected algorithm is compared with its base.
+    """
 
     measure: Measure
     metric: str
     datasets: tuple[str, ...]
     rows: tuple[TableRow, ...]
+    baseline: str = ""
 
     @property
     def users(self) -> tuple[str, ...]:
@@ -80,8 +88,8 @@ class Table:
 _Key = tuple[str, str, str]  # user, algorithm, data set
 
 
-def table(frame: Frame, measure: Measure) -> Table:
-    """Summarise runs as the paper does.
+def table(frame: Frame, measure: Measure, baseline: str = "") -> Table:
+    """Summarise runs as the paper does, each projected algorithm beside its base, or all beside one baseline.
 
     Users, algorithms and data sets keep the order in which they first appear, but a projected algorithm follows its base.
     Runs that differ in metric, split, impressions or list length are refused: their mean would mean nothing.
@@ -92,15 +100,16 @@ def table(frame: Frame, measure: Measure) -> Table:
         for (user, algorithm, dataset), runs in frame.groups("user", "algorithm", "dataset")
     }
     cells = {key: Cell(Spread.of(runs[measure].tolist()), len(runs)) for key, runs in groups.items()}
-    cells = _with_best(_with_changes(cells, frame, measure))
-    bases = _in_families(dict(zip(frame["algorithm"].tolist(), frame["base"].tolist(), strict=True)))
+    bases = dict(zip(frame["algorithm"].tolist(), frame["base"].tolist(), strict=True))
+    rivals = {a: baseline for a in bases if a != baseline} if baseline else {a: b for a, b in bases.items() if b}
+    cells = _with_best(_with_changes(cells, frame, measure, rivals))
     users, datasets = (tuple(dict.fromkeys(frame[name].tolist())) for name in ("user", "dataset"))
     rows = (
         TableRow(user, algorithm, base, tuple(cells.get((user, algorithm, dataset)) for dataset in datasets))
         for user in users
-        for algorithm, base in bases.items()
+        for algorithm, base in _in_families(bases).items()
     )
-    return Table(measure, metric, datasets, tuple(row for row in rows if any(row.cells)))
+    return Table(measure, metric, datasets, tuple(row for row in rows if any(row.cells)), baseline)
 
 
 def check_comparable(frame: Frame) -> str:
@@ -120,16 +129,15 @@ def _in_families(bases: dict[str, str]) -> dict[str, str]:
     return dict(sorted(bases.items(), key=lambda item: (families.index(item[1] or item[0]), item[1] != "")))
 
 
-def _with_changes(cells: dict[_Key, Cell], frame: Frame, measure: Measure) -> dict[_Key, Cell]:
-    """Compare each projected algorithm with its base, where that has run too."""
-    bases = {a: b for a, b in zip(frame["algorithm"].tolist(), frame["base"].tolist(), strict=True) if b}
-    tested = [key for key in cells if key[1] in bases and (key[0], bases[key[1]], key[2]) in cells]
+def _with_changes(cells: dict[_Key, Cell], frame: Frame, measure: Measure, rivals: dict[str, str]) -> dict[_Key, Cell]:
+    """Compare each algorithm that has a rival with it, where that has run too."""
+    tested = [key for key in cells if key[1] in rivals and (key[0], rivals[key[1]], key[2]) in cells]
     here = [(key, frame.where(user=key[0], dataset=key[2])) for key in tested]
-    tests = [paired(runs, key[1], bases[key[1]], measure) for key, runs in here]
+    tests = [paired(runs, key[1], rivals[key[1]], measure) for key, runs in here]
     changed = dict(cells)
     for key, test, p in zip(tested, tests, holm([test.p for test in tests]), strict=True):
         user, algorithm, dataset = key
-        before = cells[user, bases[algorithm], dataset].value.mean
+        before = cells[user, rivals[algorithm], dataset].value.mean
         change = cells[key].value.mean / before - 1.0 if before else None
         changed[key] = replace(cells[key], change=change, pairs=test.n, p=None if isnan(p) else p)
     return changed

@@ -26,7 +26,7 @@ def to_html(table: Table | Beside, labels: Labels | None = None, digits: int | N
         Decimals; without it 1 for online and 3 for offline numbers, as in the paper.
     """
     title = escape(words.title(table))
-    caption = f"<caption><strong>{title}.</strong> {escape(' '.join(words.explanation(table)))}</caption>"
+    caption = f"<caption><strong>{title}.</strong> {escape(' '.join(words.explanation(table, labels)))}</caption>"
     kind = "beside" if isinstance(table, Beside) else "plain"
     return "\n".join(
         [
@@ -53,7 +53,9 @@ def _head(table: Table | Beside, labels: Labels | None) -> Iterator[str]:
 def _bodies(table: Table | Beside, labels: Labels | None, digits: int) -> Iterator[str]:
     """A body per user, which a row of its own names: beside the algorithms it would take a phone's whole width."""
     rows: tuple[TableRow | BesideRow, ...] = table.rows
-    changes = any(row.base for row in table.rows if isinstance(row, TableRow))
+    changes = isinstance(table, Table) and any(
+        cell and cell.change is not None for row in table.rows for cell in row.cells
+    )
     columns = 1 + len(table.datasets) * (3 if isinstance(table, Beside) else 1)
     for user, group in groupby(rows, lambda row: row.user):
         name = escape(words.user_name(user, labels))

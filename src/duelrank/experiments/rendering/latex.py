@@ -46,7 +46,7 @@ def to_latex(table: Table, labels: Labels | None = None, digits: int | None = No
         Decimals; without it 1 for online and 3 for offline numbers, as in the paper.
     """
     decimals = words.digits_of(table.measure, digits)
-    caption = escape(f"{words.title(table)}. {' '.join(words.explanation(table))}")
+    caption = escape(f"{words.title(table)}. {' '.join(words.explanation(table, labels))}")
     heads = ["User", "Algorithm", *(rf"\textbf{{{escape(words.name(d, labels))}}}" for d in table.datasets)]
     lines = [
         r"% needs \usepackage{booktabs,multirow,textcomp} and \usepackage[T1]{fontenc}",

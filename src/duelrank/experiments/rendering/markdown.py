@@ -36,7 +36,12 @@ def to_markdown(table: Table | Beside, labels: Labels | None = None, digits: int
         for row in group:
             lines.append(_line([first, escape(words.name(row.algorithm, labels)), *_cells(row, decimals)]))
             first = ""
-    return "\n".join(lines) + f"\n\n{' '.join(words.explanation(table))}\n{_recipes(table, labels)}"
+    how = " ".join(
+        words.explanation(
+            table, {a: escape(words.name(a, labels)) for a in dict.fromkeys(row.algorithm for row in table.rows)}
+        )
+    )
+    return "\n".join(lines) + f"\n\n{how}\n{_recipes(table, labels)}"
 
 
 def escape(text: str) -> str:

@@ -93,21 +93,22 @@ def title(table: Table | Beside) -> str:
     return f"{what} beside the published numbers" if isinstance(table, Beside) else what
 
 
-def explanation(table: Table | Beside) -> list[str]:
+def explanation(table: Table | Beside, labels: Labels | None = None) -> list[str]:
     """Say in sentences how to read a table."""
     what = {
         "online": f"the discounted sum of {table.metric} over all lists shown while learning",
         "offline": f"{table.metric} of the final weights on held-out queries",
     }[table.measure]
-    return _beside(table, what) if isinstance(table, Beside) else _plain(table, what)
+    return _beside(table, what) if isinstance(table, Beside) else _plain(table, what, labels)
 
 
-def _plain(table: Table, what: str) -> list[str]:
+def _plain(table: Table, what: str, labels: Labels | None) -> list[str]:
     cells = [cell for row in table.rows for cell in row.cells if cell]
     tests = sum(cell.p is not None for cell in cells)
     said = [f"{_numbers(*table.runs)}: {what}.", "Bold: the best for that user and data set."]
     if any(cell.change is not None for cell in cells):
-        said.append("In percent: the change of the mean against the same algorithm without projection.")
+        rival = name(table.baseline, labels) if table.baseline else "the same algorithm without projection"
+        said.append(f"In percent: the change of the mean against {rival}.")
     if tests:
         many = f", corrected by Holm's method for the {tests} tests of this table" if tests > 1 else ""
         marks = ", ".join(f"{sign} p < {level}".replace(" ", _NO_BREAK) for level, sign in reversed(_LEVELS))
