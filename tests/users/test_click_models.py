@@ -246,7 +246,8 @@ class TestRecipes:
             DCM(**wrong)
 
     @pytest.mark.parametrize(
-        "make", [lambda: PBM(decay=-1), lambda: UBM(decay_clicked=-1), lambda: DBN(perseverance=1.1), lambda: PBM(PBM())]
+        "make",
+        [lambda: PBM(decay=-1), lambda: UBM(decay_clicked=-1), lambda: DBN(perseverance=1.1), lambda: PBM(PBM())],
     )
     def test_wrong_parameters(self, make):
         with pytest.raises(InvalidRecipe, match="must be"):
