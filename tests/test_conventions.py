@@ -282,7 +282,11 @@ class TestNames:
 
 class TestParts:
     #: Of the classes that have a field without a default.
-    EXAMPLES: ClassVar = {"RunSpec": "RunSpec(mgd, synthetic, perfect)", "Imported": "Imported('mq2008')"}
+    EXAMPLES: ClassVar = {
+        "RunSpec": "RunSpec(mgd, synthetic, perfect)",
+        "Imported": "Imported('mq2008')",
+        "LongTail": "LongTail(synthetic)",
+    }
 
     @pytest.mark.parametrize("name", classes())
     def test_every_registered_class_is_a_frozen_dataclass(self, name):

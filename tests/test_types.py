@@ -210,3 +210,18 @@ class TestSplit:
 
     def test_a_fold_knows_its_features(self, split):
         assert Fold(split, split, split, 3).n_features == split.n_features
+
+    def test_popularity_is_one_number_per_training_query(self, split):
+        assert Fold(split, split, split, 3).popularity is None
+        given = np.arange(1.0, len(split) + 1)
+        fold = Fold(split, split, split, 3, given)
+        given[0] = 7.0
+        assert fold.popularity.tolist() == list(range(1, len(split) + 1))
+        assert not fold.popularity.flags.writeable
+        with pytest.raises(ShapeMismatch, match="per training query"):
+            Fold(split, split, split, 3, np.ones(len(split) + 1))
+
+    @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, "many"])
+    def test_popularity_is_finite_and_somewhere_positive(self, split, bad):
+        with pytest.raises(InvalidValue, match="popularity must be"):
+            Fold(split, split, split, 3, [bad] * len(split))

@@ -295,14 +295,39 @@ def _readonly_view(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """One division of a data set into training, validation and test queries."""
+    """One division of a data set into training, validation and test queries.
+
+    Parameters
+    ----------
+    n_grades
+        Labels go from 0 to one less.
+    popularity
+        (n_training_queries,) how often each training query is asked, in any unit; None: all equally often.
+    """
 
     train: Split
     validation: Split
     test: Split
     n_grades: int
+    popularity: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        if self.popularity is not None:
+            object.__setattr__(self, "popularity", _checked_popularity(self.popularity, len(self.train)))
 
     @property
     def n_features(self) -> int:
         """How many features a document has."""
         return self.train.n_features
+
+
+def _checked_popularity(given: ArrayLike, n_queries: int) -> NDArray[np.float64]:
+    try:
+        popularity = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"popularity must be one number per training query: {error}") from None
+    if popularity.shape != (n_queries,):
+        raise ShapeMismatch(f"popularity must be one number per training query ({n_queries}), got {popularity.shape}")
+    if n_queries and not (popularity.min() >= 0.0 and 0.0 < popularity.sum() < math.inf):
+        raise InvalidValue("popularity must be finite numbers from 0 up, and not all of them 0")
+    return frozen(popularity)

@@ -52,3 +52,11 @@ def test_unknown_kind(cli):
 
 def test_nothing_is_wider_than_the_terminal(cli):
     assert max(map(len, cli("list").stdout.splitlines())) <= 80
+
+
+def test_every_user_says_what_it_does(cli_json):
+    found = {entry["name"]: entry for entry in cli_json("list", "users")["users"]}
+    assert found["pbm"]["recipe"] == "PBM()"
+    assert "rank" in found["pbm"]["about"]
+    assert {"dcm", "dbn", "ubm", "IntentDrift", "Mixture", "Opposed"} <= found.keys()
+    assert len({entry["about"] for name, entry in found.items() if entry["recipe"]}) == 8  # no two say the same

@@ -157,9 +157,21 @@ def teams_case(draw: Any) -> tuple[Any, ...]:
     return teams, draw(flags(length)), n
 
 
+def chances(*shape: int) -> st.SearchStrategy[Any]:
+    size = int(np.prod(shape))
+    return st.lists(st.floats(0, 1), min_size=size, max_size=size).map(lambda values: np.array(values).reshape(shape))
+
+
 def cascade_case(draw: Any) -> tuple[Any, ...]:
-    chances = lambda: np.array(draw(st.lists(st.floats(0, 1), min_size=5, max_size=5)))  # noqa: E731
-    return draw(grades(draw(st.integers(1, 10)))), chances(), chances(), draw(st.booleans()), draw(streams())
+    labels, rows = draw(grades(draw(st.integers(0, 10)))), draw(st.integers(1, 4))
+    n_grades = draw(st.sampled_from([5, 5, 5, 3]))  # of three, a label may be without probabilities
+    stops = draw(chances(rows, n_grades)), draw(chances(rows, n_grades))
+    return labels, draw(chances(n_grades)), *stops, draw(streams())
+
+
+def browse_case(draw: Any) -> tuple[Any, ...]:
+    labels, click = draw(grades(draw(st.integers(0, 10)))), draw(chances(draw(st.sampled_from([5, 5, 5, 3]))))
+    return labels, click, draw(st.floats(0, 3)), draw(st.floats(0, 3)), draw(st.booleans()), draw(streams())
 
 
 def chosen_case(draw: Any) -> tuple[Any, ...]:
@@ -253,6 +265,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
     ("users", "cascade"): cascade_case,
+    ("users", "browse"): browse_case,
     ("lambdarank", "lambdas"): lambdas_case,
     ("lambdarank", "gradient"): lambda draw: (*labelled_case(draw), 1.0, draw(st.integers(1, 6))),
     ("lambdarank", "adam_step"): adam_case,

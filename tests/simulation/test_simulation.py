@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from duelrank.algorithms import DBGD, MGD, Algorithm
 from duelrank.datasets.base import Dataset
 from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.grammar import parse
-from duelrank.kernels.random import derive, integers
+from duelrank.kernels.random import derive, integers, uniform
 from duelrank.learner import Learner
 from duelrank.metrics import ERR, evaluate, nDCG, online_performance
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import register
 from duelrank.simulation import RunSpec, loop, simulate
-from duelrank.users import Cascade, Preset
+from duelrank.users import Cascade, IntentDrift, Opposed, Preset, User
 
 ARRAYS = ("online", "checkpoints", "offline", "update_norms", "weights")
 
@@ -111,6 +113,100 @@ class TestCommonRandomNumbers:
         _, other_queries, other_coins = watched(replace(spec, seed=4))
         assert queries != other_queries
         assert coins[0] != other_coins[0]
+
+
+@dataclass(frozen=True, repr=False)
+class Popular(Dataset):
+    """Another data set with a given popularity of its training queries."""
+
+    base: Dataset
+    popularity: tuple[float, ...]
+
+    n_folds = 2
+
+    def fold(self, number=1):
+        return replace(self.base.fold(number), popularity=self.popularity)
+
+
+class TestPopularity:
+    def drawn(self, spec, watched, popularity, impressions):
+        dataset = Popular(spec.dataset, popularity)
+        _, queries, _ = watched(replace(spec, algorithm=DBGD(), dataset=dataset, impressions=impressions))
+        return [int(name.removeprefix("q")) for name in queries]
+
+    def test_queries_are_drawn_as_often_as_they_are_popular(self, spec, watched):
+        """Counts of queries with weights 1 to 30, whose sum is 465: chi-squared, in a unit of our choice."""
+        n = 4000
+        weights = np.arange(1.0, 31.0)
+        counts = np.bincount(self.drawn(spec, watched, tuple(7.0 * weights), n), minlength=30)
+        assert stats.chisquare(counts, n * weights / weights.sum()).pvalue > 1e-4
+
+    def test_they_are_the_inverse_of_the_distribution_at_the_draws_of_the_stream(self, spec, watched):
+        weights = np.tile([0.0, 1.0, 2.0], 10)
+        thrown = stream(spec.seed, "queries")
+        below = np.cumsum(weights) / weights.sum()
+        expected = []
+        for _ in range(200):
+            chance = uniform(thrown)
+            expected.append(next(i for i, share in enumerate(below) if chance < share))
+        assert self.drawn(spec, watched, tuple(weights), 200) == expected
+
+    @pytest.mark.parametrize("only", [0, 17, 29])
+    def test_a_query_of_no_popularity_is_never_asked(self, spec, watched, only):
+        weights = np.zeros(30)
+        weights[only] = 0.1
+        assert set(self.drawn(spec, watched, tuple(weights), 50)) == {only}
+
+    def test_two_algorithms_meet_the_same_queries(self, spec, watched):
+        popular = replace(spec, dataset=Popular(spec.dataset, tuple(np.arange(1.0, 31.0))))
+        (_, one, _), (_, other, _) = (watched(replace(popular, algorithm=parse(name))) for name in ("dbgd", "mgd"))
+        assert one == other
+
+
+@dataclass(frozen=True, repr=False)
+class Noting(User):
+    """Notes the grades and the impressions that it is asked about."""
+
+    notes: ClassVar[list] = []
+
+    def for_grades(self, n_grades):
+        self.notes.append(("grades", n_grades))
+        return self
+
+    def at(self, step):
+        self.notes.append(step)
+        return Cascade()
+
+    def click(self, shown, stream):
+        raise AssertionError("at() names who clicks")
+
+
+class TestUsersThatChange:
+    def test_they_are_asked_once_per_impression_after_the_grades(self, spec):
+        Noting.notes.clear()
+        record = simulate(replace(spec, user=Noting(), impressions=20))
+        assert Noting.notes == [("grades", 3), *range(20)]
+        assert same(record, simulate(replace(spec, user=Cascade(), impressions=20)))
+
+    def test_until_a_drift_starts_nothing_is_different(self, spec):
+        plain = simulate(spec)
+        drifting = simulate(replace(spec, user=IntentDrift(spec.user, Opposed(spec.user), start=60)))
+        assert np.array_equal(plain.update_norms[:60], drifting.update_norms[:60])
+        assert np.array_equal(plain.online[:61], drifting.online[:61])
+        assert not np.array_equal(plain.online[61:], drifting.online[61:])
+
+    def test_a_drift_that_is_over_at_once_is_the_later_user(self, spec):
+        later = Preset("informational")
+        assert same(
+            simulate(replace(spec, user=IntentDrift(spec.user, later, start=0))), simulate(replace(spec, user=later))
+        )
+
+    def test_the_measure_stays_with_the_labels(self, spec):
+        """Whoever follows a new intent that is the opposite of the labels loses what the labels measure."""
+        perfect = Preset("perfect")
+        drift = replace(spec, user=IntentDrift(perfect, Opposed(perfect), start=1000), impressions=2000)
+        online = simulate(drift).online
+        assert online[800:1000].mean() > online[-200:].mean() + 0.1
 
 
 class TestWhatIsRecorded:

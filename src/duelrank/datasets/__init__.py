@@ -4,6 +4,7 @@ from duelrank.datasets.base import Dataset
 from duelrank.datasets.catalogue import CATALOGUE, Entry
 from duelrank.datasets.letor import Imported
 from duelrank.datasets.library import ImportReport, Info, add, fetch, home, info, installed, remove
+from duelrank.datasets.long_tail import LongTail
 from duelrank.datasets.memory import read_letor
 from duelrank.datasets.preparation import Preparation
 from duelrank.datasets.synthetic import Synthetic
@@ -15,6 +16,7 @@ __all__ = [
     "ImportReport",
     "Imported",
     "Info",
+    "LongTail",
     "Preparation",
     "Synthetic",
     "add",

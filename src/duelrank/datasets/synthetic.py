@@ -105,7 +105,7 @@ def _make(recipe: Synthetic, number: int) -> Fold:
         name: _split(features, np.searchsorted(thresholds, scores, side="right").astype(np.int8), offsets, name)
         for name, (features, scores, offsets) in drawn.items()
     }
-    return Fold(n_grades=recipe.n_grades, **splits)
+    return Fold(splits["train"], splits["validation"], splits["test"], recipe.n_grades)
 
 
 def _world(recipe: Synthetic) -> _World:

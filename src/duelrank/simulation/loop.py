@@ -6,16 +6,17 @@ from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duelrank.errors import InvalidValue
-from duelrank.kernels.random import derive, integers
+from duelrank.kernels.random import derive, integers, uniform
 from duelrank.kernels.updates import distance
 from duelrank.learner import Learner
 from duelrank.metrics import evaluate
 from duelrank.randomness import stream, stream_key
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
-from duelrank.types import Weights
+from duelrank.types import Fold, Stream, Weights
 
 __all__ = ["simulate"]
 
@@ -36,7 +37,7 @@ def simulate(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Re
         raise InvalidValue(f"fold {spec.fold} of {spec.dataset!r} has no training or no {spec.split} queries")
     user = spec.user.for_grades(fold.n_grades)
     learner = Learner(spec.algorithm, fold.n_features, spec.seed, spec.length)
-    queries = integers(stream(spec.seed, "queries"), len(train), spec.impressions).tolist()
+    queries = _queries(fold, spec.impressions, stream(spec.seed, "queries")).tolist()
     user_key = stream_key(spec.seed, "user")
     checkpoints = spec.checkpoints
     pauses = set(checkpoints.tolist())
@@ -49,7 +50,7 @@ def simulate(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Re
         labels = train.judgements(index)
         shown = labels[impression.ranking]
         before = learner.weights
-        learner.learn(impression, user.click(shown, derive(user_key, t)))
+        learner.learn(impression, user.at(t).click(shown, derive(user_key, t)))
         if learner.weights is not before:
             norms[t] = distance(before, learner.weights)
         online[t] = spec.metric.of(shown, labels)
@@ -62,3 +63,16 @@ def simulate(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Re
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
     return Record(spec, online, checkpoints, np.array(offline), norms, np.array(trajectory), seconds, evaluating)
+
+
+def _queries(fold: Fold, size: int, draws: Stream) -> NDArray[np.int64]:
+    """Draw training queries with replacement: all equally likely, or as popular as the fold says they are."""
+    drawn: NDArray[np.int64]
+    if fold.popularity is None:
+        drawn = integers(draws, len(fold.train), size)
+    else:
+        sums = np.cumsum(fold.popularity)
+        chances = np.fromiter((uniform(draws) for _ in range(size)), np.float64, size)
+        # The last share is exactly 1 and every chance is below it; "right" never finds a query of no popularity.
+        drawn = np.searchsorted(sums / sums[-1], chances, side="right")
+    return drawn

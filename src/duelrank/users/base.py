@@ -25,3 +25,7 @@ class User(Part, ABC):
     def for_grades(self, n_grades: int) -> User:
         """Return this user as it behaves on data with grades 0 to n_grades − 1."""
         return self
+
+    def at(self, step: int) -> User:
+        """Return who clicks at one impression, numbered from 0; ask after `for_grades`. Most users never change."""
+        return self

@@ -58,13 +58,14 @@ class Cascade(User):
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
         """Walk down the list; `examined` is how many positions were evaluated before stopping."""
-        click, stop = self._tables
-        clicks, examined = kernel.cascade(shown, click, stop, self.stop_without_click, stream)
+        clicks, examined = kernel.cascade(shown, *self._tables, stream)
         if examined < 0:
             covered = len(self.click_probability)
             raise InvalidValue(f"{self!r} has probabilities for grades 0 to {covered - 1}, got {shown.tolist()}")
         return Feedback.trusted(clicks, examined)
 
     @cached_property
-    def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return np.array(self.click_probability), np.array(self.stop_probability)
+    def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """P(click | grade), and P(stop | rank, grade) after a click and without one: the same at all ranks."""
+        stop = np.array([self.stop_probability])
+        return np.array(self.click_probability), stop, stop if self.stop_without_click else np.zeros_like(stop)

@@ -1,0 +1,45 @@
+"""A population of two kinds of users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Self
+
+from duelrank.kernels.random import uniform
+from duelrank.registry import Between, register
+from duelrank.types import Feedback, Labels, Stream
+from duelrank.users.base import User
+from duelrank.users.preset import Preset
+
+__all__ = ["Mixture"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Mixture(User):
+    """Each list is seen by one of two users, whom a coin chooses.
+
+    Parameters
+    ----------
+    one, other
+        Who may click.
+    share
+        How likely it is the other.
+    """
+
+    one: User = Preset("navigational")
+    other: User = Preset("informational")
+    share: Annotated[float, Between(0.0, 1.0)] = 0.5
+
+    def for_grades(self, n_grades: int) -> Self:
+        """Return the mixture of both users for that many grades."""
+        return replace(self, one=self.one.for_grades(n_grades), other=self.other.for_grades(n_grades))
+
+    def at(self, step: int) -> User:
+        """Return the mixture of whoever the two are at that impression."""
+        one, other = self.one.at(step), self.other.at(step)
+        return self if one is self.one and other is self.other else replace(self, one=one, other=other)
+
+    def click(self, shown: Labels, stream: Stream) -> Feedback:
+        """Throw the coin, then let that user click with the rest of the stream."""
+        return (self.other if uniform(stream) < self.share else self.one).click(shown, stream)

@@ -1,0 +1,47 @@
+"""The position-based user: how far down a document stands decides whether it is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from duelrank.kernels import users as kernel
+from duelrank.registry import Between, alias, register
+from duelrank.types import Feedback, Labels, Stream
+from duelrank.users.click_model import ClickModel
+
+__all__ = ["PBM"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class PBM(ClickModel):
+    """Position-based: examine rank r with 1/r^η whatever else happens, click what is examined by its grade.
+
+    P(click at rank r) = r^−η · P(click | grade). The seen positions are no top of the list, so the feedback has no
+    `examined` depth, and `Observed` cannot be used with this user.
+
+    Parameters
+    ----------
+    like
+        Whose click probabilities are used.
+    decay
+        η: 0 sees everything; 1 is the usual choice of simulations.
+
+    References
+    ----------
+    Richardson, Dominowska and Ragno, "Predicting clicks" (WWW 2007); Joachims, Swaminathan and Schnabel, "Unbiased
+    learning-to-rank with biased feedback" (WSDM 2017), for the form of P(examine).
+    """
+
+    decay: Annotated[float, Between(0)] = 1.0
+
+    def click(self, shown: Labels, stream: Stream) -> Feedback:
+        """Throw one coin per position."""
+        clicks, covered = kernel.browse(shown, self.attraction, self.decay, self.decay, False, stream)
+        if not covered:
+            raise self._refusal(shown)
+        return Feedback.trusted(clicks, None)
+
+
+alias("pbm", PBM())
