@@ -1,7 +1,7 @@
 """duelrank learns a search ranker from clicks, while it serves."""
 
 from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, DuelingBandit, Projected
-from duelrank.datasets import Dataset, Imported, Synthetic
+from duelrank.datasets import Dataset, Imported, LongTail, Synthetic
 from duelrank.errors import DuelrankError
 from duelrank.exploration import InDocumentSpace, NullSpace, UniformSphere
 from duelrank.grammar import parse
@@ -15,17 +15,21 @@ from duelrank.simulation import Record, RunSpec, simulate
 from duelrank.snapshot import Snapshot
 from duelrank.types import Feedback, Impression, Query, State
 from duelrank.updates import Step
-from duelrank.users import Cascade, Preset
+from duelrank.users import DBN, DCM, PBM, UBM, Cascade, IntentDrift, Mixture, Opposed, Preset
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DBGD",
+    "DBN",
+    "DCM",
     "ERR",
     "MAP",
     "MGD",
     "MRR",
     "NSGD",
+    "PBM",
+    "UBM",
     "Algorithm",
     "BestWinner",
     "Cascade",
@@ -38,11 +42,15 @@ __all__ = [
     "Imported",
     "Impression",
     "InDocumentSpace",
+    "IntentDrift",
     "LastClick",
     "Learner",
+    "LongTail",
     "MeanWinner",
+    "Mixture",
     "NullSpace",
     "Observed",
+    "Opposed",
     "P",
     "Preset",
     "Probabilistic",

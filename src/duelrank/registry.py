@@ -157,13 +157,17 @@ def spell(part: Part) -> str:
     spellings = [name for name in known if known[name] == part]  # a name of its own beats everything
     if spellings:
         return min(spellings, key=len)
-    spellings = [repr(part)]
+    spellings = [repr(part), _call(type(part).__name__, dict(_changed(part)))]
     for name, like in known.items():
         changes = _difference(like, part)
         if changes is not None:
-            given = ", ".join(f"{field}={value!r}" for field, value in changes.items())
-            spellings.append(f"{name}({given})")
+            spellings.append(_call(name, changes))
     return min(spellings, key=len)
+
+
+def _call(name: str, given: Mapping[str, Any]) -> str:
+    inside = (f"{field}={spell(value) if isinstance(value, Part) else repr(value)}" for field, value in given.items())
+    return f"{name}({', '.join(inside)})"
 
 
 def _difference(known: Part, part: Part) -> dict[str, Any] | None:
