@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,10 +29,17 @@ def list_parts(
         ),
     ] = None,
     as_json: JsonOption = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write the handbook of algorithms and parts.")] = False,
+    results: Annotated[
+        Path | None, typer.Option("--results", help="With --markdown: the CSV of a league table, for its numbers.")
+    ] = None,
 ) -> None:
     """List what can be named: algorithms, users, data sets, metrics and the parts that algorithms are made of."""
     from duelrank.errors import UnknownName
 
+    if markdown:
+        typer.echo(_handbook(results), nl=False)
+        return
     kinds = _kinds()
     if kind is not None and kind not in kinds:
         raise UnknownName.among("kind of part", kind, kinds)
@@ -40,6 +48,18 @@ def list_parts(
         print_json(found)
     else:
         out().print(Group(*(_table(name, entries) for name, entries in found.items())))
+
+
+def _handbook(results: Path | None) -> str:
+    from duelrank.errors import MissingData
+    from duelrank.experiments.handbook import handbook, read_league
+
+    if results is None:
+        return handbook({})
+    try:
+        return handbook(read_league(results.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise MissingData(f"{results} cannot be read: {error.strerror}") from None
 
 
 def _kinds() -> dict[str, type[Part]]:
