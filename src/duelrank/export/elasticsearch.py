@@ -73,7 +73,7 @@ def _offset(model: LinearModel, summands: Sequence[Term], name: str, given: floa
                 f"an offset of {weight!r} leaves scores below 0, which Lucene refuses; {least!r} does not"
             )
     offset = Term(name, weight, None)
-    check_single_precision([offset], ENGINE)
+    check_single_precision([*summands, offset], ENGINE)
     return offset
 
 
@@ -83,7 +83,8 @@ _UNKNOWN = "how low the scores can get is not known unless every feature that co
 def _refuse_negative(lowest: float | None) -> None:
     if lowest is None or lowest < 0.0:
         reason = _UNKNOWN if lowest is None else f"the scores of this model go down to {lowest:.6g}"
+        weight = ", and its weight with offset" if lowest is None else ""
         raise InvalidValue(
             f"{reason}, and Lucene refuses scores below 0; name a feature that is 1 for every document with "
-            "offset_feature, or accept them with allow_negative"
+            f"offset_feature{weight}, or accept them with allow_negative"
         )
