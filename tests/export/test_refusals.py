@@ -88,6 +88,10 @@ class TestNegativeScores:
         assert "does not use" in refused(RANGED, "elasticsearch", offset_feature="")
         assert "finite" in refused(RANGED, "elasticsearch", offset_feature="one", offset=np.inf)
         assert "finite" in refused(RANGED, "elasticsearch", offset_feature="one", offset="1")
+        assert "from 0 up" in refused(MODEL, "elasticsearch", offset_feature="one", offset=-1.0)
+        assert "from 0 up" in refused(MODEL, "elasticsearch", offset_feature="one", offset=1e39)
+        huge = replace(RANGED, weights=[-3e38, -3e38])
+        assert "single precision can hold, got inf" in refused(huge, "elasticsearch", offset_feature="one")
 
 
 class TestNumbers:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import numpy as np
+
 from duelrank.errors import InvalidValue
 from duelrank.export.lowest import lowest_score, sufficient_offset
 from duelrank.export.model import LinearModel
@@ -62,19 +64,15 @@ def _offset(model: LinearModel, summands: Sequence[Term], name: str, given: floa
     if not isinstance(name, str) or not name or name in model.features:
         raise InvalidValue(f"the feature that is always 1 needs a name that the model does not use, got {name!r}")
     lowest = lowest_score(summands)
-    if given is None:
-        if lowest is None:
-            raise InvalidValue(f"{_UNKNOWN}, so the weight of {name!r} cannot be worked out: give it as offset")
-        weight = sufficient_offset(summands, lowest)
-    else:
-        weight = finite(given, "the offset")
-        if lowest is not None and weight < (least := sufficient_offset(summands, lowest)) and not allow_negative:
-            raise InvalidValue(
-                f"an offset of {weight!r} leaves scores below 0, which Lucene refuses; {least!r} does not"
-            )
-    offset = Term(name, weight, None)
-    check_single_precision([*summands, offset], ENGINE)
-    return offset
+    if lowest is None and given is None:
+        raise InvalidValue(f"{_UNKNOWN}, so the weight of {name!r} cannot be worked out: give it as offset")
+    least = sufficient_offset(summands, lowest) if lowest is not None else 0.0
+    weight = least if given is None else finite(given, "the offset")
+    if weight < least and not allow_negative:
+        raise InvalidValue(f"an offset of {weight!r} leaves scores below 0, which Lucene refuses; {least!r} does not")
+    if not 0.0 <= weight <= float(np.finfo(np.float32).max):
+        raise InvalidValue(f"an offset is a number from 0 up that single precision can hold, got {weight!r}")
+    return Term(name, weight, None)
 
 
 _UNKNOWN = "how low the scores can get is not known unless every feature that counts is scaled by a fixed min-max"
