@@ -284,6 +284,16 @@ def test_the_computed_offset_is_sufficient_and_no_larger_than_rounding_needs(mod
     assert engine.score(worst) <= 4.0 * rounding
 
 
+@pytest.mark.parametrize("k", range(3, 30))
+def test_the_offset_outweighs_the_rounding_of_long_sums(k):
+    """Three hundred times −1/k in single precision is not −300/k, and may well be less."""
+    names = tuple(f"f{i}" for i in range(300))
+    model = LinearModel("shop", 1, names, np.full(300, -1.0 / k), Fixed((MinMax(0.0, 1.0),) * 300))
+    body = export(model, "elasticsearch", offset_feature="one")
+    for order in ([*names, "one"], ["one", *names]):
+        assert Elasticsearch(body, order).score(dict.fromkeys(order, 1.0)) >= 0
+
+
 # --- RankLib --------------------------------------------------------------------------------------------------------
 
 

@@ -68,10 +68,10 @@ def _offset(model: LinearModel, summands: Sequence[Term], name: str, given: floa
         raise InvalidValue(f"{_UNKNOWN}, so the weight of {name!r} cannot be worked out: give it as offset")
     least = sufficient_offset(summands, lowest) if lowest is not None else 0.0
     weight = least if given is None else finite(given, "the offset")
-    if weight < least and not allow_negative:
-        raise InvalidValue(f"an offset of {weight!r} leaves scores below 0, which Lucene refuses; {least!r} does not")
     if not 0.0 <= weight <= float(np.finfo(np.float32).max):
         raise InvalidValue(f"an offset is a number from 0 up that single precision can hold, got {weight!r}")
+    if weight < least and not allow_negative:
+        raise InvalidValue(f"an offset of {weight!r} leaves scores below 0, which Lucene refuses; {least!r} does not")
     return Term(name, weight, None)
 
 
