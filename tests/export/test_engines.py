@@ -345,6 +345,7 @@ class Vespa:
 
     def __init__(self, text, columns):
         self.columns = columns  # rank feature -> values of the documents
+        assert text.startswith(b"rank-profile "), "a file of its own may not begin with a line break"
         lines = [re.sub(r"#.*", "", line).strip() for line in text.decode().splitlines()]
         lines = [line for line in lines if line]
         opening = re.fullmatch(rf"rank-profile ({IDENTIFIER}) inherits default {{", lines[0])

@@ -84,8 +84,11 @@ def vespa(
         _block("global-phase" if per_query else "first-phase", phase.split("\n")),
         _block("match-features", dict.fromkeys(each.value for each in summands)),
     ]
-    head = f"# {model.versioned_name}, written by duelrank\nrank-profile {_profile(model.name)} inherits default"
-    return _block(head, "\n".join(blocks).split("\n")) + "\n"
+    # Inside: in a file of its own, a profile may have nothing before it, not even a line that is empty but for a comment.
+    about = f"# {model.versioned_name}, written by duelrank"
+    return (
+        _block(f"rank-profile {_profile(model.name)} inherits default", "\n".join([about, *blocks]).split("\n")) + "\n"
+    )
 
 
 def _profile(name: str) -> str:
