@@ -8,7 +8,7 @@ import pytest
 from duelrank import Feedback, Impression, Learner, Query, State, parse
 from duelrank.errors import InvalidRecipe
 from duelrank.exploration import CandidatePreselection
-from duelrank.kernels.history import draw_chances, log_probability, replayed_chances, replayed_outcome
+from duelrank.kernels.history import draw_chances, log_probability, replay, replayed_outcome
 from duelrank.kernels.random import derive, normals
 from duelrank.testing import play, tiny_split
 
@@ -83,10 +83,12 @@ def test_chances_are_those_of_the_whole_ranking() -> None:
     features, rankers = normals(derive(3, 0), N_DOCUMENTS, 4), normals(derive(4, 0), 7, 4)
     place = np.arange(N_DOCUMENTS)
     for shown in LISTS[::7]:
-        found = replayed_chances(rankers, features, shown, place, 3.0)
-        for weights, row in zip(rankers, found, strict=True):
+        found = np.ones((7, LENGTH + 1))
+        replay(rankers, features, shown, place, 3.0, found)
+        for weights, (*row, beyond) in zip(rankers, found, strict=True):
             order = np.argsort(-(features @ weights))
             np.testing.assert_allclose(row, [chance(order, shown, p, 3.0) for p in range(LENGTH)])
+            assert beyond == 1.0
 
 
 def test_a_steep_softmax_and_a_long_list_do_not_underflow() -> None:

@@ -138,7 +138,8 @@ def replayed_case(draw: Any) -> tuple[Any, ...]:
     """Whole numbers: ties are ties in both."""
     weights, directions, _, features, stream = ranker_case(draw)
     ranking = np.array(draw(st.permutations(range(len(features)))), np.int64)[: draw(st.integers(1, len(features)))]
-    return np.vstack([weights, directions]), features, ranking, permutation(stream, len(features) + 2), 3.0
+    rankers, place = np.vstack([weights, directions]), permutation(stream, len(features) + 2)
+    return rankers, features, ranking, place, 3.0, np.ones((len(rankers), len(ranking) + 1))
 
 
 def outcome_case(draw: Any) -> tuple[Any, ...]:
@@ -273,7 +274,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("probabilistic", "credit"): ranks_case,
     ("history", "draw_chances"): replay_ranks_case,
     ("history", "log_probability"): replay_ranks_case,
-    ("history", "replayed_chances"): replayed_case,
+    ("history", "replay"): replayed_case,
     ("history", "replayed_outcome"): outcome_case,
     ("history", "tournament"): tournament_case,
     ("team_draft", "leave"): draft_case,

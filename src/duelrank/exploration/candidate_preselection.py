@@ -66,8 +66,7 @@ class CandidatePreselection(Exploration):
         lists, lengths = memory["history_lists"], memory["history_lengths"].tolist()
         chances = np.ones((n, self.n_drawn, lists.shape[1]))
         for slot, features in enumerate(queries):
-            length = lengths[slot]
-            chances[slot, :, :length] = kernel.replayed_chances(rankers, features, lists[slot, :length], place, tau)
+            kernel.replay(rankers, features, lists[slot, : lengths[slot]], place, tau, chances[slot])
         return int(
             kernel.tournament(chances, memory["history_clicks"], memory["history_sources"], self.repetitions, stream)
         )

@@ -81,8 +81,8 @@ def _scores(rankers: Floats, features: Floats) -> Floats:
 
 
 @njit(cache=True)
-def replayed_chances(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: float) -> Floats:
-    """P(each ranker draws the document shown at each position of an earlier list): (n_rankers, length).
+def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: float, chances: Floats) -> None:
+    """Fill in P(each ranker draws the document shown at each position of an earlier list): (n_rankers, at least its length).
 
     Only the ranks of the shown documents matter: they are counted, nothing is sorted. Of documents that are tied the one with
     the earlier place comes first; there may be more places than documents.
@@ -97,7 +97,7 @@ def replayed_chances(rankers: Floats, features: Floats, ranking: Ints, place: In
             for other in range(n_documents):
                 rank += (table[i, other] > score) | ((table[i, other] == score) & (place[other] < own))
             ranks[i, position] = rank
-    return draw_chances(ranks, n_documents, tau)
+    chances[:, :length] = draw_chances(ranks, n_documents, tau)
 
 
 @njit(cache=True)

@@ -27,13 +27,13 @@ def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
     return float(np.log(draw_chances(ranks, n_documents, tau).mean(axis=0)).sum())
 
 
-def replayed_chances(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: float) -> Floats:
-    """P(each ranker draws the document shown at each position of an earlier list): rank all documents, then look."""
+def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: float, chances: Floats) -> None:
+    """Fill in P(each ranker draws the document shown at each position): rank all documents, then look."""
     ranks = []
     for weights in rankers:
         order = np.lexsort((place[: len(features)], -(features @ weights))).tolist()
         ranks.append([order.index(document) for document in ranking])
-    return draw_chances(np.array(ranks, np.int64).reshape(len(rankers), len(ranking)), features.shape[0], tau)
+    chances[:, : len(ranking)] = draw_chances(np.array(ranks, np.int64), features.shape[0], tau)
 
 
 def replayed_outcome(one: Floats, other: Floats, clicks: Any, log_source: float) -> tuple[float, float]:
