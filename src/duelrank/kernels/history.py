@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from duelrank.kernels.inference import MARGIN
 from duelrank.kernels.probabilistic import _masses, preference
-from duelrank.kernels.random import below
-from duelrank.kernels.ranking import scores
+from duelrank.kernels.random import below, uniform
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,33 +49,37 @@ def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
     chances = draw_chances(ranks, n_documents, tau)
     total = 0.0
     for position in range(ranks.shape[1]):
-        total += math.log(np.sum(chances[:, position]) / ranks.shape[0])
+        chance = 0.0
+        for i in range(ranks.shape[0]):
+            chance += chances[i, position]
+        total += math.log(chance / ranks.shape[0])
     return total
 
 
 @njit(cache=True, fastmath=_SUMS)
 def _scores(rankers: Floats, features: Floats) -> Floats:
-    """Score as `scores` does, three rankers and two documents at a time: a list of the past has far more of both than of time."""
+    """Score as `ranking.scores` does, but three rankers and two documents at a time: there are many of both.
+
+    The last block is as large as any, with rows that repeat, so that all are summed in the same order and equals get equal scores.
+    """
     n_rankers, n_features = rankers.shape
     n_documents = features.shape[0]
-    if n_rankers < 3 or n_documents < 2:
-        return scores(rankers, features)
     table = np.empty((n_rankers, n_documents))
-    for first in range(0, n_rankers, 3):
-        i = min(first, n_rankers - 3)
-        for second in range(0, n_documents, 2):
-            j = min(second, n_documents - 2)
+    for i in range(0, n_rankers, 3):
+        i2, i3 = min(i + 1, n_rankers - 1), min(i + 2, n_rankers - 1)
+        for j in range(0, n_documents, 2):
+            j2 = min(j + 1, n_documents - 1)
             a = b = c = d = e = f = 0.0
             for k in range(n_features):
-                x, y = features[j, k], features[j + 1, k]
+                x, y = features[j, k], features[j2, k]
                 a += x * rankers[i, k]
-                b += x * rankers[i + 1, k]
-                c += x * rankers[i + 2, k]
+                b += x * rankers[i2, k]
+                c += x * rankers[i3, k]
                 d += y * rankers[i, k]
-                e += y * rankers[i + 1, k]
-                f += y * rankers[i + 2, k]
-            table[i, j], table[i + 1, j], table[i + 2, j] = a, b, c
-            table[i, j + 1], table[i + 1, j + 1], table[i + 2, j + 1] = d, e, f
+                e += y * rankers[i2, k]
+                f += y * rankers[i3, k]
+            table[i, j], table[i2, j], table[i3, j] = a, b, c
+            table[i, j2], table[i2, j2], table[i3, j2] = d, e, f
     return table
 
 
@@ -97,7 +100,10 @@ def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: f
             for other in range(n_documents):
                 rank += (table[i, other] > score) | ((table[i, other] == score) & (place[other] < own))
             ranks[i, position] = rank
-    chances[:, :length] = draw_chances(ranks, n_documents, tau)
+    drawn = draw_chances(ranks, n_documents, tau)
+    for i in range(n_rankers):
+        for position in range(length):
+            chances[i, position] = drawn[i, position]
 
 
 @njit(cache=True)
@@ -106,30 +112,30 @@ def replayed_outcome(one: Floats, other: Floats, clicks: Flags, log_source: floa
 
     Their product's mean over lists from the source rankers is the outcome that interleaving these two would have on average.
     """
-    wins, losses, n = np.empty(clicks.shape[0]), np.empty(clicks.shape[0]), 0
+    steps, n = np.empty((clicks.shape[0], 2)), 0
     log_weight = -log_source
     for position in range(clicks.shape[0]):
         both = one[position] + other[position]
         log_weight += math.log(0.5 * both)
         if clicks[position]:
-            wins[n], losses[n] = one[position] / both, other[position] / both
+            steps[n, 0], steps[n, 1] = one[position] / both, other[position] / both
             n += 1
-    return log_weight, preference(wins[:n], losses[:n])
+    return log_weight, preference(steps[:n, 0], steps[:n, 1])
 
 
 @njit(cache=True)
 def _match(one: int, other: int, chances: Floats, clicks: Flags, log_sources: Floats, times: Ints) -> float:
     """Sum of the weighted outcomes of the earlier lists, each as often as given, in units of the largest weight."""
-    weights, outcomes = np.empty(times.shape[0]), np.empty(times.shape[0])
-    largest = -np.inf
-    for item in np.flatnonzero(times):
-        weights[item], outcomes[item] = replayed_outcome(
-            chances[item, one], chances[item, other], clicks[item], log_sources[item]
-        )
-        largest = max(largest, weights[item])
-    total = 0.0
-    for item in np.flatnonzero(times):
-        total += times[item] * math.exp(weights[item] - largest) * outcomes[item]
+    largest, total = -math.inf, 0.0
+    for item in range(times.shape[0]):
+        if times[item] > 0:
+            weight, outcome = replayed_outcome(
+                chances[item, one], chances[item, other], clicks[item], log_sources[item]
+            )
+            if weight > largest:
+                total *= math.exp(largest - weight)
+                largest = weight
+            total += times[item] * math.exp(weight - largest) * outcome
     return total
 
 
@@ -143,15 +149,18 @@ def tournament(
     preference a coin decides.
     """
     n_lists, n_left, _ = chances.shape
-    left = np.arange(n_left)
+    left, times = np.empty(n_left, np.int64), np.empty(n_lists, np.int64)
+    for i in range(n_left):
+        left[i] = i
     while n_left > 1:
         i, j = below(stream, n_left), below(stream, n_left - 1)
         j += j >= i
-        times = np.zeros(n_lists, np.int64)
+        for item in range(n_lists):
+            times[item] = 0
         for _ in range(repetitions):
             times[below(stream, n_lists)] += 1
         outcome = _match(left[i], left[j], chances, clicks, log_sources, times)
-        first_lost = below(stream, 2) == 1 if abs(outcome) <= MARGIN else outcome < 0.0
+        first_lost = uniform(stream) < 0.5 if abs(outcome) <= MARGIN else outcome < 0.0
         n_left -= 1
         left[i if first_lost else j] = left[n_left]
     return left[0]

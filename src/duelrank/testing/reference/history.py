@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.kernels.inference import MARGIN
-from duelrank.kernels.random import below
+from duelrank.kernels.random import below, uniform
 from duelrank.testing.reference.probabilistic import preference
 
 Floats = NDArray[np.float64]
@@ -53,7 +53,7 @@ def tournament(chances: Floats, clicks: Any, log_sources: Floats, repetitions: i
         found = [replayed_outcome(chances[m, left[i]], chances[m, left[j]], clicks[m], log_sources[m]) for m in met]
         weights, outcomes = np.array(found).T
         outcome = np.exp(weights - weights.max()) @ outcomes
-        first_lost = below(stream, 2) == 1 if abs(outcome) <= MARGIN else outcome < 0.0
+        first_lost = uniform(stream) < 0.5 if abs(outcome) <= MARGIN else outcome < 0.0
         left[i if first_lost else j] = left[-1]
         left.pop()
     return left[0]
