@@ -91,6 +91,18 @@ def test_chances_are_those_of_the_whole_ranking() -> None:
             assert beyond == 1.0
 
 
+@pytest.mark.parametrize("n_documents", [1, 2, 5, 8])
+@pytest.mark.parametrize("n_rankers", [1, 2, 3, 4, 7])
+def test_documents_that_are_alike_tie_exactly(n_rankers: int, n_documents: int) -> None:
+    """Whatever block of documents or rankers they are scored in: their places alone decide, the same for all rankers."""
+    features = np.repeat(normals(derive(5, 0), 1, 37), n_documents, axis=0)
+    place = np.arange(n_documents)[::-1].copy()
+    found = np.ones((n_rankers, n_documents))
+    replay(normals(derive(6, 0), n_rankers, 37), features, np.arange(n_documents), place, 1.0, found)
+    expected = [chance(np.argsort(place), np.arange(n_documents), p, 1.0) for p in range(n_documents)]
+    np.testing.assert_allclose(found, np.tile(expected, (n_rankers, 1)))
+
+
 def test_a_steep_softmax_and_a_long_list_do_not_underflow() -> None:
     """P(list) is far below the smallest float, its logarithm is not."""
     ranks = np.arange(400)[::-1].reshape(1, -1).copy()
@@ -183,6 +195,16 @@ def test_other_multileavers_are_refused() -> None:
         parse("cps(multileaver=TeamDraft())")
     with pytest.raises(InvalidRecipe, match="Probabilistic"):
         parse("cps-dsp(multileaver=TeamDraft())")
+
+
+def test_what_inert_fields_excuse_is_true() -> None:
+    """How winners are chosen matters as soon as there may be several."""
+    for exploration, matters in (("CandidatePreselection()", False), ("UniformSphere(n_candidates=5)", True)):
+        mean, best = (
+            play(parse(f"cps(exploration={exploration}, inference={inference})"), 100).weights
+            for inference in ("MeanWinner()", "BestWinner()")
+        )
+        assert np.allclose(mean, best) != matters
 
 
 def test_elsewhere_an_impression_that_cannot_be_replayed_is_not_remembered() -> None:

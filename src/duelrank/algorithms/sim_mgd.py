@@ -17,7 +17,7 @@ class SimMGD(DuelingBandit):
     """Multileave gradient descent on similarities: learn how much to resemble each of some reference documents.
 
     Fewer and better directions than those of single features: it learns faster, and what the references do not span it never
-    learns. The paper compares 19 candidates at once; the default is that of MGD.
+    learns. The published experiments compare 19 candidates at once; the default here is that of MGD.
 
     References
     ----------

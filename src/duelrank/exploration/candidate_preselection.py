@@ -32,15 +32,16 @@ class CandidatePreselection(Exploration):
 
     A replay needs to know how the list was drawn: the ranks and the τ of probabilistic multileaving, and δ, from the trace. `CPS`
     sees to that; an impression without them is not remembered. With nothing to remember, a random direction is tried.
+    Defaults and the way to draw pairs are those of the authors' published framework.
 
     Parameters
     ----------
     n_drawn
-        How many directions enter the tournament (6 in the paper).
+        How many directions enter the tournament.
     remembered_impressions
-        How many clicked impressions are kept, the newest (10 in the paper).
+        How many clicked impressions are kept, the newest.
     repetitions
-        How many of them, with repetition, a pair is compared on (10 in the paper).
+        How many of them, drawn with replacement, a pair is compared on.
 
     References
     ----------
@@ -76,15 +77,15 @@ class CandidatePreselection(Exploration):
         trace, features, length = impression.trace, impression.query.features, impression.ranking.shape[0]
         if not trace.keys() >= {"ranks", "tau", "delta"}:
             return state.memory
-        tables = self._tables(state.memory, length)
+        tables, tau, delta = self._tables(state.memory, length), float(trace["tau"]), float(trace["delta"])
         slot = int(tables["history_since"].argmin())
         tables["history_since"][slot] = state.step
-        tables["history_sources"][slot] = kernel.log_probability(trace["ranks"], len(features), float(trace["tau"]))
+        tables["history_sources"][slot] = kernel.log_probability(trace["ranks"], len(features), tau)
         tables["history_lengths"][slot] = length
         tables["history_lists"][slot, :length] = impression.ranking
         tables["history_clicks"][slot] = False
         tables["history_clicks"][slot, :length] = feedback.clicks
-        how = {"history_tau": trace["tau"], "history_delta": trace["delta"]}
+        how = {"history_tau": np.array(tau), "history_delta": np.array(delta)}
         return {**state.memory, **tables, **how, f"history_features_{slot}": features}
 
     def _tables(self, memory: Memory, length: int) -> dict[str, NDArray[Any]]:
