@@ -26,8 +26,8 @@ class SpeedThenQuality(Exploration):
     """Explore the space of a few reference documents until the model stops turning, then all features.
 
     It has stopped where the cosine between its weights and those of h clicked impressions before is above 1 − ε; here that is
-    looked at after every h of them, in the published code after each. Exploration never goes back. The weights stay what they are, both
-    spaces share them. (The published code learns θ instead, and at the switch also changes the length of the weights.)
+    looked at after every h of them, in the published code after each. Exploration never goes back. The weights stay what they
+    are: both spaces share them. (The published code learns θ instead, and at the switch also changes the weights' length.)
 
     Parameters
     ----------
