@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duelrank import parse
-from duelrank.kernels.random import derive, normals
+from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.simulation import RunSpec, simulate
 from duelrank.testing import Tiny, kernels, swapped, twin
 
@@ -138,6 +138,39 @@ def ranks_case(draw: Any) -> tuple[Any, ...]:
     return ranks, draw(flags(length)), rankings.shape[1], tau
 
 
+def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
+    ranks, _, n_documents, tau = ranks_case(draw)
+    return ranks, n_documents, tau
+
+
+def replayed_case(draw: Any) -> tuple[Any, ...]:
+    """Whole numbers: ties are ties in both."""
+    weights, directions, _, features, stream = ranker_case(draw)
+    ranking = np.array(draw(st.permutations(range(len(features)))), np.int64)[: draw(st.integers(1, len(features)))]
+    rankers, place = np.vstack([weights, directions]), permutation(stream, len(features) + 2)
+    return rankers, features, ranking, place, 3.0, np.ones((len(rankers), len(ranking) + 1))
+
+
+def outcome_case(draw: Any) -> tuple[Any, ...]:
+    length = draw(st.integers(1, 6))
+    chances = np.array(draw(st.lists(st.floats(1e-6, 1.0), min_size=2 * length, max_size=2 * length)))
+    return *chances.reshape(2, length), draw(flags(length)), draw(st.floats(-30.0, 0.0))
+
+
+def tournament_case(draw: Any) -> tuple[Any, ...]:
+    """Chances in general position, but for a ranker that equals another: there a coin decides."""
+    shape = (draw(st.integers(1, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 4)))
+    chances = uniforms(derive(draw(st.integers(0, 2**62)), 0), shape)
+    chances[:, -1] = chances[:, 0]
+    clicks = np.array([draw(flags(shape[2])) for _ in range(shape[0])])
+    sources = np.array(draw(st.lists(st.floats(-2000.0, 0.0), min_size=shape[0], max_size=shape[0])))
+    return chances, clicks, sources, draw(st.integers(1, 6)), draw(streams())
+
+
+def uniforms(stream: Any, shape: tuple[int, ...]) -> Any:
+    return np.array([0.01 + 0.99 * uniform(stream) for _ in range(int(np.prod(shape)))]).reshape(shape)
+
+
 def preference_case(draw: Any) -> tuple[Any, ...]:
     wins = np.array(draw(st.lists(st.floats(0, 0.5), max_size=5)))
     return wins, np.array([draw(st.floats(0, 0.5)) for _ in wins])
@@ -262,6 +295,11 @@ CASES: dict[tuple[str, str], Case] = {
     ("probabilistic", "placements"): ranks_case,
     ("probabilistic", "preference"): preference_case,
     ("probabilistic", "credit"): ranks_case,
+    ("history", "draw_chances"): replay_ranks_case,
+    ("history", "log_probability"): replay_ranks_case,
+    ("history", "replay"): replayed_case,
+    ("history", "replayed_outcome"): outcome_case,
+    ("history", "tournament"): tournament_case,
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
     ("users", "cascade"): cascade_case,
@@ -324,7 +362,7 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
+    "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "cps", "c-mgd", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
 )
 def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)

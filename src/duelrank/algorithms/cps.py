@@ -1,0 +1,52 @@
+"""Candidate pre-selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.errors import InvalidRecipe
+from duelrank.exploration import CandidatePreselection, Exploration
+from duelrank.multileaving import Multileaver, Probabilistic
+from duelrank.registry import alias, register
+from duelrank.types import Impression, Query, State, Stream
+
+__all__ = ["CPS"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class CPS(DuelingBandit):
+    """Candidate pre-selection: dueling bandit gradient descent whose one candidate has won on the clicks of the past.
+
+    References
+    ----------
+    Hofmann et al., "Reusing historical interaction data for faster online learning to rank for IR" (WSDM 2013).
+    """
+
+    # With a single candidate every way to choose among winners chooses it.
+    inert_fields: ClassVar[frozenset[str]] = frozenset({"inference"})
+
+    exploration: Exploration = CandidatePreselection()
+    multileaver: Multileaver = Probabilistic()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.multileaver, Probabilistic):
+            raise InvalidRecipe(
+                f"CPS replays lists of which it knows how likely every other list was: it needs Probabilistic() as its "
+                f"multileaver, got {self.multileaver!r}; DBGD and MGD take any"
+            )
+
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Duel, and say in the trace all that a replay must know."""
+        made = super().explore(state, query, length, stream)
+        assert isinstance(self.multileaver, Probabilistic)
+        how = {"tau": np.array(self.multileaver.tau), "delta": np.array(self.delta)}
+        return Impression(query, made.ranking, {**made.trace, **how})
+
+
+alias("cps", CPS())

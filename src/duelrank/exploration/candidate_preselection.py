@@ -1,0 +1,107 @@
+"""The one of many directions that past clicks speak for most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.exploration.base import Exploration
+from duelrank.kernels import history as kernel
+from duelrank.kernels.exploration import unit_directions
+from duelrank.kernels.random import permutation
+from duelrank.registry import Between, register
+from duelrank.types import Credit, Directions, Feedback, Impression, Memory, Query, State, Stream
+
+__all__ = ["CandidatePreselection"]
+
+_TABLES = ("history_since", "history_sources", "history_lengths", "history_lists", "history_clicks")
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class CandidatePreselection(Exploration):
+    """Draw several uniform directions, and try the one that wins a tournament on remembered impressions.
+
+    Random pairs of candidates meet, and the loser leaves, until one is left; without a preference a coin decides. In a match
+    some remembered impressions, drawn with replacement, are replayed as if the pair had been interleaved there: the outcome
+    is the expected one over all the ways in which the clicks may be assigned to the two, times the importance weight
+    P(list | the pair) / P(list | the rankers that made it). On average that is the outcome that users would have given.
+
+    A replay needs to know how the list was drawn: the ranks and the τ of probabilistic multileaving, and δ, from the trace. `CPS`
+    sees to that; an impression without them is not remembered. With nothing to remember, a random direction is tried.
+    Defaults and the way to draw pairs are those of the authors' published framework.
+
+    Parameters
+    ----------
+    n_drawn
+        How many directions enter the tournament.
+    remembered_impressions
+        How many clicked impressions are kept, the newest.
+    repetitions
+        How many of them, drawn with replacement, a pair is compared on.
+
+    References
+    ----------
+    Hofmann et al., "Reusing historical interaction data for faster online learning to rank for IR" (WSDM 2013).
+    """
+
+    n_drawn: Annotated[int, Between(1, 1000)] = 6
+    remembered_impressions: Annotated[int, Between(1, 1000)] = 10
+    repetitions: Annotated[int, Between(1, 10_000)] = 10
+
+    def directions(self, state: State, query: Query, stream: Stream) -> Directions:
+        """Draw n_drawn unit vectors and return the one that wins."""
+        drawn: Directions = unit_directions(self.n_drawn, state.weights.shape[0], stream)
+        best = self._champion(state, drawn, stream) if "history_since" in state.memory else 0
+        return drawn[best : best + 1].copy()
+
+    def _champion(self, state: State, drawn: Directions, stream: Stream) -> int:
+        """Replay all remembered impressions with all candidates, then hold the tournament."""
+        memory, n = state.memory, int(np.count_nonzero(state.memory["history_since"] >= 0))
+        queries = [memory[f"history_features_{slot}"] for slot in range(n)]
+        rankers, tau = state.weights + float(memory["history_delta"]) * drawn, float(memory["history_tau"])
+        place = permutation(stream, max(map(len, queries)))  # of ties, the same for all rankers
+        lists, lengths = memory["history_lists"], memory["history_lengths"].tolist()
+        chances = np.ones((n, self.n_drawn, lists.shape[1]))
+        for slot, features in enumerate(queries):
+            kernel.replay(rankers, features, lists[slot, : lengths[slot]], place, tau, chances[slot])
+        return int(
+            kernel.tournament(chances, memory["history_clicks"], memory["history_sources"], self.repetitions, stream)
+        )
+
+    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
+        """Remember the impression in place of the oldest one."""
+        trace, features, length = impression.trace, impression.query.features, impression.ranking.shape[0]
+        if not trace.keys() >= {"ranks", "tau", "delta"}:
+            return state.memory
+        tables, tau, delta = self._tables(state.memory, length), float(trace["tau"]), float(trace["delta"])
+        slot = int(tables["history_since"].argmin())
+        tables["history_since"][slot] = state.step
+        tables["history_sources"][slot] = kernel.log_probability(trace["ranks"], len(features), tau)
+        tables["history_lengths"][slot] = length
+        tables["history_lists"][slot, :length] = impression.ranking
+        tables["history_clicks"][slot] = False
+        tables["history_clicks"][slot, :length] = feedback.clicks
+        how = {"history_tau": np.array(tau), "history_delta": np.array(delta)}
+        return {**state.memory, **tables, **how, f"history_features_{slot}": features}
+
+    def _tables(self, memory: Memory, length: int) -> dict[str, NDArray[Any]]:
+        """Return copies of what is known of each slot, with lists of at least that length; an empty slot is the oldest of all."""
+        slots = self.remembered_impressions
+        if "history_since" not in memory:
+            memory = {
+                "history_since": np.full(slots, -1),
+                "history_sources": np.zeros(slots),
+                "history_lengths": np.zeros(slots, np.int64),
+                "history_lists": np.zeros((slots, length), np.int64),
+                "history_clicks": np.zeros((slots, length), np.bool_),
+            }
+        tables = {name: memory[name].copy() for name in _TABLES}
+        missing = length - tables["history_lists"].shape[1]
+        if missing > 0:
+            for name in ("history_lists", "history_clicks"):
+                tables[name] = np.pad(tables[name], ((0, 0), (0, missing)))
+        return tables

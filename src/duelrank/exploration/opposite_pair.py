@@ -1,0 +1,32 @@
+"""One direction and its opposite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from duelrank.exploration.base import Exploration
+from duelrank.kernels import exploration as kernel
+from duelrank.registry import register
+from duelrank.types import Directions, Query, State, Stream
+
+__all__ = ["OppositePair"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class OppositePair(Exploration):
+    """Try a direction u drawn uniformly from the unit sphere, and −u.
+
+    Where u is a step downhill, −u is one uphill: the same draw is right one way or the other.
+
+    References
+    ----------
+    Zhao and King, "Constructing reliable gradient exploration for online learning to rank" (CIKM 2016).
+    """
+
+    def directions(self, state: State, query: Query, stream: Stream) -> Directions:
+        """Draw u; return the rows u and −u."""
+        drawn = kernel.unit_directions(1, state.weights.shape[0], stream)
+        return np.concatenate((drawn, -drawn))
