@@ -91,8 +91,8 @@ def _cascade(clicks: Flags, attraction: Floats, after_click: Floats, after_skip:
             break
         silent = (1.0 - attraction[i]) * silence
         onward = after_click[min(i - 1, deepest)] if clicks[i - 1] else after_skip
-        seen[i] = onward * silent / (onward * silent + 1.0 - onward)
-        silence = onward * silent + 1.0 - onward
+        silence = onward * silent + (1.0 - onward)  # the bracket first: silent may be tiny, and onward 1
+        seen[i] = onward * silent / silence
     for i in range(1, n):
         if not clicks[i]:
             seen[i] *= seen[i - 1]

@@ -1,5 +1,6 @@
 """Stage 5: which shown documents were seen, and keep of a gradient only what they can tell apart."""
 
+from duelrank.projection.adaptive_last_click import AdaptiveLastClick
 from duelrank.projection.base import Examination, Projection
 from duelrank.projection.click_model import ClickModel
 from duelrank.projection.dependent_click import DependentClick
@@ -11,6 +12,7 @@ from duelrank.projection.position_based import PositionBased
 from duelrank.projection.whole_list import WholeList
 
 __all__ = [
+    "AdaptiveLastClick",
     "ClickModel",
     "DependentClick",
     "DocumentSpace",

@@ -1,8 +1,7 @@
-"""Slow twins of `duelrank.kernels.click_models`: the posterior is summed over every way in which a user may have looked."""
+"""Slow twins of `duelrank.kernels.click_models`: the posterior is summed over every depth to which a user may have looked."""
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -79,24 +78,23 @@ def _attractions(shown: Floats, documents: Floats) -> Floats:
 
 
 def _bayes(clicked: bool, attraction: float, chance: float) -> float:
-    """P(seen | clicked or not) of one position, by its four joint probabilities."""
-    joint = {
-        (seen, attracted): (chance if seen else 1 - chance) * (attraction if attracted else 1 - attraction)
-        for seen, attracted in product((False, True), repeat=2)
-    }
-    possible = {case: p for case, p in joint.items() if all(case) == clicked}
-    return sum(p for (seen, _), p in possible.items() if seen) / sum(possible.values())
+    """P(seen | clicked or not) of one position, by the joint probabilities; what was clicked was seen, however unlikely."""
+    if clicked:
+        return 1.0
+    unattracted, unseen = chance * (1 - attraction), 1 - chance
+    return unattracted / (unattracted + unseen)
 
 
 def _by_depth(clicks: Any, attraction: Floats, onward: list[float]) -> Floats:
-    """P(seen | clicks): weigh each number of positions that may have been looked at by its joint probability with the clicks."""
-    n = len(clicks)
+    """P(seen | clicks): weigh each number of positions that may have been looked at by its joint probability with the clicks.
+
+    All factors down to the last click are the same for each, and left out: they may be zero where users do what they never do.
+    """
+    n, last = len(clicks), max([1, *(np.flatnonzero(clicks) + 1)])
     joint = np.zeros(n + 1)
-    for depth in range(1, n + 1):
-        if not any(clicks[depth:]):
-            of_clicks = [a if clicked else 1 - a for a, clicked in zip(attraction[:depth], clicks, strict=False)]
-            stops = 1.0 if depth == n else 1 - onward[depth - 1]
-            joint[depth] = np.prod(of_clicks) * np.prod(onward[: depth - 1]) * stops
+    for depth in range(last, n + 1):
+        stops = 1.0 if depth == n else 1 - onward[depth - 1]
+        joint[depth] = np.prod(1 - attraction[last:depth]) * np.prod(onward[last - 1 : depth - 1]) * stops
     return np.array([joint[position + 1 :].sum() / joint.sum() for position in range(n)])
 
 
