@@ -116,9 +116,10 @@ class TestPosterior:
 class TestLearning:
     """Streams of clicks of the very model, lists of ten random documents whose attraction is logistic in four features.
 
-    With a constant forgetting f, online EM of a probability θ moves by (1 − f)(success − θ · trials) per trial: in the long run its variance
-    is (1 − f)/2 · θ(1 − θ), whatever share of the trials is hidden (the hidden share makes it slower: noise and pull shrink alike).
-    Four such standard errors are allowed; where it takes m trials' worth of evidence to forget the start, streams are several m long.
+    With a constant forgetting f, online EM of a probability θ moves by (1 − f)(successes − θ · trials) per trial. In the long run its
+    variance is (1 − f)/2 · θ(1 − θ), whatever share of the trials is hidden (that makes it slower: noise and pull shrink alike). Four
+    such standard errors are allowed. To forget the start takes 1/(1 − f) trials over the share that is not hidden; streams are
+    several times as long.
     """
 
     N, D = 10, 4

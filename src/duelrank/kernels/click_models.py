@@ -1,8 +1,8 @@
 """Click models: which positions were seen given all clicks of a list, and online EM for what the models do not know.
 
-Two tables hold a model. ``documents`` (2, features + 1) is a logistic regression of attraction on centred features: row 0 the slopes
-and the intercept, row 1 the mean document and how many lists it was made of. ``users`` (2, columns) counts, per probability of the
-model, successes over trials. A list is taken in one pass over its features; with a negative ``forgetting`` nothing is learned.
+Two tables hold a model. ``documents`` (2, features + 1) is a logistic regression of attraction on centred features: row 0 has the
+slopes and the intercept, row 1 the mean document and how many lists it was made of. ``users`` (2, columns) has successes over
+trials, a column per probability of the model. With a negative ``forgetting`` nothing is learned.
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ def dynamic_bayesian(
     attraction = _attractions(features, ranking, documents)
     perseverance, satisfaction = users[0, 0] / users[1, 0], users[0, 1] / users[1, 1]
     onward = perseverance * (1.0 - satisfaction)
-    gave_up = 1.0 - satisfaction / (1.0 - onward) if onward < 1.0 else 0.0  # P(not satisfied | did not go on after a click)
+    gave_up = (
+        1.0 - satisfaction / (1.0 - onward) if onward < 1.0 else 0.0
+    )  # P(not satisfied | did not go on after a click)
     seen = _cascade(clicks, attraction, np.array([onward]), perseverance)
     if forgetting >= 0.0:
         for i in range(clicks.shape[0] - 1):

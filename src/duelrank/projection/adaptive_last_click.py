@@ -26,10 +26,10 @@ _BELIEF = 10.0  # how many chances the start is worth in each column
 class AdaptiveLastClick(Examination):
     """`LastClick` whose k is learned: positions beyond the lowest click count while they were seen probably enough.
 
-    Users who go on after a click click again now and then; those who stop do not. The rate of clicks at each distance below a click,
-    against the rate where no click came before (those users are taken to look at everything), gives the probability that a position at
-    that distance was seen although it was not clicked. No feature is looked at and attraction is taken to be alike everywhere:
-    cheap and robust, but in a well sorted list lower documents attract less, so k rather errs to the small side.
+    Users who go on after a click do click again now and then; those who stop do not. The rate of clicks at each distance below a
+    click, against the rate where no click came before (those users are taken to look at everything), gives the probability that
+    a position at that distance was seen although it was not clicked. No feature is looked at, and attraction is taken to be alike
+    everywhere: in a well sorted list lower documents attract less, so k rather errs to the small side.
 
     Parameters
     ----------

@@ -32,15 +32,15 @@ class ClickModel(Examination):
     attraction
         P(click | seen) of every document, or before anything is learned.
     forgetting
-        None: the parameters stay as given. A number: online EM learns them from every impression, clicked or not, and each new trial
-        makes the earlier ones count that many times as much: 0.999 remembers about the last thousand, 1 all of them. Attraction is
-        then a logistic regression on the features (a parameter per document would need unbounded memory); it can be told
-        from position because exploration shows documents at several places.
+        None: the parameters stay as given. A number: online EM learns them from every impression, clicked or not, and each new
+        trial makes the earlier ones count that many times as much: 0.999 remembers about the last thousand, 1 all of them.
+        Attraction is then a logistic regression on the features (a parameter per document would need unbounded memory); it can
+        be told from position because exploration shows documents at several places.
 
     References
     ----------
-    Wang et al., "Position bias estimation for unbiased learning to rank in personal search" (WSDM 2018), for regression EM; Cappé and
-    Moulines, "On-line expectation-maximization algorithm for latent data models" (JRSS B 2009).
+    Wang et al., "Position bias estimation for unbiased learning to rank in personal search" (WSDM 2018), for regression EM; Cappé
+    and Moulines, "On-line expectation-maximization algorithm for latent data models" (JRSS B 2009).
     """
 
     attraction: Annotated[float, Between(1e-6, 0.999999)] = 0.3

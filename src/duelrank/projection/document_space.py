@@ -47,8 +47,9 @@ class DocumentSpace(Projection):
     threshold
         Documents take part whose weight, the probability of having been seen, is above; a click model leaves no weight at 0.
     ridge
-        None: each such document counts fully. A number: it counts by its weight, g = Xᵀ(XXᵀ + ridge · I)⁻¹Xu where the rows of X are the
-        documents times √weight; remembered ones keep the weight that they had. The smaller the ridge, the nearer to the full projection.
+        None: each such document counts fully. A number: it counts by its weight, g = Xᵀ(XXᵀ + ridge · I)⁻¹Xu where the rows of X
+        are the documents times √weight; remembered ones keep the weight that they had. The smaller the ridge, the nearer to the
+        full projection.
     centred
         Subtract the mean of the examined documents of an impression first: a ranking depends on differences only. Remembered ones
         stay as their own impression centred them.
@@ -119,8 +120,8 @@ class DocumentSpace(Projection):
 def _centre(rows: Features, weights: NDArray[np.float64] | None) -> None:
     """Subtract the (weighted) mean, in place; without weights only the span of the rows matters.
 
-    The first row goes first, so that documents which are all alike leave zeros and not rounding. Centred rows sum to zero: the first
-    adds nothing to the span of the others, and is left out of it lest rounding make it a direction of its own.
+    The first row goes first, so that documents which are all alike leave zeros and not rounding. Centred rows sum to zero: the
+    first adds nothing to the span of the others, and is left out of it lest rounding make it a direction of its own.
     """
     rows -= rows[0].copy()
     rows -= np.average(rows, axis=0, weights=weights)
