@@ -336,7 +336,15 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
+    "name",
+    [
+        "dbgd-dsp",
+        "mgd-dsp",
+        "nsgd-dsp",
+        "mgd(multileaver=TeamDraft(), inference=BestWinner())",
+        "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
+        "mgd-dsp(examination=AdaptiveLastClick())",
+    ],
 )
 def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)
