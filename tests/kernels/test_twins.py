@@ -89,6 +89,11 @@ def basis_case(draw: Any) -> tuple[Any, ...]:
     return draw(numbers(rows.shape[1])), twin("span", "svd_basis")(rows, -1.0)
 
 
+def ridge_case(draw: Any) -> tuple[Any, ...]:
+    rows, _ = rows_case(draw)
+    return draw(numbers(rows.shape[1])), rows, draw(st.sampled_from([1e-3, 0.5, 100.0]))
+
+
 def examined_case(draw: Any) -> tuple[Any, ...]:
     n = draw(st.integers(1, 6))
     length = draw(st.integers(1, n))
@@ -250,6 +255,27 @@ def descend_case(draw: Any) -> tuple[Any, ...]:
     return weights, np.zeros((2, 3)), step, features, labels, offsets, 1.0, cutoff, order, batch, 0.1
 
 
+def model_case(n_columns: int) -> Callable[[Any], tuple[Any, ...]]:
+    def case(draw: Any) -> tuple[Any, ...]:
+        n, d = draw(st.integers(1, 7)), draw(st.integers(1, 4))
+        length = draw(st.integers(1, n))
+        ranking = np.array(draw(st.permutations(range(n)))[:length], np.int64)
+        documents = np.vstack([draw(numbers(d + 1)), np.abs(draw(numbers(d + 1)))])
+        trials = np.array(draw(st.lists(st.floats(0.5, 50), min_size=n_columns, max_size=n_columns)))
+        chances = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.01, 0.99))
+        users = np.array([trials * [draw(chances) for _ in trials], trials])
+        forgetting = draw(st.sampled_from([-1.0, 0.0, 0.9, 1.0]))
+        return draw(numbers(n, d)), ranking, draw(flags(length)), documents, users, forgetting
+
+    return case
+
+
+def gaps_case(draw: Any) -> Any:
+    chances = np.array(draw(st.lists(st.floats(0.5, 50), min_size=5, max_size=5)))
+    rates = [draw(st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.01, 0.99))) for _ in chances]
+    return np.array([chances * rates, chances])
+
+
 Case = Callable[[Any], tuple[Any, ...]]
 CASES: dict[tuple[str, str], Case] = {
     ("random", "split_mix"): lambda draw: (np.uint64(draw(st.integers(0, 2**64 - 1))),),
@@ -273,6 +299,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("span", "qr_basis"): rows_case,
     ("span", "svd_basis"): rows_case,
     ("span", "project"): basis_case,
+    ("span", "ridge_project"): ridge_case,
     ("span", "examined_rows"): examined_case,
     ("span", "rescaled_mix"): lambda draw: (
         draw(numbers(3)),
@@ -280,6 +307,15 @@ CASES: dict[tuple[str, str], Case] = {
         draw(st.floats(0, 1)),
         draw(st.integers(0, 2)),
     ),
+    ("click_models", "position_based"): model_case(3),
+    ("click_models", "dependent_click"): model_case(4),
+    ("click_models", "dynamic_bayesian"): model_case(2),
+    ("gaps", "count_gaps"): lambda draw: (
+        draw(flags(draw(st.integers(0, 10)))),
+        gaps_case(draw),
+        draw(st.floats(0, 1)),
+    ),
+    ("gaps", "reach"): lambda draw: (gaps_case(draw), draw(st.integers(0, 9)), draw(st.sampled_from([0.0, 0.2, 0.9]))),
     ("exploration", "normalise_rows"): lambda draw: (draw(numbers(3, 4)),),
     ("exploration", "unit_directions"): lambda draw: (
         draw(st.integers(1, 9)),
@@ -363,6 +399,15 @@ def same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize(
     "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "cps", "c-mgd", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
+    "name",
+    [
+        "dbgd-dsp",
+        "mgd-dsp",
+        "nsgd-dsp",
+        "mgd(multileaver=TeamDraft(), inference=BestWinner())",
+        "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
+        "mgd-dsp(examination=AdaptiveLastClick())",
+    ],
 )
 def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)

@@ -114,6 +114,37 @@ def project(vector: Floats, basis: Floats) -> Floats:
 
 
 @njit(cache=True)
+def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
+    """Project a vector softly onto the span of rows: Xᵀ(XXᵀ + ridge · I)⁻¹Xu, by Cholesky.
+
+    A row that is a combination of earlier ones but for rounding is left out, as a ridge too small to be felt would have it.
+    """
+    m = rows.shape[0]
+    largest = np.max(np.abs(rows)) if m > 0 else 0.0
+    shadow = np.zeros(vector.shape[0])
+    if largest == 0.0:
+        return shadow
+    scaled = rows / largest  # no square of a length may leave the range of floats
+    ridge = ridge / largest / largest
+    factor, solution = np.zeros((m, m)), np.zeros(m)
+    for i in range(m):
+        for j in range(i):
+            if factor[j, j] > 0.0:
+                factor[i, j] = (dot(scaled[i], scaled[j]) - dot(factor[i, :j], factor[j, :j])) / factor[j, j]
+        whole = dot(scaled[i], scaled[i]) + ridge
+        pivot = whole - dot(factor[i, :i], factor[i, :i])
+        if pivot > relative_tolerance(-1.0, m, rows.shape[1]) * whole:
+            factor[i, i] = math.sqrt(pivot)
+            solution[i] = (dot(scaled[i], vector) - dot(factor[i, :i], solution[:i])) / factor[i, i]
+    for i in range(m - 1, -1, -1):
+        if factor[i, i] > 0.0:
+            solution[i] /= factor[i, i]
+            subtract(solution[:i], solution[i], factor[i, :i])
+            subtract(shadow, -solution[i], scaled[i])
+    return shadow
+
+
+@njit(cache=True)
 def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np.bool_], remembered: Floats) -> Floats:
     """Stack the remembered documents and then the seen ones in shown order."""
     n_old = remembered.shape[0]

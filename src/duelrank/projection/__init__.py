@@ -1,9 +1,26 @@
 """Stage 5: which shown documents were seen, and keep of a gradient only what they can tell apart."""
 
+from duelrank.projection.adaptive_last_click import AdaptiveLastClick
 from duelrank.projection.base import Examination, Projection
+from duelrank.projection.click_model import ClickModel
+from duelrank.projection.dependent_click import DependentClick
 from duelrank.projection.document_space import DocumentSpace
+from duelrank.projection.dynamic_bayesian import DynamicBayesian
 from duelrank.projection.last_click import LastClick
 from duelrank.projection.observed import Observed
+from duelrank.projection.position_based import PositionBased
 from duelrank.projection.whole_list import WholeList
 
-__all__ = ["DocumentSpace", "Examination", "LastClick", "Observed", "Projection", "WholeList"]
+__all__ = [
+    "AdaptiveLastClick",
+    "ClickModel",
+    "DependentClick",
+    "DocumentSpace",
+    "DynamicBayesian",
+    "Examination",
+    "LastClick",
+    "Observed",
+    "PositionBased",
+    "Projection",
+    "WholeList",
+]

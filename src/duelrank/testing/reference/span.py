@@ -48,6 +48,14 @@ def project(vector: Floats, basis: Floats) -> Floats:
     return np.asarray((basis.T @ basis) @ vector)
 
 
+def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
+    """Shrink each singular direction by σ² / (σ² + ridge)."""
+    if rows.shape[0] == 0:
+        return np.zeros(rows.shape[1])
+    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(vectors.T @ (values**2 / (values**2 + ridge) * (vectors @ vector)))
+
+
 def examined_rows(features: Floats, ranking: Any, seen: Any, remembered: Floats) -> Floats:
     """Stack the remembered documents and then the seen ones in shown order."""
     return np.vstack([remembered, features[ranking[seen]]])

@@ -1,0 +1,86 @@
+"""What the click models share: attraction by a document's features, and parameters that may be learned from the stream."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.projection.base import Examination
+from duelrank.registry import Between
+from duelrank.types import Clicks, Features, Feedback, Impression, Memory, Ranking
+
+__all__ = ["ClickModel"]
+
+Table = NDArray[np.float64]
+
+POSITIONS = 20  # with parameters of their own; those further down share the last ones
+_BELIEF = 10.0  # how many trials the parameters that a model starts with are worth
+
+
+@dataclass(frozen=True, repr=False)
+class ClickModel(Examination):
+    """A seen document is clicked if it attracts; the posterior of having been seen follows from all clicks of the list, exactly.
+
+    Parameters
+    ----------
+    attraction
+        P(click | seen) of every document, or before anything is learned.
+    forgetting
+        None: the parameters stay as given. A number: online EM learns them from every impression, clicked or not, and each new
+        trial makes the earlier ones count that many times as much: 0.999 remembers about the last thousand, 1 all of them.
+        Attraction is then a logistic regression on the features (a parameter per document would need unbounded memory); it can
+        be told from position because exploration shows documents at several places.
+
+    References
+    ----------
+    Wang et al., "Position bias estimation for unbiased learning to rank in personal search" (WSDM 2018), for regression EM; Cappé
+    and Moulines, "On-line expectation-maximization algorithm for latent data models" (JRSS B 2009).
+    """
+
+    attraction: Annotated[float, Between(1e-6, 0.999999)] = 0.3
+    forgetting: Annotated[float, Between(0.0, 1.0)] | None = None
+
+    def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
+        """Return P(seen | clicks) of each position, by what was known before this list."""
+        return self._apply(memory, impression, feedback, -1.0)[0]
+
+    def observe(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
+        """Take one step of online EM, or leave the memory alone where the parameters are fixed."""
+        if self.forgetting is None or not feedback.clicks.shape[0]:
+            return memory
+        _, documents, users = self._apply(memory, impression, feedback, self.forgetting)
+        return {**memory, "examination_documents": documents, "examination_users": users}
+
+    def _apply(
+        self, memory: Memory, impression: Impression, feedback: Feedback, forgetting: float
+    ) -> tuple[Table, Table, Table]:
+        features = impression.query.features
+        documents = memory.get("examination_documents")
+        if documents is None:
+            documents = np.zeros((2, features.shape[1] + 1))
+            documents[0, -1] = math.log(self.attraction / (1.0 - self.attraction))
+        users = memory.get("examination_users", self._prior)
+        return self.step(features, impression.ranking, feedback.clicks, documents, users, forgetting)
+
+    @cached_property
+    def _prior(self) -> Table:
+        """Successes and trials behind the probabilities that the model starts with."""
+        chances = np.array(self.chances())
+        return _BELIEF * np.array([chances, np.ones_like(chances)])
+
+    @abstractmethod
+    def chances(self) -> list[float]:
+        """The probabilities of the model, before anything is learned: one per column of the table of users."""
+
+    @staticmethod
+    @abstractmethod
+    def step(
+        features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
+    ) -> tuple[Table, Table, Table]:
+        """The model's kernel: P(seen | clicks) per position, and both tables after the list."""
