@@ -196,6 +196,67 @@ def descend_case(draw: Any) -> tuple[Any, ...]:
     return weights, np.zeros((2, 3)), step, features, labels, offsets, 1.0, cutoff, order, batch, 0.1
 
 
+def counts_case(draw: Any) -> tuple[Any, ...]:
+    """A model of what was seen and clicked, and in how many rounds."""
+    seen = np.array(draw(st.lists(st.integers(0, 40), min_size=1, max_size=9)), np.int64)
+    clicked = np.array([draw(st.integers(0, int(n))) for n in seen], np.int64)
+    return np.array([seen, clicked]), draw(st.integers(0, 1000))
+
+
+def count_case(draw: Any) -> tuple[Any, ...]:
+    model, _ = counts_case(draw)
+    ranking = orders(draw, 1, model.shape[1])[0][: draw(st.integers(1, model.shape[1]))]
+    return model, ranking, draw(flags(len(ranking))), draw(st.integers(0, len(ranking)))
+
+
+def top_case(draw: Any) -> tuple[Any, ...]:
+    values = np.array(draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, np.inf]), min_size=1, max_size=20)))
+    return values, draw(st.integers(1, values.size)), draw(streams())
+
+
+def bucket_case(draw: Any, least: int = 0) -> tuple[Any, ...]:
+    """A directory of three buckets, the second one's number and content, and a key that may be in it."""
+    keys = draw(st.lists(st.integers(-5, 5), unique=True, min_size=least, max_size=5))
+    models = [draw(st.lists(st.integers(0, 9), max_size=4)) for _ in keys]
+    records = [[key, 10 + i, i, len(model), *model] for i, (key, model) in enumerate(zip(keys, models, strict=True))]
+    bucket = np.array([number for record in records for number in record], np.int64)
+    unused = np.iinfo(np.int64).max
+    directory = np.array([[1, len(keys), 0], [draw(st.integers(0, 30)), 10 if keys else unused, unused]], np.int64)
+    return directory, 1, bucket, draw(st.integers(-5, 5))
+
+
+def remember_model_case(draw: Any) -> tuple[Any, ...]:
+    return *bucket_case(draw), 99, draw(st.integers(1, 9)), counts_case(draw)[0]
+
+
+def batch_model(draw: Any) -> tuple[Any, int]:
+    """A model of BatchRank after some lists on which documents were clicked by their numbers, and its horizon."""
+    n, horizon = draw(st.integers(1, 7)), draw(st.sampled_from([1, 2, 3, 4]))
+    model = np.zeros((7, n), np.int64)
+    model[5, 0] = draw(st.integers(1, n))
+    stream = draw(streams())
+    for _ in range(draw(st.integers(0, 60))):
+        ranking, batches = twin("batchrank", "display")(model, n, stream)
+        clicks = np.array([stream[0] % 7 >= document for document in ranking.tolist()])
+        model = twin("batchrank", "collect")(model, ranking, clicks, batches, horizon)
+    return model, horizon
+
+
+def display_case(draw: Any) -> tuple[Any, ...]:
+    model, _ = batch_model(draw)
+    return model, draw(st.integers(1, model.shape[1])), draw(streams())
+
+
+def collect_case(draw: Any) -> tuple[Any, ...]:
+    """A list of this model, or of an earlier one: some of its batches are gone."""
+    model, horizon = batch_model(draw)
+    length = draw(st.integers(1, model.shape[1]))
+    ranking, batches = twin("batchrank", "display")(model, length, draw(streams()))
+    if draw(st.booleans()):
+        batches = np.array([[draw(st.integers(0, 3)) for _ in range(length)] for _ in range(2)], np.int64)
+    return model, ranking, draw(flags(length)), batches, horizon
+
+
 Case = Callable[[Any], tuple[Any, ...]]
 CASES: dict[tuple[str, str], Case] = {
     ("random", "split_mix"): lambda draw: (np.uint64(draw(st.integers(0, 2**64 - 1))),),
@@ -255,6 +316,19 @@ CASES: dict[tuple[str, str], Case] = {
     ("updates", "moved"): lambda draw: (draw(numbers(3)), draw(numbers(3)), draw(st.floats(0, 1))),
     ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
     ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
+    ("query_memory", "recall"): lambda draw: bucket_case(draw)[2:],
+    ("query_memory", "remember"): remember_model_case,
+    ("query_memory", "surplus"): lambda draw: (bucket_case(draw)[0], draw(st.integers(1, 6))),
+    ("query_memory", "forget"): lambda draw: bucket_case(draw, least=1)[:3],
+    ("click_bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
+    ("click_bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),
+    ("click_bandits", "ucb1"): counts_case,
+    ("click_bandits", "kl_ucb"): counts_case,
+    ("click_bandits", "top"): top_case,
+    ("click_bandits", "count"): count_case,
+    ("batchrank", "stage_length"): lambda draw: (draw(st.integers(0, 8)), draw(st.integers(1, 10**9))),
+    ("batchrank", "display"): display_case,
+    ("batchrank", "collect"): collect_case,
     ("metrics", "dcg"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12)), draw(st.booleans())),
     ("metrics", "ideal_dcg"): lambda draw: (shown_case(draw)[1], draw(st.integers(1, 12)), draw(st.booleans())),
     ("metrics", "ndcg"): lambda draw: (*shown_case(draw), draw(st.integers(1, 12)), draw(st.booleans())),
@@ -308,6 +382,15 @@ def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else twin(module, name)):
         slow = simulate(spec)
     np.testing.assert_allclose(slow.weights, fast.weights, rtol=1e-7, atol=1e-10)
+    np.testing.assert_array_equal(slow.online, fast.online)
+
+
+@pytest.mark.parametrize("name", ["cascade-ucb1", "dcm-kl-ucb(queries=5)", "batchrank(horizon=1)"])
+def test_a_whole_run_of_a_click_bandit_on_twins_is_the_run_on_kernels(name: str) -> None:
+    spec = RunSpec(parse(name), Tiny(n_features=5), parse("navigational"), impressions=150, length=5)
+    fast = simulate(spec)
+    with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else twin(module, name)):
+        slow = simulate(spec)
     np.testing.assert_array_equal(slow.online, fast.online)
 
 
