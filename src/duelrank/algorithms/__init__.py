@@ -1,14 +1,31 @@
 """Recipes: choices of parts that learn. Each file registers its short name; every dueling bandit also gets NAME-dsp here."""
 
 from duelrank.algorithms.base import Algorithm
+from duelrank.algorithms.batch_rank import BatchRank
+from duelrank.algorithms.cascade_kl_ucb import CascadeKLUCB
+from duelrank.algorithms.cascade_ucb1 import CascadeUCB1
+from duelrank.algorithms.click_bandit import ClickBandit
 from duelrank.algorithms.dbgd import DBGD
+from duelrank.algorithms.dcm_kl_ucb import DCMKLUCB
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.algorithms.mgd import MGD
 from duelrank.algorithms.nsgd import NSGD
 from duelrank.algorithms.projected import Projected
 from duelrank.registry import alias, aliases
 
-__all__ = ["DBGD", "MGD", "NSGD", "Algorithm", "DuelingBandit", "Projected"]
+__all__ = [
+    "DBGD",
+    "DCMKLUCB",
+    "MGD",
+    "NSGD",
+    "Algorithm",
+    "BatchRank",
+    "CascadeKLUCB",
+    "CascadeUCB1",
+    "ClickBandit",
+    "DuelingBandit",
+    "Projected",
+]
 
 for _name, _base in aliases(DuelingBandit).items():
     alias(f"{_name}-dsp", Projected(_base))
