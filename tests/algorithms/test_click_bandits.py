@@ -12,11 +12,12 @@ from scipy.special import rel_entr
 
 from duelrank import Feedback, Learner, Projected, Query, Snapshot, parse
 from duelrank.algorithms import BatchRank, CascadeKLUCB, ClickBandit
+from duelrank.algorithms.batch_rank import _end_stage
 from duelrank.algorithms.query_memory import QueryMemory
 from duelrank.errors import InvalidValue, ShapeMismatch
 from duelrank.kernels.batchrank import BATCH, CLICKED, POSITIONS, SEEN, STAGE, stage_length
 from duelrank.kernels.click_bandits import kl_budget, kl_ucb, kl_upper, ucb1
-from duelrank.kernels.random import derive, permutation
+from duelrank.kernels.random import derive, permutation, uniform
 from duelrank.metrics import nDCG
 from duelrank.registry import aliases
 from duelrank.testing import play, tiny_split
@@ -189,8 +190,8 @@ class TestMemory:
             self.visit(learned, "often")
         known = {name for name in ("often", *(f"q{n}" for n in range(500))) if rounds_of(learned, name)}
         assert known == {"often", *(f"q{n}" for n in range(451, 500))}
-        assert learned.state.memory["directory"][0].sum() == 50
-        assert sum(array.nbytes for array in learned.state.memory.values()) < 50 * (7 * 6 + 4) * 8 + 2 * 28 * 8 + 1
+        assert learned.state.memory["queries_known"].tolist() == [50]
+        assert sum(array.nbytes for array in learned.state.memory.values()) < 8 * (50 * (7 * 6 + 4) + 4 * 7 + 1) + 1
 
     @pytest.mark.parametrize("recipe", NAMES)
     def test_a_forgotten_query_starts_anew(self, recipe: str) -> None:
@@ -213,7 +214,7 @@ class TestMemory:
         fresh = learner(recipe)
         fresh.learn(impression, Feedback(np.zeros(5, bool)))
         np.testing.assert_array_equal(model_of(learned, other), model_of(fresh, other))
-        assert learned.state.memory["directory"][0].sum() == 1
+        assert learned.state.memory["queries_known"].tolist() == [1]
 
     @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=60), st.integers(1, 6))
     def test_it_is_a_dictionary_that_forgets(self, writes: list[tuple[int, int]], queries: int) -> None:
@@ -291,6 +292,30 @@ class TestBatchRank:
         assert model[POSITIONS, :3].tolist() == [2, 0, 1]
         for _ in range(20):
             assert set(learned.rank(query()).ranking[:2].tolist()) == {1, 4}
+
+    def test_of_two_sure_positions_the_lower_one_is_split(self) -> None:
+        """Document 1 is surely better than document 4, and both than the others."""
+        model = BatchRank().fresh(6, 3)
+        model[SEEN], model[CLICKED] = 18, [0, 18, 0, 0, 9, 0]
+        _end_stage(model, 0, kl_budget(3.0))
+        assert model[BATCH].tolist() == [2, 0, 2, 2, 0, 2]
+        assert model[POSITIONS].tolist() == [2, 0, 1, 0, 0, 0]
+        assert not model[[SEEN, CLICKED, STAGE]].any()
+
+    @given(st.integers(1, 8), st.data())
+    def test_batches_always_fill_their_positions(self, n_documents: int, data: st.DataObject) -> None:
+        """Whatever is clicked: batches lie side by side, no position is lost, and none has more positions than documents."""
+        length, horizon = data.draw(st.integers(1, n_documents)), data.draw(st.sampled_from([1, 2]))
+        clicks, one = derive(data.draw(st.integers(0, 999)), 0), query(n_documents=n_documents)
+        learned = learner(f"batchrank(horizon={horizon})", length)
+        for _ in range(60):
+            impression = learned.rank(one)
+            learned.learn(impression, Feedback([uniform(clicks) < 1 / (2 + d) for d in impression.ranking.tolist()]))
+            model = model_of(learned, one)
+            firsts = np.flatnonzero(model[POSITIONS])
+            np.testing.assert_array_equal(np.cumsum([0, *model[POSITIONS, firsts]]), [*firsts, length])
+            assert all((model[BATCH] == first).sum() >= model[POSITIONS, first] for first in firsts)
+            assert set(model[BATCH].tolist()) <= {-1, *firsts.tolist()}
 
     def test_late_feedback_counts_only_in_its_own_stage(self) -> None:
         learned = self.served({1, 4}, 2, 5)

@@ -209,52 +209,48 @@ def count_case(draw: Any) -> tuple[Any, ...]:
     return model, ranking, draw(flags(len(ranking))), draw(st.integers(0, len(ranking)))
 
 
-def top_case(draw: Any) -> tuple[Any, ...]:
-    values = np.array(draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, np.inf]), min_size=1, max_size=20)))
-    return values, draw(st.integers(1, values.size)), draw(streams())
-
-
-def bucket_case(draw: Any, least: int = 0) -> tuple[Any, ...]:
-    """A directory of three buckets, the second one's number and content, and a key that may be in it."""
-    keys = draw(st.lists(st.integers(-5, 5), unique=True, min_size=least, max_size=5))
+def bucket_case(draw: Any) -> tuple[Any, ...]:
+    """Records of a few keys, and a key that may be one of them."""
+    keys = draw(st.lists(st.integers(-5, 5), unique=True, max_size=5))
     models = [draw(st.lists(st.integers(0, 9), max_size=4)) for _ in keys]
     records = [[key, 10 + i, i, len(model), *model] for i, (key, model) in enumerate(zip(keys, models, strict=True))]
-    bucket = np.array([number for record in records for number in record], np.int64)
-    unused = np.iinfo(np.int64).max
-    directory = np.array([[1, len(keys), 0], [draw(st.integers(0, 30)), 10 if keys else unused, unused]], np.int64)
-    return directory, 1, bucket, draw(st.integers(-5, 5))
+    return np.array([number for record in records for number in record], np.int64), draw(st.integers(-5, 5))
 
 
-def remember_model_case(draw: Any) -> tuple[Any, ...]:
-    return *bucket_case(draw), 99, draw(st.integers(1, 9)), counts_case(draw)[0]
-
-
-def batch_model(draw: Any) -> tuple[Any, int]:
-    """A model of BatchRank after some lists on which documents were clicked by their numbers, and its horizon."""
-    n, horizon = draw(st.integers(1, 7)), draw(st.sampled_from([1, 2, 3, 4]))
-    model = np.zeros((7, n), np.int64)
-    model[5, 0] = draw(st.integers(1, n))
-    stream = draw(streams())
-    for _ in range(draw(st.integers(0, 60))):
-        ranking, batches = twin("batchrank", "display")(model, n, stream)
-        clicks = np.array([stream[0] % 7 >= document for document in ranking.tolist()])
-        model = twin("batchrank", "collect")(model, ranking, clicks, batches, horizon)
-    return model, horizon
+def batches_case(draw: Any) -> Any:
+    """A model of BatchRank with two batches at most, other documents eliminated; counts in a batch differ by one at most."""
+    n = draw(st.integers(1, 8))
+    positions = draw(st.integers(1, n))
+    cut = draw(st.integers(0, positions - 1))  # 0: one batch
+    sizes = [(0, cut), (cut, positions - cut)] if cut else [(0, positions)]
+    model, documents = np.zeros((7, n), np.int64), list(draw(st.permutations(range(n))))
+    model[0] = -1
+    for i, (first, size) in enumerate(sizes):
+        spare = len(documents) - sum(other for _, other in sizes[i:])
+        least = draw(st.sampled_from([0, 1, 11, 12, 17, 18]))
+        model[5, first], model[6, first] = size, draw(st.integers(0, 2))
+        for _ in range(size + draw(st.integers(0, spare))):
+            document = documents.pop()
+            seen = least + draw(st.integers(0, 1))
+            model[:3, document] = first, seen, draw(st.integers(0, seen))
+            model[3:5, document] = model[1:3, document] + draw(st.integers(0, 5))
+    return model
 
 
 def display_case(draw: Any) -> tuple[Any, ...]:
-    model, _ = batch_model(draw)
+    model = batches_case(draw)
     return model, draw(st.integers(1, model.shape[1])), draw(streams())
 
 
 def collect_case(draw: Any) -> tuple[Any, ...]:
-    """A list of this model, or of an earlier one: some of its batches are gone."""
-    model, horizon = batch_model(draw)
+    """A list of this model, or of another one whose batches it may not have."""
+    model = batches_case(draw)
     length = draw(st.integers(1, model.shape[1]))
     ranking, batches = twin("batchrank", "display")(model, length, draw(streams()))
     if draw(st.booleans()):
+        ranking = orders(draw, 1, model.shape[1])[0][:length]
         batches = np.array([[draw(st.integers(0, 3)) for _ in range(length)] for _ in range(2)], np.int64)
-    return model, ranking, draw(flags(length)), batches, horizon
+    return model, ranking, draw(flags(length)), batches
 
 
 Case = Callable[[Any], tuple[Any, ...]]
@@ -316,17 +312,15 @@ CASES: dict[tuple[str, str], Case] = {
     ("updates", "moved"): lambda draw: (draw(numbers(3)), draw(numbers(3)), draw(st.floats(0, 1))),
     ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
     ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
-    ("query_memory", "recall"): lambda draw: bucket_case(draw)[2:],
-    ("query_memory", "remember"): remember_model_case,
-    ("query_memory", "surplus"): lambda draw: (bucket_case(draw)[0], draw(st.integers(1, 6))),
-    ("query_memory", "forget"): lambda draw: bucket_case(draw, least=1)[:3],
+    ("query_memory", "recall"): bucket_case,
     ("click_bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
     ("click_bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),
     ("click_bandits", "ucb1"): counts_case,
     ("click_bandits", "kl_ucb"): counts_case,
-    ("click_bandits", "top"): top_case,
     ("click_bandits", "count"): count_case,
     ("batchrank", "stage_length"): lambda draw: (draw(st.integers(0, 8)), draw(st.integers(1, 10**9))),
+    ("batchrank", "least_counts"): lambda draw: (batches_case(draw),),
+    ("batchrank", "complete"): lambda draw: (batches_case(draw), draw(st.integers(1, 3))),
     ("batchrank", "display"): display_case,
     ("batchrank", "collect"): collect_case,
     ("metrics", "dcg"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12)), draw(st.booleans())),

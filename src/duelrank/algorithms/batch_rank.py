@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.click_bandit import ClickBandit, Model
 from duelrank.kernels import batchrank as kernel
+from duelrank.kernels.click_bandits import kl_budget, kl_upper
 from duelrank.registry import Between, alias, register
 from duelrank.types import Clicks, Impression, Ranking, Stream, Trace
 
@@ -60,7 +61,9 @@ class BatchRank(ClickBandit):
 
     def count(self, model: Model, impression: Impression, clicks: Clicks) -> Model:
         """Count the clicks, and end the stages that are complete."""
-        after: Model = kernel.collect(model, impression.ranking, clicks, impression.trace["batches"], self.horizon)
+        after: Model = kernel.collect(model, impression.ranking, clicks, impression.trace["batches"])
+        while (first := kernel.complete(after, self.horizon)) >= 0:
+            _end_stage(after, first, kl_budget(self.horizon))
         return after
 
     def attraction(self, model: Model) -> NDArray[np.float64]:
@@ -69,6 +72,29 @@ class BatchRank(ClickBandit):
         rates = clicked / np.maximum(seen, 1)
         values: NDArray[np.float64] = 0.5 * rates - np.where(batch < 0, model.shape[1], batch)
         return values
+
+
+def _end_stage(model: Model, first: int, budget: float) -> None:
+    """Split a batch or, where that is not sure anywhere, eliminate documents and begin the next stage; in place."""
+    documents = np.flatnonzero(model[kernel.BATCH] == first)
+    positions, seen = int(model[kernel.POSITIONS, first]), int(model[kernel.SEEN, documents[0]])
+    rates = model[kernel.CLICKED, documents] / seen
+    upper = np.array([kl_upper(rate, budget / seen) for rate in rates])
+    lower = np.array(
+        [min(rate, 1.0 - kl_upper(1.0 - rate, budget / seen)) for rate in rates]
+    )  # rounded, it may be above
+    order = np.argsort(-lower, kind="stable")
+    documents, upper, lower = documents[order], upper[order], lower[order]
+    splits = [k for k in range(1, positions) if lower[k - 1] > upper[k:].max()]
+    if splits:
+        lowest = splits[-1]
+        model[kernel.BATCH, documents[lowest:]] = first + lowest
+        model[kernel.POSITIONS, [first, first + lowest]] = lowest, positions - lowest
+        model[kernel.STAGE, first] = 0
+    else:
+        model[kernel.BATCH, documents[upper < lower[positions - 1]]] = -1
+        model[kernel.STAGE, first] += 1
+    model[kernel.SEEN, documents] = model[kernel.CLICKED, documents] = 0
 
 
 alias("batchrank", BatchRank())

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm, _check_features
 from duelrank.algorithms.query_memory import QueryMemory
-from duelrank.kernels.click_bandits import top
+from duelrank.kernels.random import permutation
+from duelrank.kernels.ranking import sorted_rows
 from duelrank.registry import Between
 from duelrank.types import Clicks, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Trace
 
-__all__ = ["ClickBandit", "Model"]
+__all__ = ["ClickBandit", "Model", "best_first"]
 
 Model: TypeAlias = NDArray[np.int64]  # (rows, n_documents) counts of one query
 
@@ -72,8 +73,7 @@ class ClickBandit(Algorithm):
         """Rank all documents by the query's own model, without exploration; at random where there is none."""
         _check_features(state, query)
         model, _ = self._model(state, query, query.n_documents)
-        ranking: Ranking = top(self.attraction(model), query.n_documents, stream)
-        return ranking
+        return best_first(self.attraction(model), stream)
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
@@ -100,3 +100,9 @@ class ClickBandit(Algorithm):
         if model.shape[0] != self.rows * n_documents:
             return self.fresh(n_documents, length), 0
         return model.reshape(self.rows, n_documents), rounds
+
+
+def best_first(values: NDArray[np.float64], stream: Stream) -> Ranking:
+    """Sort documents by their values, best first, ties at random."""
+    ranking: Ranking = sorted_rows(values[None, :], permutation(stream, values.shape[0]))[0]
+    return ranking

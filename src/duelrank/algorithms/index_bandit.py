@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.algorithms.click_bandit import ClickBandit, Model
+from duelrank.algorithms.click_bandit import ClickBandit, Model, best_first
 from duelrank.kernels import click_bandits as kernel
 from duelrank.types import Clicks, Impression, Ranking, Stream, Trace
 
@@ -34,7 +34,7 @@ class IndexBandit(ClickBandit):
 
     def show(self, model: Model, rounds: int, length: int, stream: Stream) -> tuple[Ranking, Trace]:
         """Sort by the bounds, ties at random."""
-        return kernel.top(self.bounds(model, rounds), length, stream), {}
+        return best_first(self.bounds(model, rounds), stream)[:length], {}
 
     def count(self, model: Model, impression: Impression, clicks: Clicks) -> Model:
         """Count what was examined."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.query_memory import UNUSED, forget, recall, remember, surplus
+from duelrank.kernels.query_memory import HEAD, recall
 from duelrank.types import Memory
 
 __all__ = ["QueryMemory"]
 
 _EMPTY = np.empty(0, np.int64)
+_NEVER = np.iinfo(np.int64).max
 
 
 class QueryMemory:
@@ -35,14 +37,12 @@ class QueryMemory:
 
     def start(self) -> Memory:
         """Return the memory before the first query."""
-        directory = np.zeros((2, self.n_buckets), np.int64)
-        directory[1] = UNUSED
-        return {"directory": directory}
+        return {"queries_oldest": np.full(self.n_buckets, _NEVER), "queries_known": np.zeros(1, np.int64)}
 
     def read(self, memory: Memory, query: str) -> tuple[NDArray[np.int64], int]:
         """Return the model of a query and how often it was written; an empty one where the query is unknown."""
         key = _hash(query)
-        bucket = memory.get(f"bucket_{key % self.n_buckets}", _EMPTY)
+        bucket = memory.get(f"queries_{key % self.n_buckets}", _EMPTY)
         rounds, start, stop = recall(bucket, key)
         return bucket[start:stop], rounds
 
@@ -50,14 +50,26 @@ class QueryMemory:
         """Return the memory with the model; no earlier write has been at a later time than now."""
         key = _hash(query)
         number = key % self.n_buckets
-        bucket = memory.get(f"bucket_{number}", _EMPTY)
-        directory, bucket = remember(memory["directory"], number, bucket, key, now, rounds, model)
-        after = {**memory, f"bucket_{number}": bucket}
-        excess = surplus(directory, self.queries)
-        if excess >= 0:
-            directory, after[f"bucket_{excess}"] = forget(directory, excess, after[f"bucket_{excess}"])
-        after["directory"] = directory
+        bucket = memory.get(f"queries_{number}", _EMPTY)
+        _, start, stop = recall(bucket, key)
+        head = np.array((key, now, rounds, model.size), np.int64)
+        # The last written goes to the end, so that the first of a bucket is its oldest.
+        bucket = np.concatenate((bucket[: max(start - HEAD, 0)], bucket[stop:], head, model.ravel()))
+        after = {**memory, f"queries_{number}": bucket, "queries_oldest": memory["queries_oldest"].copy()}
+        after["queries_oldest"][number] = bucket[1]
+        if stop == 0 and memory["queries_known"][0] == self.queries:
+            _forget_oldest(after)
+        elif stop == 0:
+            after["queries_known"] = memory["queries_known"] + 1
         return after
+
+
+def _forget_oldest(memory: dict[str, NDArray[Any]]) -> None:
+    """Drop, in place, the model that was written the longest ago."""
+    number = int(memory["queries_oldest"].argmin())
+    bucket = memory[f"queries_{number}"]
+    memory[f"queries_{number}"] = rest = bucket[HEAD + int(bucket[3]) :].copy()
+    memory["queries_oldest"][number] = rest[1] if rest.shape[0] else _NEVER
 
 
 def _hash(query: str) -> int:

@@ -13,11 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from duelrank.kernels.click_bandits import kl_budget, kl_upper
 from duelrank.kernels.random import permutation
-from duelrank.kernels.ranking import best_first
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BATCH, SEEN, CLICKED, ALL_SEEN, ALL_CLICKED, POSITIONS, STAGE = range(7)
@@ -30,13 +27,24 @@ def stage_length(stage: int, horizon: int) -> int:
 
 
 @njit(cache=True)
-def _least(model: Ints, batch: int) -> int:
-    """How often the least counted documents of a batch were counted."""
-    least = np.iinfo(np.int64).max
+def least_counts(model: Ints) -> Ints:
+    """How often the least counted documents of each batch were counted, at the batch's first position."""
+    least = np.full(model.shape[1], np.iinfo(np.int64).max)
     for document in range(model.shape[1]):
-        if model[BATCH, document] == batch:
-            least = min(least, model[SEEN, document])
+        batch = model[BATCH, document]
+        if batch >= 0 and model[SEEN, document] < least[batch]:
+            least[batch] = model[SEEN, document]
     return least
+
+
+@njit(cache=True)
+def complete(model: Ints, horizon: int) -> int:
+    """The first position of a batch all of whose documents were counted as often as its stage asks for; −1 where there is none."""
+    least = least_counts(model)
+    for first in range(model.shape[1]):
+        if model[POSITIONS, first] > 0 and least[first] >= stage_length(model[STAGE, first], horizon):
+            return first
+    return -1
 
 
 @njit(cache=True)
@@ -47,75 +55,49 @@ def display(model: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints,
     is filled at random with other documents, and marked as of no batch.
     """
     n = model.shape[1]
-    ranking, batches = np.empty(max(n, length), np.int64), np.zeros((2, length), np.int64)
-    shuffled, used = permutation(stream, n), np.zeros(n, np.bool_)
+    ranking, batches = np.empty(n, np.int64), np.zeros((2, n), np.int64)
+    least, shuffled, used = least_counts(model), permutation(stream, n), np.zeros(n, np.bool_)
     first = 0
     while first < n and model[POSITIONS, first] > 0:
-        positions, least, taken = model[POSITIONS, first], _least(model, first), 0
+        positions, taken = model[POSITIONS, first], 0
         places = permutation(stream, positions)
         for extra in range(2):  # counts differ by one at most
             for document in shuffled:
-                wanted = model[BATCH, document] == first and model[SEEN, document] == least + extra
-                if wanted and taken < positions:
-                    ranking[first + places[taken]] = document
-                    used[document] = True
+                waiting = model[BATCH, document] == first and model[SEEN, document] == least[first] + extra
+                if waiting and taken < positions:
+                    position = first + places[taken]
+                    ranking[position], used[document] = document, True
+                    batches[0, position], batches[1, position] = positions, model[STAGE, first]
                     taken += 1
-        batches[0, first : first + positions] = positions
-        batches[1, first : first + positions] = model[STAGE, first]
         first += positions
     for document in shuffled:
-        if not used[document] and first < length:
+        if not used[document] and first < n:
             ranking[first] = document
             first += 1
-    return ranking[:length].copy(), batches
+    return ranking[:length].copy(), batches[:, :length].copy()
 
 
 @njit(cache=True)
-def collect(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], batches: Ints, horizon: int) -> Ints:
-    """The model after a list: its clicks are counted, then stages that are complete end.
+def collect(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], batches: Ints) -> Ints:
+    """The model after the clicks on a list.
 
     Only the least counted documents count, and only where their batch is still in the stage for which the list was made.
     """
-    after = model.copy()
+    after, least = model.copy(), least_counts(model)
     first = 0
-    while first < model.shape[1] and model[POSITIONS, first] > 0:
-        positions, stage, least = model[POSITIONS, first], model[STAGE, first], _least(model, first)
-        for position in range(first, min(first + positions, ranking.shape[0])):
-            document = ranking[position]
-            current = batches[0, position] == positions and batches[1, position] == stage
-            if current and model[BATCH, document] == first and model[SEEN, document] == least:
-                after[SEEN, document] += 1
-                after[ALL_SEEN, document] += 1
-                after[CLICKED, document] += clicks[position]
-                after[ALL_CLICKED, document] += clicks[position]
-        if _least(after, first) >= stage_length(stage, horizon):
-            _end_stage(after, first, horizon)
-        first += positions
+    for position in range(ranking.shape[0]):
+        if model[POSITIONS, position] > 0:
+            first = position
+        document, positions = ranking[position], model[POSITIONS, first]
+        same = batches[0, position] == positions and batches[1, position] == model[STAGE, first]
+        if (
+            same
+            and position < first + positions
+            and model[BATCH, document] == first
+            and model[SEEN, document] == least[first]
+        ):
+            after[SEEN, document] += 1
+            after[ALL_SEEN, document] += 1
+            after[CLICKED, document] += clicks[position]
+            after[ALL_CLICKED, document] += clicks[position]
     return after
-
-
-@njit(cache=True)
-def _end_stage(model: Ints, first: int, horizon: int) -> None:
-    """Split the batch at the lowest position where all above are surely better than all below, else eliminate; in place."""
-    documents = np.flatnonzero(model[BATCH] == first)
-    positions, seen = model[POSITIONS, first], model[SEEN, documents[0]]
-    lower, upper = np.empty(documents.shape[0]), np.empty(documents.shape[0])
-    for i in range(documents.shape[0]):
-        mean, radius = model[CLICKED, documents[i]] / seen, kl_budget(horizon) / seen
-        upper[i] = kl_upper(mean, radius)
-        lower[i] = min(mean, 1.0 - kl_upper(1.0 - mean, radius))  # rounding must not eliminate everyone
-    order = best_first(lower)
-    split, highest_below = 0, -1.0
-    for k in range(documents.shape[0] - 1, 0, -1):
-        highest_below = max(highest_below, upper[order[k]])
-        if split == 0 and k < positions and lower[order[k - 1]] > highest_below:
-            split = k
-    if split > 0:
-        model[BATCH, documents[order[split:]]] = first + split
-        model[POSITIONS, first], model[POSITIONS, first + split] = split, positions - split
-        model[STAGE, first] = 0
-    else:
-        model[BATCH, documents[upper < lower[order[positions - 1]]]] = -1
-        model[STAGE, first] += 1
-    model[SEEN, documents] = 0
-    model[CLICKED, documents] = 0

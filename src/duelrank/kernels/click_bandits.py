@@ -12,9 +12,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import permutation
-from duelrank.kernels.ranking import sorted_rows
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -71,13 +68,6 @@ def kl_ucb(model: Ints, rounds: int) -> Floats:
         if seen > 0:
             bounds[document] = kl_upper(model[1, document] / seen, budget / seen)
     return bounds
-
-
-@njit(cache=True)
-def top(values: Floats, length: int, stream: NDArray[np.uint64]) -> Ints:
-    """The documents with the largest values, best first, ties at random."""
-    order = sorted_rows(values.reshape(1, -1), permutation(stream, values.shape[0]))
-    return order[0, :length].copy()
 
 
 @njit(cache=True)

@@ -1,7 +1,6 @@
-"""Models of many queries, packed into buckets of a bounded memory that forgets the longest unused first.
+"""Models of many queries, packed one after the other.
 
-A bucket is a flat int64 array of records (key, last use, rounds, size of the model, model), the longest unused first. The
-directory has a column per bucket: how many records it holds, and when the first of them was last used.
+A bucket is a flat int64 array of records: key, time of the last use, rounds, size of the model, model.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 HEAD = 4  # numbers of a record before its model
-UNUSED = np.iinfo(np.int64).max  # the last use of an empty bucket's first record
 
 
 @njit(cache=True)
@@ -26,42 +24,3 @@ def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
             return bucket[at + 2], at + HEAD, stop
         at = stop
     return 0, 0, 0
-
-
-@njit(cache=True)
-def remember(
-    directory: Ints, number: int, bucket: Ints, key: int, used: int, rounds: int, model: Ints
-) -> tuple[Ints, Ints]:
-    """Return the directory and the bucket of that number with the key's record, new or in place of its old one, at the end."""
-    _, start, stop = recall(bucket, key)
-    known = stop > 0
-    old = stop - start + HEAD if known else 0
-    kept = bucket.shape[0] - old
-    after = np.empty(kept + HEAD + model.size, np.int64)
-    before = start - HEAD if known else kept
-    after[:before] = bucket[:before]
-    after[before:kept] = bucket[before + old :]
-    after[kept], after[kept + 1], after[kept + 2], after[kept + 3] = key, used, rounds, model.size
-    after[kept + HEAD :] = model.ravel()
-    changed = directory.copy()
-    changed[0, number] += 0 if known else 1
-    changed[1, number] = after[1]
-    return changed, after
-
-
-@njit(cache=True)
-def surplus(directory: Ints, most: int) -> int:
-    """Return which bucket holds the longest unused of all records where there are more than allowed, else −1."""
-    if np.sum(directory[0]) <= most:
-        return -1
-    return int(np.argmin(directory[1]))
-
-
-@njit(cache=True)
-def forget(directory: Ints, number: int, bucket: Ints) -> tuple[Ints, Ints]:
-    """Return the directory and the bucket of that number without the bucket's longest unused record."""
-    after = bucket[HEAD + bucket[3] :].copy()
-    changed = directory.copy()
-    changed[0, number] -= 1
-    changed[1, number] = after[1] if after.shape[0] else UNUSED
-    return changed, after

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from duelrank.kernels.batchrank import ALL_CLICKED, ALL_SEEN, BATCH, CLICKED, POSITIONS, SEEN, STAGE
 from duelrank.kernels.random import permutation
-from duelrank.testing.reference.click_bandits import kl_budget, kl_upper
 
 Ints = NDArray[np.int64]
 
@@ -25,6 +24,22 @@ def _batches(model: Ints) -> dict[int, list[int]]:
     return {
         first: np.flatnonzero(model[BATCH] == first).tolist() for first in np.flatnonzero(model[POSITIONS]).tolist()
     }
+
+
+def least_counts(model: Ints) -> Ints:
+    """The least count of each batch, at its first position."""
+    least = np.full(model.shape[1], np.iinfo(np.int64).max)
+    for first, documents in _batches(model).items():
+        least[first] = model[SEEN, documents].min()
+    return least
+
+
+def complete(model: Ints, horizon: int) -> int:
+    """The first batch whose documents were all counted often enough."""
+    for first, documents in _batches(model).items():
+        if model[SEEN, documents].min() >= stage_length(int(model[STAGE, first]), horizon):
+            return first
+    return -1
 
 
 def display(model: Ints, length: int, stream: Any) -> tuple[Ints, Ints]:
@@ -43,8 +58,8 @@ def display(model: Ints, length: int, stream: Any) -> tuple[Ints, Ints]:
     return np.array(ranking[:length], np.int64), np.array(batches[:length], np.int64).T
 
 
-def collect(model: Ints, ranking: Ints, clicks: Any, batches: Ints, horizon: int) -> Ints:
-    """Count the clicks of each batch, then end the stages that are complete."""
+def collect(model: Ints, ranking: Ints, clicks: Any, batches: Ints) -> Ints:
+    """Count the clicks of each batch."""
     after = model.copy()
     for first, documents in _batches(model).items():
         positions, least = int(model[POSITIONS, first]), model[SEEN, documents].min()
@@ -54,26 +69,4 @@ def collect(model: Ints, ranking: Ints, clicks: Any, batches: Ints, horizon: int
             if same and document in documents and model[SEEN, document] == least:
                 after[[SEEN, ALL_SEEN], document] += 1
                 after[[CLICKED, ALL_CLICKED], document] += clicks[place]
-        if after[SEEN, documents].min() >= stage_length(int(model[STAGE, first]), horizon):
-            _end_stage(after, first, documents, horizon)
     return after
-
-
-def _end_stage(model: Ints, first: int, documents: list[int], horizon: int) -> None:
-    seen, positions = int(model[SEEN, documents[0]]), int(model[POSITIONS, first])
-    means = {document: model[CLICKED, document] / seen for document in documents}
-    radius = kl_budget(horizon) / seen
-    upper = {document: kl_upper(mean, radius) for document, mean in means.items()}
-    lower = {document: min(mean, 1.0 - kl_upper(1.0 - mean, radius)) for document, mean in means.items()}
-    order = sorted(documents, key=lambda document: -lower[document])
-    splits = [k for k in range(1, positions) if lower[order[k - 1]] > max(upper[document] for document in order[k:])]
-    if splits:
-        split = max(splits)
-        model[BATCH, order[split:]] = first + split
-        model[POSITIONS, [first, first + split]] = split, positions - split
-        model[STAGE, first] = 0
-    else:
-        model[BATCH, [document for document in documents if upper[document] < lower[order[positions - 1]]]] = -1
-        model[STAGE, first] += 1
-    model[SEEN, documents] = 0
-    model[CLICKED, documents] = 0

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import permutation
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -41,13 +39,6 @@ def ucb1(model: Ints, rounds: int) -> Floats:
 def kl_ucb(model: Ints, rounds: int) -> Floats:
     """Largest plausible mean of each document."""
     return np.array([kl_upper(c / n, kl_budget(rounds + 1) / n) if n else math.inf for n, c in model.T.tolist()])
-
-
-def top(values: Floats, length: int, stream: Any) -> Ints:
-    """Sort a random order by value."""
-    shuffled = permutation(stream, values.size)
-    best: Ints = shuffled[np.argsort(-values[shuffled], kind="stable")][:length]
-    return best
 
 
 def count(model: Ints, ranking: Ints, clicks: Any, examined: int) -> Ints:
