@@ -15,7 +15,7 @@ from duelrank.algorithms import BatchRank, CascadeKLUCB, ClickBandit
 from duelrank.algorithms.batch_rank import _end_stage
 from duelrank.algorithms.query_memory import QueryMemory
 from duelrank.errors import InvalidValue, ShapeMismatch
-from duelrank.kernels.batchrank import BATCH, CLICKED, POSITIONS, SEEN, STAGE, stage_length
+from duelrank.kernels.batchrank import ALL_CLICKED, ALL_SEEN, BATCH, CLICKED, POSITIONS, SEEN, STAGE, stage_length
 from duelrank.kernels.click_bandits import kl_budget, kl_ucb, kl_upper, ucb1
 from duelrank.kernels.random import derive, permutation, uniform
 from duelrank.metrics import nDCG
@@ -301,6 +301,23 @@ class TestBatchRank:
         assert model[BATCH].tolist() == [2, 0, 2, 2, 0, 2]
         assert model[POSITIONS].tolist() == [2, 0, 1, 0, 0, 0]
         assert not model[[SEEN, CLICKED, STAGE]].any()
+
+    def test_who_may_still_belong_to_the_top_is_not_eliminated(self) -> None:
+        """Two positions: with 16 of 18 clicks the second best is at least 0.73; 12 of 18 may be 0.83 in truth, 9 at most 0.69."""
+        model = BatchRank().fresh(5, 2)
+        model[SEEN], model[CLICKED] = 18, [9, 12, 16, 18, 0]
+        radius = kl_budget(3.0) / 18
+        assert kl_upper(9 / 18, radius) < 1 - kl_upper(1 - 16 / 18, radius) < kl_upper(12 / 18, radius)
+        _end_stage(model, 0, kl_budget(3.0))
+        assert model[BATCH].tolist() == [-1, 0, 0, 0, -1]
+        assert model[STAGE, 0] == 1
+
+    def test_best_is_by_batch_then_by_clicks_and_eliminated_ones_are_last(self) -> None:
+        model = BatchRank().fresh(5, 3)
+        model[BATCH], model[POSITIONS] = [1, 0, -1, 1, -1], [1, 2, 0, 0, 0]
+        model[ALL_SEEN], model[ALL_CLICKED] = 10, [10, 0, 10, 9, 5]
+        assert np.argsort(-BatchRank().attraction(model)).tolist() == [1, 0, 3, 2, 4]
+        assert np.unique(BatchRank().attraction(model)).size == 5
 
     @given(st.integers(1, 8), st.data())
     def test_batches_always_fill_their_positions(self, n_documents: int, data: st.DataObject) -> None:

@@ -77,15 +77,15 @@ class BatchRank(ClickBandit):
 def _end_stage(model: Model, first: int, budget: float) -> None:
     """Split a batch or, where that is not sure anywhere, eliminate documents and begin the next stage; in place."""
     documents = np.flatnonzero(model[kernel.BATCH] == first)
+    # All were counted equally often, so both bounds are in the order of the clicks.
+    documents = documents[np.argsort(-model[kernel.CLICKED, documents], kind="stable")]
     positions, seen = int(model[kernel.POSITIONS, first]), int(model[kernel.SEEN, documents[0]])
     rates = model[kernel.CLICKED, documents] / seen
     upper = np.array([kl_upper(rate, budget / seen) for rate in rates])
     lower = np.array(
         [min(rate, 1.0 - kl_upper(1.0 - rate, budget / seen)) for rate in rates]
     )  # rounded, it may be above
-    order = np.argsort(-lower, kind="stable")
-    documents, upper, lower = documents[order], upper[order], lower[order]
-    splits = [k for k in range(1, positions) if lower[k - 1] > upper[k:].max()]
+    splits = [k for k in range(1, positions) if lower[k - 1] > upper[k]]
     if splits:
         lowest = splits[-1]
         model[kernel.BATCH, documents[lowest:]] = first + lowest
