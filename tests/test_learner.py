@@ -57,7 +57,7 @@ class TestTwoVerbs:
         one, other = run(learner_of(recipe), 40), run(learner_of(recipe), 40)
         assert one.state == other.state
         assert one.state.step == 40
-        assert one.state.updates > 0
+        assert one.state.updates > 0 or one.algorithm.per_query  # such an algorithm has no weights to move
 
     def test_another_seed_explores_otherwise(self):
         assert run(learner_of(seed=1), 20).state != run(learner_of(seed=2), 20).state

@@ -274,6 +274,61 @@ def gaps_case(draw: Any) -> Any:
     chances = np.array(draw(st.lists(st.floats(0.5, 50), min_size=5, max_size=5)))
     rates = [draw(st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.01, 0.99))) for _ in chances]
     return np.array([chances * rates, chances])
+def counts_case(draw: Any) -> tuple[Any, ...]:
+    """A model of what was seen and clicked, and in how many rounds."""
+    seen = np.array(draw(st.lists(st.integers(0, 40), min_size=1, max_size=9)), np.int64)
+    clicked = np.array([draw(st.integers(0, int(n))) for n in seen], np.int64)
+    return np.array([seen, clicked]), draw(st.integers(0, 1000))
+
+
+def count_case(draw: Any) -> tuple[Any, ...]:
+    model, _ = counts_case(draw)
+    ranking = orders(draw, 1, model.shape[1])[0][: draw(st.integers(1, model.shape[1]))]
+    return model, ranking, draw(flags(len(ranking))), draw(st.integers(0, len(ranking)))
+
+
+def bucket_case(draw: Any) -> tuple[Any, ...]:
+    """Records of a few keys, and a key that may be one of them."""
+    keys = draw(st.lists(st.integers(-5, 5), unique=True, max_size=5))
+    models = [draw(st.lists(st.integers(0, 9), max_size=4)) for _ in keys]
+    records = [[key, 10 + i, i, len(model), *model] for i, (key, model) in enumerate(zip(keys, models, strict=True))]
+    return np.array([number for record in records for number in record], np.int64), draw(st.integers(-5, 5))
+
+
+def batches_case(draw: Any) -> Any:
+    """A model of BatchRank with two batches at most, other documents eliminated; counts in a batch differ by one at most."""
+    n = draw(st.integers(1, 8))
+    positions = draw(st.integers(1, n))
+    cut = draw(st.integers(0, positions - 1))  # 0: one batch
+    sizes = [(0, cut), (cut, positions - cut)] if cut else [(0, positions)]
+    model, documents = np.zeros((7, n), np.int64), list(draw(st.permutations(range(n))))
+    model[0] = -1
+    for i, (first, size) in enumerate(sizes):
+        spare = len(documents) - sum(other for _, other in sizes[i:])
+        least = draw(st.sampled_from([0, 1, 11, 12, 17, 18]))
+        model[5, first], model[6, first] = size, draw(st.integers(0, 2))
+        for _ in range(size + draw(st.integers(0, spare))):
+            document = documents.pop()
+            seen = least + draw(st.integers(0, 1))
+            model[:3, document] = first, seen, draw(st.integers(0, seen))
+            model[3:5, document] = model[1:3, document] + draw(st.integers(0, 5))
+    return model
+
+
+def display_case(draw: Any) -> tuple[Any, ...]:
+    model = batches_case(draw)
+    return model, draw(st.integers(1, model.shape[1])), draw(streams())
+
+
+def collect_case(draw: Any) -> tuple[Any, ...]:
+    """A list of this model, or of another one whose batches it may not have."""
+    model = batches_case(draw)
+    length = draw(st.integers(1, model.shape[1]))
+    ranking, batches = twin("batchrank", "display")(model, length, draw(streams()))
+    if draw(st.booleans()):
+        ranking = orders(draw, 1, model.shape[1])[0][:length]
+        batches = np.array([[draw(st.integers(0, 3)) for _ in range(length)] for _ in range(2)], np.int64)
+    return model, ranking, draw(flags(length)), batches
 
 
 Case = Callable[[Any], tuple[Any, ...]]
@@ -353,6 +408,17 @@ CASES: dict[tuple[str, str], Case] = {
     ("updates", "moved"): lambda draw: (draw(numbers(3)), draw(numbers(3)), draw(st.floats(0, 1))),
     ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
     ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
+    ("query_memory", "recall"): bucket_case,
+    ("click_bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
+    ("click_bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),
+    ("click_bandits", "ucb1"): counts_case,
+    ("click_bandits", "kl_ucb"): counts_case,
+    ("click_bandits", "count"): count_case,
+    ("batchrank", "stage_length"): lambda draw: (draw(st.integers(0, 8)), draw(st.integers(1, 10**9))),
+    ("batchrank", "least_counts"): lambda draw: (batches_case(draw),),
+    ("batchrank", "complete"): lambda draw: (batches_case(draw), draw(st.integers(1, 3))),
+    ("batchrank", "display"): display_case,
+    ("batchrank", "collect"): collect_case,
     ("metrics", "dcg"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12)), draw(st.booleans())),
     ("metrics", "ideal_dcg"): lambda draw: (shown_case(draw)[1], draw(st.integers(1, 12)), draw(st.booleans())),
     ("metrics", "ndcg"): lambda draw: (*shown_case(draw), draw(st.integers(1, 12)), draw(st.booleans())),
@@ -415,6 +481,15 @@ def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else twin(module, name)):
         slow = simulate(spec)
     np.testing.assert_allclose(slow.weights, fast.weights, rtol=1e-7, atol=1e-10)
+    np.testing.assert_array_equal(slow.online, fast.online)
+
+
+@pytest.mark.parametrize("name", ["cascade-ucb1", "dcm-kl-ucb(queries=5)", "batchrank(horizon=1)"])
+def test_a_whole_run_of_a_click_bandit_on_twins_is_the_run_on_kernels(name: str) -> None:
+    spec = RunSpec(parse(name), Tiny(n_features=5), parse("navigational"), impressions=150, length=5)
+    fast = simulate(spec)
+    with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else twin(module, name)):
+        slow = simulate(spec)
     np.testing.assert_array_equal(slow.online, fast.online)
 
 

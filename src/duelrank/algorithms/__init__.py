@@ -1,9 +1,14 @@
 """Recipes: choices of parts that learn. Each file registers its short name; every dueling bandit also gets NAME-dsp here."""
 
 from duelrank.algorithms.base import Algorithm
+from duelrank.algorithms.batch_rank import BatchRank
 from duelrank.algorithms.c_mgd import CMGD
+from duelrank.algorithms.cascade_kl_ucb import CascadeKLUCB
+from duelrank.algorithms.cascade_ucb1 import CascadeUCB1
+from duelrank.algorithms.click_bandit import ClickBandit
 from duelrank.algorithms.cps import CPS
 from duelrank.algorithms.dbgd import DBGD
+from duelrank.algorithms.dcm_kl_ucb import DCMKLUCB
 from duelrank.algorithms.dp_dbgd import DPDBGD
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.algorithms.mgd import MGD
@@ -12,7 +17,7 @@ from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.sim_mgd import SimMGD
 from duelrank.registry import alias, aliases
 
-__all__ = ["CMGD", "CPS", "DBGD", "DPDBGD", "MGD", "NSGD", "Algorithm", "DuelingBandit", "Projected", "SimMGD"]
+__all__ = ["CMGD", "CPS", "DBGD", "DCMKLUCB", "DPDBGD", "MGD", "NSGD", "Algorithm", "BatchRank", "CascadeKLUCB", "CascadeUCB1", "ClickBandit", "DuelingBandit", "Projected", "SimMGD"]
 
 for _name, _base in aliases(DuelingBandit).items():
     alias(f"{_name}-dsp", Projected(_base))

@@ -26,6 +26,8 @@ class Algorithm(Part, ABC):
     """
 
     kind: ClassVar[str] = "algorithm"
+    #: Whether each query has a model of its own, so that what is learned on one says nothing about another; the weights stay zero.
+    per_query: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, n_features: int, stream: Stream) -> State:

@@ -1,0 +1,36 @@
+"""CascadeKL-UCB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms.cascade_ucb1 import CascadeUCB1
+from duelrank.algorithms.click_bandit import Model
+from duelrank.kernels.click_bandits import kl_ucb
+from duelrank.registry import alias, register
+
+__all__ = ["CascadeKLUCB"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class CascadeKLUCB(CascadeUCB1):
+    """The cascade model with the tighter bounds of KL-UCB: the largest q with examined · KL(rate ‖ q) ≤ log t + 3 log log t.
+
+    Where the right side is negative, for t up to 2, it is taken as 0.
+
+    References
+    ----------
+    Kveton et al., "Cascading bandits: learning to rank in the cascade model" (ICML 2015).
+    """
+
+    def bounds(self, model: Model, rounds: int) -> NDArray[np.float64]:
+        """Return the bounds of KL-UCB."""
+        bounds: NDArray[np.float64] = kl_ucb(model, rounds)
+        return bounds
+
+
+alias("cascade-kl-ucb", CascadeKLUCB())

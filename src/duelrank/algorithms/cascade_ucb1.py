@@ -1,0 +1,43 @@
+"""CascadeUCB1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms.click_bandit import Model
+from duelrank.algorithms.index_bandit import IndexBandit
+from duelrank.kernels.click_bandits import ucb1
+from duelrank.registry import alias, register
+from duelrank.types import Clicks
+
+__all__ = ["CascadeUCB1"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class CascadeUCB1(IndexBandit):
+    """The cascade model with the bounds of UCB1: clicks/examined + √(1.5 · log(t − 1) / examined).
+
+    A user examines from the top and leaves with the first click, so documents above it were unattractive and nothing is known
+    below; without a click all were.
+
+    References
+    ----------
+    Kveton et al., "Cascading bandits: learning to rank in the cascade model" (ICML 2015).
+    """
+
+    def bounds(self, model: Model, rounds: int) -> NDArray[np.float64]:
+        """Return the bounds of UCB1."""
+        bounds: NDArray[np.float64] = ucb1(model, rounds)
+        return bounds
+
+    def examined(self, clicks: Clicks) -> int:
+        """Return the position of the first click, or the whole list."""
+        first = int(clicks.argmax())
+        return first + 1 if clicks[first] else clicks.shape[0]
+
+
+alias("cascade-ucb1", CascadeUCB1())

@@ -1,0 +1,108 @@
+"""The click bandits: one model per query, in a memory that is bounded."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms.base import Algorithm, _check_features
+from duelrank.algorithms.query_memory import QueryMemory
+from duelrank.kernels.random import permutation
+from duelrank.kernels.ranking import sorted_rows
+from duelrank.registry import Between
+from duelrank.types import Clicks, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Trace
+
+__all__ = ["ClickBandit", "Model", "best_first"]
+
+Model: TypeAlias = NDArray[np.int64]  # (rows, n_documents) counts of one query
+
+
+@dataclass(frozen=True, repr=False)
+class ClickBandit(Algorithm):
+    """Learn which documents of a query are clicked, for each query by itself and without looking at features.
+
+    Nothing is shared: a query that was never shown is ranked at random, and the weights stay zero, so the score on held-out
+    queries is that of a random order. A query is known by its id, and its documents by their rows in the feature table; where their
+    number changes, the query's model starts anew.
+
+    Parameters
+    ----------
+    queries
+        How many queries are remembered; of more, the one is forgotten whose last feedback is the longest ago.
+    """
+
+    per_query: ClassVar[bool] = True
+    rows: ClassVar[int] = 2  # of a model
+
+    queries: Annotated[int, Between(1, 1_000_000)] = 10_000
+
+    @abstractmethod
+    def show(self, model: Model, rounds: int, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Return the list to show for a query from which was learned so many times, and what `count` must know of it."""
+
+    @abstractmethod
+    def count(self, model: Model, impression: Impression, clicks: Clicks) -> Model:
+        """Return the model after the clicks on a list."""
+
+    @abstractmethod
+    def attraction(self, model: Model) -> NDArray[np.float64]:
+        """Return the value by which `best` sorts the documents."""
+
+    def fresh(self, n_documents: int, length: int) -> Model:
+        """Return the model of a query that is shown for the first time, in a list of some length."""
+        return np.zeros((self.rows, n_documents), np.int64)
+
+    def start(self, n_features: int, stream: Stream) -> State:
+        """Return zero weights, which stay, and an empty memory."""
+        weights = np.zeros(n_features)
+        weights.flags.writeable = False
+        return State(weights, memory=self._memory.start())
+
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Show what the query's own model asks for."""
+        model, rounds = self._model(state, query, length)
+        ranking, trace = self.show(model, rounds, length, stream)
+        return Impression(query, ranking, trace)
+
+    def best(self, state: State, query: Query, stream: Stream) -> Ranking:
+        """Rank all documents by the query's own model, without exploration; at random where there is none."""
+        _check_features(state, query)
+        model, _ = self._model(state, query, query.n_documents)
+        return best_first(self.attraction(model), stream)
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return zeros, and the memory in which the query's model has counted the clicks."""
+        query = impression.query
+        model, rounds = self._model(state, query, impression.ranking.shape[0])
+        model = self.count(model, impression, feedback.clicks)
+        memory = self._memory.write(state.memory, query.id, model, rounds + 1, state.step)
+        return np.zeros(state.weights.shape[0]), memory
+
+    def update(self, state: State, gradient: Gradient) -> State:
+        """Return the state as it is: there is no gradient to follow."""
+        return state
+
+    @cached_property
+    def _memory(self) -> QueryMemory:
+        return QueryMemory(self.queries)
+
+    def _model(self, state: State, query: Query, length: int) -> tuple[Model, int]:
+        """Return the model of a query and how often was learned from it; a fresh one where the documents are not known."""
+        n_documents = query.features.shape[0]
+        model, rounds = self._memory.read(state.memory, query.id)
+        if model.shape[0] != self.rows * n_documents:
+            return self.fresh(n_documents, length), 0
+        return model.reshape(self.rows, n_documents), rounds
+
+
+def best_first(values: NDArray[np.float64], stream: Stream) -> Ranking:
+    """Sort documents by their values, best first, ties at random."""
+    ranking: Ranking = sorted_rows(values[None, :], permutation(stream, values.shape[0]))[0]
+    return ranking

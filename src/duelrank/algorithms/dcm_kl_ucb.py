@@ -1,0 +1,34 @@
+"""dcmKL-UCB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duelrank.algorithms.cascade_kl_ucb import CascadeKLUCB
+from duelrank.kernels.inference import last_click
+from duelrank.registry import alias, register
+from duelrank.types import Clicks
+
+__all__ = ["DCMKLUCB"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class DCMKLUCB(CascadeKLUCB):
+    """The dependent click model with the bounds of KL-UCB: users may go on after a click, so every click counts.
+
+    All down to the last click was examined. Below it the user either had found enough, or looked and found nothing: nothing is
+    learned there. Without a click all was examined. The paper puts the best documents where users are most likely to be
+    satisfied; here that is at the top.
+
+    References
+    ----------
+    Katariya et al., "DCM bandits: learning to rank with multiple clicks" (ICML 2016).
+    """
+
+    def examined(self, clicks: Clicks) -> int:
+        """Return the position of the last click, or the whole list."""
+        return last_click(clicks) or clicks.shape[0]
+
+
+alias("dcm-kl-ucb", DCMKLUCB())
