@@ -196,6 +196,18 @@ def descend_case(draw: Any) -> tuple[Any, ...]:
     return weights, np.zeros((2, 3)), step, features, labels, offsets, 1.0, cutoff, order, batch, 0.1
 
 
+def plackett_luce_case(draw: Any) -> tuple[Any, ...]:
+    n, d = draw(st.integers(1, 8)), draw(st.integers(1, 4))
+    length = draw(st.integers(1, n))
+    ranking = np.array(draw(st.permutations(range(n)))[:length], np.int64)
+    return draw(numbers(d)), draw(numbers(n, d)), draw(numbers(n)), ranking, draw(flags(length))
+
+
+def plackett_luce_draw_case(draw: Any) -> tuple[Any, ...]:
+    n, d = draw(st.integers(1, 9)), draw(st.integers(1, 4))
+    return draw(numbers(d)), draw(numbers(n, d)), draw(st.integers(1, n)), draw(streams())
+
+
 Case = Callable[[Any], tuple[Any, ...]]
 CASES: dict[tuple[str, str], Case] = {
     ("random", "split_mix"): lambda draw: (np.uint64(draw(st.integers(0, 2**64 - 1))),),
@@ -246,6 +258,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("lambdarank", "gradient"): lambda draw: (*labelled_case(draw), 1.0, draw(st.integers(1, 6))),
     ("lambdarank", "adam_step"): adam_case,
     ("lambdarank", "descend"): descend_case,
+    ("plackett_luce", "draw"): plackett_luce_draw_case,
+    ("plackett_luce", "pair_gradient"): plackett_luce_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,
     ("inference", "last_click"): lambda draw: (draw(flags(draw(st.integers(0, 10)))),),
@@ -300,7 +314,7 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
+    "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "pdgd", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
 )
 def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)
