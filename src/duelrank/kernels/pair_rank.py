@@ -1,0 +1,122 @@
+"""PairRank: lists whose certain pairs are ordered and whose uncertain ones are shuffled, and one step of its pairwise regression.
+
+Reference: Jia et al., "PairRank: online pairwise learning to rank by divide-and-conquer" (WWW 2021).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import below, permutation
+from duelrank.kernels.ranking import scores, sorted_rows
+from duelrank.kernels.span import dot, subtract
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@njit(cache=True)
+def _certain(lead: float, squared_norm: float, width: float) -> bool:
+    """Whether the lower bound of P(i ≻ j) is over 1/2, with the lead of i in score and |x_i − x_j|² in the norm of M⁻¹."""
+    return 1.0 / (1.0 + math.exp(-lead)) - width * math.sqrt(max(squared_norm, 0.0)) > 0.5
+
+
+@njit(cache=True)
+def _squared_norm(inverse: Floats, x: Floats) -> float:
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k] * dot(inverse[k], x)
+    return total
+
+
+@njit(cache=True)
+def _shuffle(order: Ints, start: int, stop: int, stream: NDArray[np.uint64]) -> None:
+    """Shuffle a part of the order in place (Fisher and Yates)."""
+    for i in range(stop - 1, start, -1):
+        j = start + below(stream, i - start + 1)
+        order[i], order[j] = order[j], order[i]
+
+
+@njit(cache=True)
+def shuffled_blocks(
+    weights: Floats, inverse: Floats, features: Floats, width: float, length: int, stream: NDArray[np.uint64]
+) -> Ints:
+    """Rank by score, cut into the smallest blocks that leave no uncertain pair across a cut, and shuffle each; the top of that.
+
+    A block reaches down to the last document that is uncertain against one of its own. Blocks below the list are not looked for.
+    Whether the first document is certain against the last one is asked first: early on it is not, and there is one block.
+    """
+    scored = scores(weights.copy().reshape(1, -1), features)
+    n = features.shape[0]
+    order = sorted_rows(scored, permutation(stream, n))[0]
+    lead = scored[0, order[0]] - scored[0, order[n - 1]]
+    if not _certain(lead, _squared_norm(inverse, features[order[0]] - features[order[n - 1]]), width):
+        _shuffle(order, 0, n, stream)
+        return order[:length].copy()
+    products = np.ascontiguousarray(scores(inverse, features).T)  # M⁻¹x of every document
+    norms = np.array([dot(products[document], features[document]) for document in range(n)])
+    ranked = order.copy()
+    start = stop = i = 0  # the block is order[start:stop], once i has gone through it
+    while start < length:
+        stop = max(stop, i + 1)
+        a = ranked[i]
+        for j in range(n - 1, stop - 1, -1):
+            b = ranked[j]
+            squared_norm = norms[a] + norms[b] - 2.0 * dot(products[a], features[b])
+            if not _certain(scored[0, a] - scored[0, b], squared_norm, width):
+                stop = j + 1
+                break
+        i += 1
+        if i == stop:
+            _shuffle(order, start, stop, stream)
+            start = stop
+    return order[:length].copy()
+
+
+@njit(cache=True)
+def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) -> Ints:
+    """Match clicked positions with seen but unclicked ones at random, each in one pair at most: (n_pairs, 2)."""
+    clicked, unclicked = np.flatnonzero(clicks), np.flatnonzero(seen & ~clicks)
+    n_pairs = min(clicked.shape[0], unclicked.shape[0])
+    pairs = np.empty((n_pairs, 2), np.int64)
+    pairs[:, 0] = clicked[permutation(stream, clicked.shape[0])[:n_pairs]]
+    pairs[:, 1] = unclicked[permutation(stream, unclicked.shape[0])[:n_pairs]]
+    return pairs
+
+
+@njit(cache=True)
+def newton_step(
+    weights: Floats, inverse: Floats, features: Floats, ranking: Ints, pairs: Ints
+) -> tuple[Floats, Floats]:
+    """Return M⁻¹ Σ (1 − P(i ≻ j)) x over the preferences i ≻ j, x = x_i − x_j, and M⁻¹ itself, each x xᵀ having been added to M.
+
+    Sherman and Morrison's formula for one pair after the other: M⁻¹ loses r rᵀ with r = M⁻¹x / √(1 + xᵀM⁻¹x). The large matrix is
+    read twice, whatever the number of pairs: M⁻¹x by the old inverse for all pairs at once, less what the pairs before took away;
+    then all are subtracted row by row.
+    """
+    n_pairs, n_features = pairs.shape[0], features.shape[1]
+    differences = np.empty((n_pairs, n_features))
+    for pair in range(n_pairs):
+        differences[pair] = features[ranking[pairs[pair, 0]]] - features[ranking[pairs[pair, 1]]]
+    removed = scores(differences, inverse)
+    for pair in range(n_pairs):
+        for before in range(pair):
+            subtract(removed[pair], dot(removed[before], differences[pair]), removed[before])
+        removed[pair] /= math.sqrt(1.0 + max(dot(removed[pair], differences[pair]), 0.0))
+    smaller = np.empty_like(inverse)
+    for k in range(n_features):
+        smaller[k] = inverse[k]
+        for pair in range(n_pairs):
+            subtract(smaller[k], removed[pair, k], removed[pair])
+    step, residual = np.empty(n_features), np.zeros(n_features)
+    for pair in range(n_pairs):
+        surprise = 1.0 / (1.0 + math.exp(dot(weights, differences[pair])))
+        subtract(residual, -surprise, differences[pair])
+    for k in range(n_features):
+        step[k] = dot(smaller[k], residual)
+    return step, smaller
