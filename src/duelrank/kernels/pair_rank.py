@@ -27,11 +27,13 @@ def _certain(lead: float, squared_norm: float, width: float) -> bool:
 
 
 @njit(cache=True)
-def _squared_norm(inverse: Floats, x: Floats) -> float:
-    total = 0.0
-    for k in range(x.shape[0]):
-        total += x[k] * dot(inverse[k], x)
-    return total
+def _measure(rows: Floats, inverse: Floats, i: int, products: Floats, norms: Floats) -> None:
+    """Fill in M⁻¹x and xᵀM⁻¹x of row i and of its neighbours: four rows share each pass over M⁻¹."""
+    first = i - i % 4
+    last = min(first + 4, rows.shape[0])
+    products[first:last] = scores(rows[first:last], inverse)
+    for k in range(first, last):
+        norms[k] = max(dot(products[k], rows[k]), 0.0)
 
 
 @njit(cache=True)
@@ -48,27 +50,24 @@ def shuffled_blocks(
 ) -> Ints:
     """Rank by score, cut into the smallest blocks that leave no uncertain pair across a cut, and shuffle each; the top of that.
 
-    A block reaches down to the last document that is uncertain against one of its own. Blocks below the list are not looked for.
-    Whether the first document is certain against the last one is asked first: early on it is not, and there is one block.
+    A block reaches down to the last document that is uncertain against one of its own, so the search goes up from the bottom, and
+    only what it meets is measured: early on one pair shows that there is one block. Blocks below the list are not looked for.
     """
+    n, n_features = features.shape
     scored = scores(weights.copy().reshape(1, -1), features)
-    n = features.shape[0]
     order = sorted_rows(scored, permutation(stream, n))[0]
-    lead = scored[0, order[0]] - scored[0, order[n - 1]]
-    if not _certain(lead, _squared_norm(inverse, features[order[0]] - features[order[n - 1]]), width):
-        _shuffle(order, 0, n, stream)
-        return order[:length].copy()
-    products = np.ascontiguousarray(scores(inverse, features).T)  # M⁻¹x of every document
-    norms = np.array([dot(products[document], features[document]) for document in range(n)])
-    ranked = order.copy()
+    leads, rows = scored[0][order], features[order]
+    products, norms = np.empty((n, n_features)), np.full(n, -1.0)
     start = stop = i = 0  # the block is order[start:stop], once i has gone through it
     while start < length:
         stop = max(stop, i + 1)
-        a = ranked[i]
+        if norms[i] < 0.0:
+            _measure(rows, inverse, i, products, norms)
         for j in range(n - 1, stop - 1, -1):
-            b = ranked[j]
-            squared_norm = norms[a] + norms[b] - 2.0 * dot(products[a], features[b])
-            if not _certain(scored[0, a] - scored[0, b], squared_norm, width):
+            if norms[j] < 0.0:
+                _measure(rows, inverse, j, products, norms)
+            squared_norm = norms[i] + norms[j] - 2.0 * dot(products[i], rows[j])
+            if not _certain(leads[i] - leads[j], squared_norm, width):
                 stop = j + 1
                 break
         i += 1

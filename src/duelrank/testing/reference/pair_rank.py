@@ -52,5 +52,5 @@ def newton_step(
 ) -> tuple[Floats, Floats]:
     """Add the pairs to M itself, and invert it."""
     x = features[ranking[pairs[:, 0]]] - features[ranking[pairs[:, 1]]]
-    smaller = np.linalg.inv(np.linalg.inv(inverse) + x.T @ x)
+    smaller: Floats = np.asarray(np.linalg.inv(np.linalg.inv(inverse) + x.T @ x), np.float64)
     return smaller @ (x.T @ (1.0 - _chance(x @ weights))), smaller
