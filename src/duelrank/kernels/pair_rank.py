@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import below, permutation
+from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import scores, sorted_rows
 from duelrank.kernels.span import dot, subtract
 
@@ -31,17 +31,11 @@ def _measure(rows: Floats, inverse: Floats, i: int, products: Floats, norms: Flo
     """Fill in M⁻¹x and xᵀM⁻¹x of row i and of its neighbours: four rows share each pass over M⁻¹."""
     first = i - i % 4
     last = min(first + 4, rows.shape[0])
-    products[first:last] = scores(rows[first:last], inverse)
-    for k in range(first, last):
-        norms[k] = max(dot(products[k], rows[k]), 0.0)
-
-
-@njit(cache=True)
-def _shuffle(order: Ints, start: int, stop: int, stream: NDArray[np.uint64]) -> None:
-    """Shuffle a part of the order in place (Fisher and Yates)."""
-    for i in range(stop - 1, start, -1):
-        j = start + below(stream, i - start + 1)
-        order[i], order[j] = order[j], order[i]
+    fresh = scores(rows[first:last], inverse)
+    for row in range(first, last):
+        norms[row] = max(dot(fresh[row - first], rows[row]), 0.0)
+        for k in range(rows.shape[1]):
+            products[row, k] = fresh[row - first, k]
 
 
 @njit(cache=True)
@@ -56,8 +50,12 @@ def shuffled_blocks(
     n, n_features = features.shape
     scored = scores(weights.copy().reshape(1, -1), features)
     order = sorted_rows(scored, permutation(stream, n))[0]
-    leads, rows = scored[0][order], features[order]
-    products, norms = np.empty((n, n_features)), np.full(n, -1.0)
+    leads, rows = np.empty(n), np.empty((n, n_features))
+    for i in range(n):
+        leads[i] = scored[0, order[i]]
+        for k in range(n_features):
+            rows[i, k] = features[order[i], k]
+    products, norms, ranking = np.empty((n, n_features)), np.full(n, -1.0), np.empty(length, np.int64)
     start = stop = i = 0  # the block is order[start:stop], once i has gone through it
     while start < length:
         stop = max(stop, i + 1)
@@ -72,19 +70,30 @@ def shuffled_blocks(
                 break
         i += 1
         if i == stop:
-            _shuffle(order, start, stop, stream)
+            mixed = permutation(stream, stop - start)
+            for position in range(start, min(stop, length)):
+                ranking[position] = order[start + mixed[position - start]]
             start = stop
-    return order[:length].copy()
+    return ranking
 
 
 @njit(cache=True)
 def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) -> Ints:
     """Match clicked positions with seen but unclicked ones at random, each in one pair at most: (n_pairs, 2)."""
-    clicked, unclicked = np.flatnonzero(clicks), np.flatnonzero(seen & ~clicks)
-    n_pairs = min(clicked.shape[0], unclicked.shape[0])
-    pairs = np.empty((n_pairs, 2), np.int64)
-    pairs[:, 0] = clicked[permutation(stream, clicked.shape[0])[:n_pairs]]
-    pairs[:, 1] = unclicked[permutation(stream, unclicked.shape[0])[:n_pairs]]
+    positions = np.empty((clicks.shape[0], 2), np.int64)  # the clicked ones, and beside them the unclicked ones
+    n_clicked = n_unclicked = 0
+    for position in range(clicks.shape[0]):
+        if clicks[position]:
+            positions[n_clicked, 0] = position
+            n_clicked += 1
+        elif seen[position]:
+            positions[n_unclicked, 1] = position
+            n_unclicked += 1
+    winners, losers = permutation(stream, n_clicked), permutation(stream, n_unclicked)
+    pairs = np.empty((min(n_clicked, n_unclicked), 2), np.int64)
+    for pair in range(pairs.shape[0]):
+        pairs[pair, 0] = positions[winners[pair], 0]
+        pairs[pair, 1] = positions[losers[pair], 1]
     return pairs
 
 
@@ -101,15 +110,17 @@ def newton_step(
     n_pairs, n_features = pairs.shape[0], features.shape[1]
     differences = np.empty((n_pairs, n_features))
     for pair in range(n_pairs):
-        differences[pair] = features[ranking[pairs[pair, 0]]] - features[ranking[pairs[pair, 1]]]
+        for k in range(n_features):
+            differences[pair, k] = features[ranking[pairs[pair, 0]], k] - features[ranking[pairs[pair, 1]], k]
     removed = scores(differences, inverse)
     for pair in range(n_pairs):
         for before in range(pair):
             subtract(removed[pair], dot(removed[before], differences[pair]), removed[before])
-        removed[pair] /= math.sqrt(1.0 + max(dot(removed[pair], differences[pair]), 0.0))
-    smaller = np.empty_like(inverse)
+        shrink = 1.0 / math.sqrt(1.0 + max(dot(removed[pair], differences[pair]), 0.0))
+        for k in range(n_features):
+            removed[pair, k] *= shrink
+    smaller = inverse.copy()
     for k in range(n_features):
-        smaller[k] = inverse[k]
         for pair in range(n_pairs):
             subtract(smaller[k], removed[pair, k], removed[pair])
     step, residual = np.empty(n_features), np.zeros(n_features)

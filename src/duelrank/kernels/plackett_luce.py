@@ -48,11 +48,18 @@ def _log_masses(scored: Floats, ranking: Ints) -> Floats:
     """
     length = ranking.shape[0]
     masses = np.full(length + 1, -np.inf)
-    shown = np.zeros(scored.shape[0], np.bool_)
-    shown[ranking] = True
-    if length < scored.shape[0]:
-        highest = np.max(scored[~shown])
-        masses[length] = highest + math.log(np.sum(np.exp(scored[~shown] - highest)))
+    unshown = np.ones(scored.shape[0], np.bool_)
+    for position in range(length):
+        unshown[ranking[position]] = False
+    highest, total = -np.inf, 0.0
+    for document in range(scored.shape[0]):
+        if unshown[document]:
+            highest = max(highest, scored[document])
+    for document in range(scored.shape[0]):
+        if unshown[document]:
+            total += math.exp(scored[document] - highest)
+    if total > 0.0:
+        masses[length] = highest + math.log(total)
     for position in range(length - 1, -1, -1):
         masses[position] = _log_add(masses[position + 1], scored[ranking[position]])
     return masses
@@ -88,9 +95,10 @@ def pair_gradient(
     if last == 0:
         return gradient
     depth = min(last + 1, ranking.shape[0])
-    now = np.array([dot(weights, features[ranking[position]]) for position in range(depth)])
+    now, coefficients = np.empty(depth), np.zeros(depth)
+    for position in range(depth):
+        now[position] = dot(weights, features[ranking[position]])
     masses = _log_masses(scored, ranking)
-    coefficients = np.zeros(depth)
     for upper in range(depth):
         for lower in range(upper + 1, depth):
             if clicks[upper] != clicks[lower]:
