@@ -329,6 +329,43 @@ def collect_case(draw: Any) -> tuple[Any, ...]:
         ranking = orders(draw, 1, model.shape[1])[0][:length]
         batches = np.array([[draw(st.integers(0, 3)) for _ in range(length)] for _ in range(2)], np.int64)
     return model, ranking, draw(flags(length)), batches
+def plackett_luce_case(draw: Any) -> tuple[Any, ...]:
+    n, d = draw(st.integers(1, 8)), draw(st.integers(1, 4))
+    length = draw(st.integers(1, n))
+    ranking = np.array(draw(st.permutations(range(n)))[:length], np.int64)
+    return draw(numbers(d)), draw(numbers(n, d)), draw(numbers(n)), ranking, draw(flags(length))
+
+
+def plackett_luce_draw_case(draw: Any) -> tuple[Any, ...]:
+    n, d = draw(st.integers(1, 9)), draw(st.integers(1, 4))
+    return draw(numbers(d)), draw(numbers(n, d)), draw(st.integers(1, n)), draw(streams())
+
+
+def blocks_case(draw: Any) -> tuple[Any, ...]:
+    """Whole numbers for features and weights: ties are ties in both."""
+    n, d, key = draw(st.integers(1, 9)), draw(st.integers(1, 4)), draw(st.integers(0, 2**62))
+    features = np.array(draw(st.lists(st.integers(-3, 3), min_size=n * d, max_size=n * d)), float).reshape(n, d)
+    weights = np.array(draw(st.lists(st.integers(-2, 2), min_size=d, max_size=d)), float)
+    width = draw(st.sampled_from([0.0, 0.03, 0.1, 0.3]))
+    return weights, inverse_of(key, d), features, width, draw(st.integers(1, n)), derive(key, 1)
+
+
+def inverse_of(key: int, d: int) -> Any:
+    rows = normals(derive(key, 0), d + 2, d)
+    return np.linalg.inv(np.eye(d) + rows.T @ rows)
+
+
+def newton_case(draw: Any) -> tuple[Any, ...]:
+    n, d = draw(st.integers(2, 8)), draw(st.integers(1, 6))
+    length = draw(st.integers(2, n))
+    ranking, positions = orders(draw, 1, n)[0][:length], orders(draw, 1, length)[0]
+    pairs = positions[: length - length % 2].reshape(-1, 2)[: draw(st.integers(0, length // 2))]
+    return draw(numbers(d)), inverse_of(draw(st.integers(0, 2**62)), d), draw(numbers(n, d)), ranking, pairs
+
+
+def seen_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 10))
+    return draw(flags(n)), draw(flags(n)), draw(streams())
 
 
 Case = Callable[[Any], tuple[Any, ...]]
@@ -399,6 +436,11 @@ CASES: dict[tuple[str, str], Case] = {
     ("lambdarank", "gradient"): lambda draw: (*labelled_case(draw), 1.0, draw(st.integers(1, 6))),
     ("lambdarank", "adam_step"): adam_case,
     ("lambdarank", "descend"): descend_case,
+    ("plackett_luce", "draw"): plackett_luce_draw_case,
+    ("plackett_luce", "pair_gradient"): plackett_luce_case,
+    ("pair_rank", "shuffled_blocks"): blocks_case,
+    ("pair_rank", "independent_pairs"): seen_case,
+    ("pair_rank", "newton_step"): newton_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,
     ("inference", "last_click"): lambda draw: (draw(flags(draw(st.integers(0, 10)))),),
@@ -474,6 +516,8 @@ def same(one: Any, other: Any) -> None:
         "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
         "mgd-dsp(examination=AdaptiveLastClick())",
     ],
+    "name",
+    ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "pdgd", "pairrank", "mgd(multileaver=TeamDraft(), inference=BestWinner())"],
 )
 def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)

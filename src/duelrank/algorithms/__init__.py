@@ -13,11 +13,13 @@ from duelrank.algorithms.dp_dbgd import DPDBGD
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.algorithms.mgd import MGD
 from duelrank.algorithms.nsgd import NSGD
+from duelrank.algorithms.pairrank import PairRank
+from duelrank.algorithms.pdgd import PDGD
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.sim_mgd import SimMGD
 from duelrank.registry import alias, aliases
 
-__all__ = ["CMGD", "CPS", "DBGD", "DCMKLUCB", "DPDBGD", "MGD", "NSGD", "Algorithm", "BatchRank", "CascadeKLUCB", "CascadeUCB1", "ClickBandit", "DuelingBandit", "Projected", "SimMGD"]
+__all__ = ["CMGD", "CPS", "DBGD", "DCMKLUCB", "DPDBGD", "MGD", "NSGD", "PDGD", "Algorithm", "BatchRank", "CascadeKLUCB", "CascadeUCB1", "ClickBandit", "DuelingBandit", "PairRank", "Projected", "SimMGD"]
 
 for _name, _base in aliases(DuelingBandit).items():
     alias(f"{_name}-dsp", Projected(_base))

@@ -1,0 +1,112 @@
+"""Plackett-Luce lists: draw one from the scores of a linear ranker, and the pairwise gradient of PDGD.
+
+Reference: Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from duelrank.kernels.inference import last_click
+from duelrank.kernels.random import uniform
+from duelrank.kernels.ranking import best_first, scores
+from duelrank.kernels.span import dot, subtract
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)
+def draw(weights: Floats, features: Floats, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Floats]:
+    """Draw a list: each position from the softmax over the documents not yet shown. Also returns the scores of all documents.
+
+    Document i waits for an exponential time of rate exp(score), and the first ones to arrive are shown: the same distribution as
+    position by position (Gumbel's trick), and no exponential of a score is taken, so none can overflow or vanish.
+    """
+    scored = scores(weights.copy().reshape(1, -1), features)[0]
+    keys = np.empty(scored.shape[0])
+    for document in range(scored.shape[0]):
+        keys[document] = scored[document] - math.log(-math.log(1.0 - uniform(stream)))
+    return best_first(keys)[:length].copy(), scored
+
+
+@njit(cache=True)
+def _log_add(a: float, b: float) -> float:
+    """log(exp(a) + exp(b)); one of them may be −inf."""
+    return max(a, b) + math.log1p(math.exp(min(a, b) - max(a, b)))
+
+
+@njit(cache=True)
+def _log_masses(scored: Floats, ranking: Ints) -> Floats:
+    """Return log Σ exp(score) of what was left to draw from before each position; the last entry is of what was never shown.
+
+    Added up from the end: to subtract from the whole would cancel where one document has nearly all of the mass.
+    """
+    length = ranking.shape[0]
+    masses = np.full(length + 1, -np.inf)
+    unshown = np.ones(scored.shape[0], np.bool_)
+    for position in range(length):
+        unshown[ranking[position]] = False
+    highest, total = -np.inf, 0.0
+    for document in range(scored.shape[0]):
+        if unshown[document]:
+            highest = max(highest, scored[document])
+    for document in range(scored.shape[0]):
+        if unshown[document]:
+            total += math.exp(scored[document] - highest)
+    if total > 0.0:
+        masses[length] = highest + math.log(total)
+    for position in range(length - 1, -1, -1):
+        masses[position] = _log_add(masses[position + 1], scored[ranking[position]])
+    return masses
+
+
+@njit(cache=True)
+def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lower: int) -> float:
+    """ρ = P(list with two positions swapped) / (P(list) + P(list with them swapped)).
+
+    Both lists have the same factors but for the masses that were left from below the upper position down to the lower one.
+    """
+    gap = 0.0  # log P(list) − log P(swapped list)
+    swapped = _log_add(
+        masses[lower + 1], scored[ranking[upper]]
+    )  # the upper document is still there, the lower one is gone
+    for position in range(lower, upper, -1):
+        gap += swapped - masses[position]
+        swapped = _log_add(swapped, scored[ranking[position - 1]])
+    return 1.0 / (1.0 + math.exp(gap))
+
+
+@njit(cache=True)
+def pair_gradient(
+    weights: Floats, features: Floats, scored: Floats, ranking: Ints, clicks: NDArray[np.bool_]
+) -> Floats:
+    """Σ ρ ∇P(clicked ≻ unclicked) over the pairs of a clicked and an unclicked document down to one below the last click.
+
+    ρ belongs to the scores under which the list was drawn; ∇ is taken at the given weights, which may have moved since. Every pair
+    adds a multiple of the difference of its documents, so one coefficient per position is summed, then the rows once.
+    """
+    gradient = np.zeros(features.shape[1])
+    last = last_click(clicks)
+    if last == 0:
+        return gradient
+    depth = min(last + 1, ranking.shape[0])
+    now, coefficients = np.empty(depth), np.zeros(depth)
+    for position in range(depth):
+        now[position] = dot(weights, features[ranking[position]])
+    masses = _log_masses(scored, ranking)
+    for upper in range(depth):
+        for lower in range(upper + 1, depth):
+            if clicks[upper] != clicks[lower]:
+                decay = math.exp(-abs(now[upper] - now[lower]))
+                slope = _swapped_share(scored, ranking, masses, upper, lower) * decay / (1.0 + decay) ** 2
+                slope = slope if clicks[upper] else -slope
+                coefficients[upper] += slope
+                coefficients[lower] -= slope
+    for position in range(depth):
+        subtract(gradient, -coefficients[position], features[ranking[position]])
+    return gradient
