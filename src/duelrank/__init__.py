@@ -1,15 +1,49 @@
 """duelrank learns a search ranker from clicks, while it serves."""
 
-from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, DuelingBandit, Projected
+from duelrank.algorithms import (
+    CMGD,
+    CPS,
+    DBGD,
+    DCMKLUCB,
+    DPDBGD,
+    MGD,
+    NSGD,
+    PDGD,
+    Algorithm,
+    BatchRank,
+    CascadeKLUCB,
+    CascadeUCB1,
+    DuelingBandit,
+    PairRank,
+    Projected,
+    SimMGD,
+)
 from duelrank.datasets import Dataset, Imported, LongTail, Synthetic
 from duelrank.errors import DuelrankError
-from duelrank.exploration import InDocumentSpace, NullSpace, UniformSphere
+from duelrank.exploration import (
+    CandidatePreselection,
+    InDocumentSpace,
+    NullSpace,
+    OppositePair,
+    ReferenceDocuments,
+    SpeedThenQuality,
+    UniformSphere,
+)
 from duelrank.grammar import parse
 from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
 from duelrank.learner import Learner
 from duelrank.metrics import ERR, MAP, MRR, P, evaluate, nDCG, online_performance
 from duelrank.multileaving import Probabilistic, TeamDraft
-from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
+from duelrank.projection import (
+    AdaptiveLastClick,
+    DependentClick,
+    DocumentSpace,
+    DynamicBayesian,
+    LastClick,
+    Observed,
+    PositionBased,
+    WholeList,
+)
 from duelrank.registry import alias, register, spell
 from duelrank.simulation import Record, RunSpec, simulate
 from duelrank.snapshot import Snapshot
@@ -20,24 +54,36 @@ from duelrank.users import DBN, DCM, PBM, UBM, Cascade, IntentDrift, Mixture, Op
 __version__ = "0.1.0"
 
 __all__ = [
+    "CMGD",
+    "CPS",
     "DBGD",
     "DBN",
     "DCM",
+    "DCMKLUCB",
+    "DPDBGD",
     "ERR",
     "MAP",
     "MGD",
     "MRR",
     "NSGD",
     "PBM",
+    "PDGD",
     "UBM",
+    "AdaptiveLastClick",
     "Algorithm",
+    "BatchRank",
     "BestWinner",
+    "CandidatePreselection",
     "Cascade",
+    "CascadeKLUCB",
+    "CascadeUCB1",
     "Dataset",
+    "DependentClick",
     "DifficultQueries",
     "DocumentSpace",
     "DuelingBandit",
     "DuelrankError",
+    "DynamicBayesian",
     "Feedback",
     "Imported",
     "Impression",
@@ -51,14 +97,20 @@ __all__ = [
     "NullSpace",
     "Observed",
     "Opposed",
+    "OppositePair",
     "P",
+    "PairRank",
+    "PositionBased",
     "Preset",
     "Probabilistic",
     "Projected",
     "Query",
     "Record",
+    "ReferenceDocuments",
     "RunSpec",
+    "SimMGD",
     "Snapshot",
+    "SpeedThenQuality",
     "State",
     "Step",
     "Synthetic",

@@ -79,7 +79,7 @@ def test_from_text_and_back() -> None:
     dataset = LongTail(Imported("mq2008"), seed=3)
     assert parse(repr(dataset)) == parse(spell(dataset)) == dataset
     assert "mq2008" in spell(dataset)
-    assert "Synthetic" in spell(LongTail(Synthetic()))  # the base is named even where it is the usual one
+    assert "synthetic" in spell(LongTail(Synthetic()))  # the base is named even where it is the usual one
 
 
 def test_specs_differ_by_every_field() -> None:

@@ -19,7 +19,25 @@ from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.sim_mgd import SimMGD
 from duelrank.registry import alias, aliases
 
-__all__ = ["CMGD", "CPS", "DBGD", "DCMKLUCB", "DPDBGD", "MGD", "NSGD", "PDGD", "Algorithm", "BatchRank", "CascadeKLUCB", "CascadeUCB1", "ClickBandit", "DuelingBandit", "PairRank", "Projected", "SimMGD"]
+__all__ = [
+    "CMGD",
+    "CPS",
+    "DBGD",
+    "DCMKLUCB",
+    "DPDBGD",
+    "MGD",
+    "NSGD",
+    "PDGD",
+    "Algorithm",
+    "BatchRank",
+    "CascadeKLUCB",
+    "CascadeUCB1",
+    "ClickBandit",
+    "DuelingBandit",
+    "PairRank",
+    "Projected",
+    "SimMGD",
+]
 
 for _name, _base in aliases(DuelingBandit).items():
     alias(f"{_name}-dsp", Projected(_base))
