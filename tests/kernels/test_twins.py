@@ -148,6 +148,33 @@ def teams_case(draw: Any) -> tuple[Any, ...]:
     return teams, draw(flags(length)), n
 
 
+def duel_case(draw: Any) -> tuple[Any, ...]:
+    n_documents = draw(st.integers(1, 8))
+    return orders(draw, 2, n_documents), draw(st.integers(1, n_documents)), draw(streams())
+
+
+def shown_ranks_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, _, _ = leave_case(draw)
+    return rankings, np.array(draw(st.permutations(range(rankings.shape[1])))[:length], np.int64)
+
+
+def lists_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, _, stream = leave_case(draw)
+    return rankings, length, draw(st.integers(1, 4)), stream
+
+
+def rank_rows_case(draw: Any) -> tuple[Any, ...]:
+    """Ranks, in two rankings, of some documents, and clicks on them."""
+    ranks = twin("leaving", "shown_ranks")(orders(draw, 2, 8), np.arange(draw(st.integers(1, 8))))
+    return ranks, draw(flags(ranks.shape[1]))
+
+
+def pairs_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, _, stream = leave_case(draw)
+    ranking, earliest, choices = twin("pairwise_preference", "leave")(rankings, length, stream)
+    return twin("leaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(flags(length))
+
+
 def cascade_case(draw: Any) -> tuple[Any, ...]:
     chances = lambda: np.array(draw(st.lists(st.floats(0, 1), min_size=5, max_size=5)))  # noqa: E731
     return draw(grades(draw(st.integers(1, 10)))), chances(), chances(), draw(st.booleans()), draw(streams())
@@ -241,6 +268,14 @@ CASES: dict[tuple[str, str], Case] = {
     ("probabilistic", "credit"): ranks_case,
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
+    ("leaving", "shown_ranks"): shown_ranks_case,
+    ("leaving", "draw_lists"): lists_case,
+    ("balanced", "leave"): duel_case,
+    ("balanced", "credit"): rank_rows_case,
+    ("sample_only_scored", "credit"): lambda draw: (*rank_rows_case(draw), draw(st.sampled_from([0.0, 1.0, 3.0]))),
+    ("pairwise_preference", "leave"): draft_case,
+    ("pairwise_preference", "pair_weights"): lambda draw: pairs_case(draw)[1:],
+    ("pairwise_preference", "credit"): pairs_case,
     ("users", "cascade"): cascade_case,
     ("lambdarank", "lambdas"): lambdas_case,
     ("lambdarank", "gradient"): lambda draw: (*labelled_case(draw), 1.0, draw(st.integers(1, 6))),

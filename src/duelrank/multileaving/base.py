@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from duelrank.registry import Part
+from duelrank.errors import InvalidRecipe
+from duelrank.registry import Part, classes
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["Multileaver"]
@@ -17,6 +18,8 @@ class Multileaver(Part, ABC):
     """Merge the rankings of several rankers into one list, and turn its clicks into credit for each of them."""
 
     kind: ClassVar[str] = "multileaver"
+    #: How many rankers it can compare at once; None where there is no limit.
+    most_rankers: ClassVar[int | None] = None
 
     @abstractmethod
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
@@ -25,3 +28,12 @@ class Multileaver(Part, ABC):
     @abstractmethod
     def credit(self, impression: Impression, clicks: Clicks) -> Credit:
         """Return the credit of each ranker; one that beats the current ranker has more than entry 0."""
+
+    def check_rankers(self, n_rankers: int) -> None:
+        """Raise `InvalidRecipe` where there are more rankers than it can compare at once."""
+        if self.most_rankers is not None and n_rankers > self.most_rankers:
+            others = [name for name, cls in classes(Multileaver).items() if getattr(cls, "most_rankers", None) is None]
+            raise InvalidRecipe(
+                f"{self!r} compares {self.most_rankers} rankers (one candidate with the current one), got {n_rankers}; "
+                f"for more use {', '.join(others[:-1])} or {others[-1]}"
+            )
