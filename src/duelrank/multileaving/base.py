@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from duelrank.errors import InvalidRecipe
 from duelrank.registry import Part, classes
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
 
-__all__ = ["Multileaver"]
+__all__ = ["Multileaver", "Preferences"]
+
+Preferences: TypeAlias = NDArray[
+    np.float64
+]  # (n_rankers, n_rankers), antisymmetric; positive where the row is preferred
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +35,11 @@ class Multileaver(Part, ABC):
     @abstractmethod
     def credit(self, impression: Impression, clicks: Clicks) -> Credit:
         """Return the credit of each ranker; one that beats the current ranker has more than entry 0."""
+
+    def preferences(self, impression: Impression, clicks: Clicks) -> Preferences:
+        """Return by how much each ranker (row) is preferred to each other (column): by default, their difference in credit."""
+        credit = self.credit(impression, clicks)
+        return credit[:, np.newaxis] - credit[np.newaxis, :]
 
     def check_rankers(self, n_rankers: int) -> None:
         """Raise `InvalidRecipe` where there are more rankers than it can compare at once."""

@@ -74,8 +74,8 @@ class OptimizedInterleaving(Multileaver):
 
 def _worth(ranks: NDArray[np.int64], scoring: Scoring) -> NDArray[np.float64]:
     """Credit of a click on documents of these ranks, from 0, in a list as long as their last axis."""
-    values: NDArray[np.float64] = ranks.shape[-1] - ranks.astype(float) if scoring == "linear" else 1.0 / (ranks + 1.0)
-    return values
+    places = 1.0 + ranks.astype(np.float64)
+    return ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
 
 
 @lru_cache(maxsize=512)

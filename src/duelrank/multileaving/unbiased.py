@@ -15,8 +15,8 @@ _SLACK = 1e-9  # what the second programme may add to the least bias: below the 
 
 def click_chances(length: int) -> Floats:
     """P(a user who clicks once, whatever is there, clicks at each position) ∝ 1/position, as in both papers."""
-    chances: Floats = 1.0 / np.arange(1, length + 1)
-    return chances / chances.sum()
+    chances = 1.0 / np.arange(1.0, length + 1.0)
+    return _normalised(chances)
 
 
 def prefix_bias(credits: Floats) -> Floats:
@@ -24,7 +24,7 @@ def prefix_bias(credits: Floats) -> Floats:
 
     From the credit (n_lists, n_rankers, length) of a click at each position to ((n_rankers − 1) · length, n_lists).
     """
-    leads = np.diff(credits.cumsum(axis=2), axis=1)
+    leads: Floats = np.diff(credits.cumsum(axis=2), axis=1)
     return leads.reshape(leads.shape[0], -1).T
 
 
@@ -38,10 +38,15 @@ def list_chances(bias: Floats, gain: Floats) -> Floats:
     balance = np.hstack([bias, -slack, slack])
     certain = np.concatenate([np.ones(n_lists), np.zeros(2 * n_constraints)])
     violation = 1.0 - certain
-    least = violation @ _solve(violation, np.vstack([balance, certain]))
+    least = float(violation @ _solve(violation, np.vstack([balance, certain])))
     wanted = np.concatenate([-gain, np.zeros(2 * n_constraints)])
-    chances = np.maximum(_solve(wanted, np.vstack([balance, certain]), violation, least + _SLACK)[:n_lists], 0.0)
-    return chances / chances.sum()
+    chances = _solve(wanted, np.vstack([balance, certain]), violation, least + _SLACK)[:n_lists]
+    return _normalised(np.maximum(chances, 0.0))
+
+
+def _normalised(chances: Floats) -> Floats:
+    shares: Floats = chances / chances.sum()
+    return shares
 
 
 def _solve(cost: Floats, equal: Floats, bounded: Floats | None = None, bound: float = 0.0) -> Floats:
@@ -49,8 +54,8 @@ def _solve(cost: Floats, equal: Floats, bounded: Floats | None = None, bound: fl
     from scipy.optimize import linprog  # takes a while, so only where a programme is solved
 
     right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
-    above = {} if bounded is None else {"A_ub": bounded[np.newaxis], "b_ub": [bound]}
-    result = linprog(cost, A_eq=equal, b_eq=right, **above, method="highs")
+    rows, limits = (None, None) if bounded is None else (bounded[np.newaxis], [bound])
+    result = linprog(cost, A_ub=rows, b_ub=limits, A_eq=equal, b_eq=right, method="highs")
     if result.x is None:
         raise InvalidValue(f"the probabilities of the lists could not be found: {result.message}")
     solution: Floats = result.x
