@@ -48,17 +48,26 @@ class TestFinding:
             assert result.beats("good", "bad")
             assert not result.beats("bad", "good")
 
-    @pytest.mark.parametrize("name", ["TeamDraft", "PairwisePreference"])
-    def test_three_are_put_in_order(self, name: str) -> None:
-        lists = {"good": 0, "middling": 2, "poor": 5}
+    def three(self, name: str) -> Result:
+        """The relevant document is first with one, third with another, last with the third."""
         ranked = {}
-        for ranker, place in lists.items():
+        for ranker, place in {"good": 0, "middling": 2, "poor": 5}.items():
             rest = [[d for d in shuffled(number, ranker) if d != "d0"] for number in range(50)]
             ranked[ranker] = [[*others[:place], "d0", *others[place:]] for others in rest]
-        result = simulated(Comparison(list(lists), name, seed=2, length=6), 600, ranked).result()
+        return simulated(Comparison(list(ranked), name, seed=2, length=6), 600, ranked).result()
+
+    @pytest.mark.parametrize("name", ["SampleOnlyScored", "PairwisePreference", "Probabilistic"])
+    def test_three_are_put_in_order(self, name: str) -> None:
+        result = self.three(name)
         assert result.beats("good", "middling")
         assert result.beats("middling", "poor")
         assert result.beats("good", "poor")
+
+    def test_team_draft_cannot_tell_the_others_apart_where_one_takes_all_clicks(self) -> None:
+        """The best ranker adds the relevant document in each first round, so that the others never own it."""
+        result = self.three("TeamDraft")
+        assert result.beats("good", "middling")
+        assert not result.beats("middling", "poor")
 
     @pytest.mark.parametrize("test", ["sign", "credit"])
     def test_of_equal_rankers_hardly_any_is_called_better(self, test: str) -> None:
