@@ -327,8 +327,17 @@ class TestErrors:
             Comparison(["a", "b"]).merge(Comparison(["a", "c"]))
 
 
+def test_who_is_ahead_is_asked_of_what_was_tested() -> None:
+    """One that wins rarely, but by much, is behind in wins and ahead in credit."""
+    wins, p_values = np.array([[0, 10], [30, 0]]), np.full((2, 2), 0.01)
+    credit = np.array([[0.0, 0.5], [-0.5, 0.0]])
+    assert Result(("a", "b"), 100, 60, wins, credit, p_values, "sign").beats("b", "a")
+    assert Result(("a", "b"), 100, 60, wins, credit, p_values, "credit").beats("a", "b")
+
+
 def test_the_table_reads_itself() -> None:
-    result = Result(("a|b", "c"), 100, 60, np.array([[0, 30], [10, 0]]), np.array([[np.nan, 0.002], [0.002, np.nan]]))
+    wins, p_values = np.array([[0, 30], [10, 0]]), np.array([[np.nan, 0.002], [0.002, np.nan]])
+    result = Result(("a|b", "c"), 100, 60, wins, (wins - wins.T) / 100, p_values)
     lines = str(result).splitlines()
     assert lines[:4] == [
         "| row : column | a\\|b | c |",

@@ -335,7 +335,15 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"]
+    "name",
+    [
+        *("dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"),
+        *(
+            "dbgd(multileaver=Balanced())",
+            "mgd(multileaver=PairwisePreference())",
+            "mgd(multileaver=SampleOnlyScored())",
+        ),
+    ],
 )
 def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)

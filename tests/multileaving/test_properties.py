@@ -293,6 +293,42 @@ def test_clicks_that_are_equally_likely_everywhere_favour_nobody(name: str) -> N
     holds()
 
 
+#: Methods that are fair not only in credit but in how often each wins, which is what a sign test of wins assumes.
+FAIR_WINS = ["TeamDraft"]
+
+
+@pytest.mark.parametrize("name", FAIR_WINS)
+def test_clicks_that_do_not_depend_on_the_documents_let_all_win_equally_often(name: str) -> None:
+    multileaver = parse(name)
+
+    @given(comparisons(name), st.data())
+    @examples(name)
+    def holds(comparison: Any, data: Any) -> None:
+        rankings, length = comparison
+        found = all_lists(multileaver, rankings, length)
+        clicks = data.draw(st.lists(st.booleans(), min_size=length, max_size=length))
+        for one in range(1, len(rankings)):
+            found.expect_zero(np.sign(leads(found, multileaver, lambda _: clicks, one)))
+
+    holds()
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "clicks"),
+    [
+        ("PairwisePreference", [1, 2, 0, 3], [False, False, True]),
+        ("OptimizedInterleaving", [1, 2, 0], [False, True]),
+        ("Probabilistic", [1, 2, 0], [False, True]),
+    ],
+)
+def test_fair_credit_may_be_many_small_wins_against_few_large_ones(name: str, other: list[int], clicks: Any) -> None:
+    multileaver = parse(name)
+    found = all_lists(multileaver, np.array([sorted(other), other]), len(clicks))
+    lead = leads(found, multileaver, lambda _: clicks, 1)
+    found.expect_zero(lead)
+    assert found.chances @ np.where(np.abs(lead) > EXACT, np.sign(lead), 0.0) > 0.2
+
+
 def test_balanced_prefers_the_ranking_whose_documents_are_nearer_to_its_rivals_top() -> None:
     """The known counter-example: of one random click on (a, b, c) against (b, c, a), the second wins two of three."""
     multileaver = parse("Balanced")

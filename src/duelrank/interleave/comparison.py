@@ -39,7 +39,7 @@ class Comparison:
     rankers
         Their names, two or more.
     multileaver
-        How rankings are merged and clicks judged: a part or its text, such as ``"TeamDraft()"``.
+        How rankings are merged and clicks judged: a part or its text, such as ``"PairwisePreference()"``.
     seed
         A whole number; the same seed and the same calls give the same lists. Processes that share the work take different ones.
     length
@@ -57,7 +57,7 @@ class Comparison:
     def __init__(
         self,
         rankers: Sequence[str],
-        multileaver: Multileaver | str = "PairwisePreference()",
+        multileaver: Multileaver | str = "TeamDraft()",
         seed: int = 0,
         length: int = 10,
     ) -> None:
@@ -117,7 +117,8 @@ class Comparison:
         p_values = np.full((n, n), np.nan)
         for (i, j), p in zip(pairs, holm(found), strict=True):
             p_values[i, j] = p_values[j, i] = p
-        return Result(self.rankers, tally.impressions, tally.clicked, tally.wins.copy(), p_values)
+        credit = tally.leads / max(tally.impressions, 1)
+        return Result(self.rankers, tally.impressions, tally.clicked, tally.wins.copy(), credit, p_values, test)
 
     def merge(self, other: Comparison) -> None:
         """Add what another comparison of the same kind has counted, such as that of another process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +31,21 @@ class Result:
         How many lists were recorded, and how many of them had a click.
     wins
         In how many impressions the row was preferred to the column.
+    credit
+        By how much the row was preferred to the column, on average, in the multileaver's own measure.
     p_values
         Two-sided, corrected for the number of pairs (Holm); NaN on the diagonal.
+    test
+        What was tested: "sign" for wins against losses, "credit" for the mean difference in credit.
     """
 
     rankers: tuple[str, ...]
     impressions: int
     clicked: int
     wins: Counts
+    credit: NDArray[np.float64]
     p_values: NDArray[np.float64]
+    test: Literal["sign", "credit"] = "sign"
 
     @property
     def losses(self) -> Counts:
@@ -60,10 +66,10 @@ class Result:
         return shares
 
     def beats(self, one: str, other: str, level: float = 0.05) -> bool:
-        """Whether one ranker was preferred to the other more often than it was not, and significantly so."""
+        """Whether one ranker is ahead of the other in what was tested, and significantly so."""
         row, column = (place(name, self.rankers) for name in (one, other))
-        ahead = self.wins[row, column] > self.wins[column, row]
-        return bool(ahead and self.p_values[row, column] < level)
+        lead = self.credit[row, column] if self.test == "credit" else self.wins[row, column] - self.wins[column, row]
+        return bool(lead > 0 and self.p_values[row, column] < level)
 
     def __str__(self) -> str:
         heads = [name.replace("|", "\\|") for name in self.rankers]
