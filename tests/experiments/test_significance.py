@@ -1,16 +1,14 @@
-"""Paired tests, Holm's correction, confidence intervals."""
+"""Paired tests, confidence intervals."""
 
-from math import isnan, nan, sqrt
+from math import isnan, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from duelrank.errors import InvalidValue
 from duelrank.experiments.frame import Frame
-from duelrank.experiments.significance import half_width, half_widths, holm, paired
+from duelrank.experiments.significance import half_width, half_widths, paired
 
 
 def pairs(run, ours, theirs):
@@ -58,34 +56,6 @@ class TestPaired:
     def test_two_runs_in_one_cell_are_refused(self, run):
         with pytest.raises(InvalidValue, match="several runs"):
             paired(Frame.of([run("mgd"), run("mgd"), run("mgd-dsp")]), "mgd-dsp", "mgd", "online")
-
-
-class TestHolm:
-    def test_worked_by_hand(self):
-        # sorted .005 .01 .03 .04, times 4 3 2 1: .02 .03 .06 .04, and the last is raised to the one before it
-        assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-        assert holm([0.6, 0.7]) == [1.0, 1.0]
-        assert holm([]) == []
-
-    def test_what_is_no_test_does_not_count(self):
-        corrected = holm([0.01, nan, 0.04])
-        assert isnan(corrected[1])
-        assert [corrected[0], corrected[2]] == pytest.approx(holm([0.01, 0.04]))
-
-    @given(st.lists(st.floats(0, 1), max_size=12))
-    def test_is_its_definition(self, values):
-        corrected = holm(values)
-        order = np.argsort(values, kind="stable")
-        for rank, place in enumerate(order):
-            steps = [(len(values) - i) * values[order[i]] for i in range(rank + 1)]
-            assert corrected[place] == pytest.approx(min(1.0, max(steps)))
-
-    @given(st.lists(st.floats(0, 1), max_size=12))
-    def test_keeps_order_and_bounds(self, values):
-        corrected = holm(values)
-        assert all(before <= after <= 1.0 for before, after in zip(values, corrected, strict=True))
-        in_order = [after for _, after in sorted(zip(values, corrected, strict=True))]
-        assert in_order == sorted(in_order)
 
 
 class TestHalfWidth:

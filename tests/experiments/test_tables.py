@@ -5,8 +5,9 @@ import pytest
 
 from duelrank.errors import InvalidValue
 from duelrank.experiments.frame import Frame
-from duelrank.experiments.significance import holm, paired
+from duelrank.experiments.significance import paired
 from duelrank.experiments.tables import table
+from duelrank.statistics import holm
 
 
 def find(made, algorithm, user="perfect"):

@@ -198,6 +198,31 @@ def teams_case(draw: Any) -> tuple[Any, ...]:
 def chances(*shape: int) -> st.SearchStrategy[Any]:
     size = int(np.prod(shape))
     return st.lists(st.floats(0, 1), min_size=size, max_size=size).map(lambda values: np.array(values).reshape(shape))
+def duel_case(draw: Any) -> tuple[Any, ...]:
+    n_documents = draw(st.integers(1, 8))
+    return orders(draw, 2, n_documents), draw(st.integers(1, n_documents)), draw(streams())
+
+
+def shown_ranks_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, _, _ = leave_case(draw)
+    return rankings, np.array(draw(st.permutations(range(rankings.shape[1])))[:length], np.int64)
+
+
+def lists_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, _, stream = leave_case(draw)
+    return rankings, length, draw(st.integers(1, 4)), stream
+
+
+def rank_rows_case(draw: Any) -> tuple[Any, ...]:
+    """Ranks, in two rankings, of some documents, and clicks on them."""
+    ranks = twin("leaving", "shown_ranks")(orders(draw, 2, 8), np.arange(draw(st.integers(1, 8))))
+    return ranks, draw(flags(ranks.shape[1]))
+
+
+def pairs_case(draw: Any) -> tuple[Any, ...]:
+    rankings, length, _, stream = leave_case(draw)
+    ranking, earliest, choices = twin("pairwise_preference", "leave")(rankings, length, stream)
+    return twin("leaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(flags(length))
 
 
 def cascade_case(draw: Any) -> tuple[Any, ...]:
@@ -434,6 +459,14 @@ CASES: dict[tuple[str, str], Case] = {
     ("history", "tournament"): tournament_case,
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
+    ("leaving", "shown_ranks"): shown_ranks_case,
+    ("leaving", "draw_lists"): lists_case,
+    ("balanced", "leave"): duel_case,
+    ("balanced", "credit"): rank_rows_case,
+    ("sample_only_scored", "credit"): lambda draw: (*rank_rows_case(draw), draw(st.sampled_from([0.0, 1.0, 3.0]))),
+    ("pairwise_preference", "leave"): draft_case,
+    ("pairwise_preference", "pair_weights"): lambda draw: pairs_case(draw)[1:],
+    ("pairwise_preference", "credit"): pairs_case,
     ("users", "cascade"): cascade_case,
     ("users", "browse"): browse_case,
     ("lambdarank", "lambdas"): lambdas_case,
@@ -526,6 +559,12 @@ def same(one: Any, other: Any) -> None:
         "mgd(exploration=InDocumentSpace())",
         "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
         "mgd-dsp(examination=AdaptiveLastClick())",
+        *("dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"),
+        *(
+            "dbgd(multileaver=Balanced())",
+            "mgd(multileaver=PairwisePreference())",
+            "mgd(multileaver=SampleOnlyScored())",
+        ),
     ],
 )
 def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:

@@ -1,10 +1,10 @@
-"""Whether a difference between algorithms is more than chance: paired tests, Holm's correction, confidence intervals."""
+"""Whether a difference between algorithms is more than chance: paired tests, confidence intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan, nan, sqrt
+from math import nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy import special
 from duelrank.errors import InvalidValue
 from duelrank.experiments.frame import Frame
 
-__all__ = ["Paired", "half_width", "half_widths", "holm", "paired"]
+__all__ = ["Paired", "half_width", "half_widths", "paired"]
 
 _PAIR = ("dataset", "user", "fold", "seed")
 _ROUNDING = 1e-12  # differences that vary by less, relative to what was subtracted, are the same number
@@ -49,26 +49,6 @@ def paired(frame: Frame, algorithm: str, base: str, measure: str) -> Paired:
     ours, theirs = _by_cell(frame, algorithm, measure), _by_cell(frame, base, measure)
     common = sorted(ours.keys() & theirs.keys())
     return _test(np.array([ours[cell] for cell in common]), np.array([theirs[cell] for cell in common]))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for being many, by Holm's step-down method.
-
-    The i-th smallest of m, from i = 0, is multiplied by m − i, is at least as large as the corrected one before it, and at most
-    1. A NaN stands for no test: it stays, and does not count among the m.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    tests = sorted((place for place, p in enumerate(p_values) if not isnan(p)), key=lambda place: p_values[place])
-    corrected = [nan] * len(p_values)
-    least = 0.0
-    for rank, place in enumerate(tests):
-        least = max(least, min(1.0, (len(tests) - rank) * p_values[place]))
-        corrected[place] = least
-    return corrected
 
 
 def half_width(values: Sequence[float] | NDArray[np.float64], level: float = 0.95) -> float:

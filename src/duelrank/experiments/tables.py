@@ -9,7 +9,8 @@ from typing import Literal
 from duelrank.errors import InvalidValue
 from duelrank.experiments.comparison import Spread
 from duelrank.experiments.frame import Frame
-from duelrank.experiments.significance import holm, paired
+from duelrank.experiments.significance import paired
+from duelrank.statistics import holm
 
 __all__ = ["Cell", "Measure", "Table", "TableRow", "check_comparable", "table"]
 

@@ -1,7 +1,21 @@
 """Stage 2: one list from many rankers, and from its clicks the credit of each."""
 
+from duelrank.multileaving.balanced import Balanced
 from duelrank.multileaving.base import Multileaver
+from duelrank.multileaving.optimized_interleaving import OptimizedInterleaving
+from duelrank.multileaving.optimized_multileaving import OptimizedMultileaving
+from duelrank.multileaving.pairwise_preference import PairwisePreference
 from duelrank.multileaving.probabilistic import Probabilistic
+from duelrank.multileaving.sample_only_scored import SampleOnlyScored
 from duelrank.multileaving.team_draft import TeamDraft
 
-__all__ = ["Multileaver", "Probabilistic", "TeamDraft"]
+__all__ = [
+    "Balanced",
+    "Multileaver",
+    "OptimizedInterleaving",
+    "OptimizedMultileaving",
+    "PairwisePreference",
+    "Probabilistic",
+    "SampleOnlyScored",
+    "TeamDraft",
+]

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
-from duelrank.registry import Part
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidRecipe
+from duelrank.registry import Part, classes
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
 
-__all__ = ["Multileaver"]
+__all__ = ["Multileaver", "Preferences"]
+
+Preferences: TypeAlias = NDArray[
+    np.float64
+]  # (n_rankers, n_rankers), antisymmetric; positive where the row is preferred
 
 
 @dataclass(frozen=True, repr=False)
@@ -17,6 +25,8 @@ class Multileaver(Part, ABC):
     """Merge the rankings of several rankers into one list, and turn its clicks into credit for each of them."""
 
     kind: ClassVar[str] = "multileaver"
+    #: How many rankers it can compare at once; None where there is no limit.
+    most_rankers: ClassVar[int | None] = None
 
     @abstractmethod
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
@@ -25,3 +35,17 @@ class Multileaver(Part, ABC):
     @abstractmethod
     def credit(self, impression: Impression, clicks: Clicks) -> Credit:
         """Return the credit of each ranker; one that beats the current ranker has more than entry 0."""
+
+    def preferences(self, impression: Impression, clicks: Clicks) -> Preferences:
+        """Return by how much each ranker (row) is preferred to each other (column): by default, their difference in credit."""
+        credit = self.credit(impression, clicks)
+        return credit[:, np.newaxis] - credit[np.newaxis, :]
+
+    def check_rankers(self, n_rankers: int) -> None:
+        """Raise `InvalidRecipe` where there are more rankers than it can compare at once."""
+        if self.most_rankers is not None and n_rankers > self.most_rankers:
+            others = [name for name, cls in classes(Multileaver).items() if getattr(cls, "most_rankers", None) is None]
+            raise InvalidRecipe(
+                f"{self!r} compares {self.most_rankers} rankers (one candidate with the current one), got {n_rankers}; "
+                f"for more use {', '.join(others[:-1])} or {others[-1]}"
+            )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+
 from duelrank.kernels import probabilistic as kernel
-from duelrank.multileaving.base import Multileaver
+from duelrank.multileaving.base import Multileaver, Preferences
 from duelrank.registry import Between, register
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
 
@@ -45,3 +47,12 @@ class Probabilistic(Multileaver):
         """Return each candidate's expected preference over the current ranker."""
         values: Credit = kernel.credit(impression.trace["ranks"], clicks, impression.query.n_documents, self.tau)
         return values
+
+    def preferences(self, impression: Impression, clicks: Clicks) -> Preferences:
+        """Return each ranker's expected preference over each other one; that over the current ranker is its credit."""
+        ranks = impression.trace["ranks"]
+        placed = kernel.placements(ranks, clicks, impression.query.n_documents, self.tau)
+        table = np.zeros((len(ranks), len(ranks)))
+        for row, column in np.argwhere(~np.eye(len(ranks), dtype=bool)):
+            table[row, column] = kernel.preference(placed[:, row], placed[:, column])
+        return table

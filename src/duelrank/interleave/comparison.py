@@ -1,0 +1,177 @@
+"""Comparison: show one merged list, record its clicks, and see who is preferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.grammar import parse
+from duelrank.interleave.checks import Document, checked_count, checked_documents, checked_names, checked_ranking, place
+from duelrank.interleave.result import Result, Tally
+from duelrank.interleave.shown import Shown
+from duelrank.kernels.random import permutation
+from duelrank.multileaving import Multileaver
+from duelrank.randomness import stream
+from duelrank.statistics import holm, mean_test, sign_test
+from duelrank.types import Impression, Query, Rankings
+
+__all__ = ["Comparison"]
+
+Given: TypeAlias = Mapping[str, Sequence[Document]]
+
+FORMAT = 1
+
+
+class Comparison:
+    """A running comparison of rankers: `show` merges what they returned for a query, `record` takes what was clicked.
+
+    Only counts are kept. Lists may be recorded late, in any order or never; one that is recorded twice counts as two users.
+
+    Rankers need not return the same documents. Those that a ranker did not return are put behind its own, in a random order that
+    all rankers of the impression share, as ties are broken elsewhere: two that return the same documents rank alike.
+
+    Parameters
+    ----------
+    rankers
+        Their names, two or more.
+    multileaver
+        How rankings are merged and clicks judged: a part or its text, such as ``"PairwisePreference()"``.
+    seed
+        A whole number; the same seed and the same calls give the same lists. Processes that share the work take different ones.
+    length
+        How many documents to show, at most.
+
+    Examples
+    --------
+    >>> comparison = Comparison(["bm25", "neural"], seed=7, length=3)
+    >>> shown = comparison.show({"bm25": ["a", "b", "c"], "neural": ["c", "d"]})
+    >>> comparison.record(shown, clicks=shown.documents[:1])
+    >>> comparison.result().impressions
+    1
+    """
+
+    def __init__(
+        self,
+        rankers: Sequence[str],
+        multileaver: Multileaver | str = "TeamDraft()",
+        seed: int = 0,
+        length: int = 10,
+    ) -> None:
+        self.rankers = checked_names(rankers)
+        part = parse(multileaver, Multileaver) if isinstance(multileaver, str) else multileaver
+        if not isinstance(part, Multileaver):
+            raise InvalidRecipe(f"a comparison needs a multileaver or its text, such as 'TeamDraft()', got {part!r}")
+        part.check_rankers(len(self.rankers))
+        self.multileaver: Multileaver = part
+        stream(seed, "show")  # refuses what is no seed
+        self.seed = seed
+        self.length = checked_count(length, "the length of a list", 1)
+        self.shown = 0  # how many lists were made: the number of the next one
+        self._tally = Tally.empty(len(self.rankers))
+
+    def __repr__(self) -> str:
+        return f"Comparison({list(self.rankers)}, {repr(self.multileaver)!r}, seed={self.seed}, length={self.length})"
+
+    def show(self, rankings: Given) -> Shown:
+        """Merge what each ranker returned, best first, into the list to show."""
+        given = self._checked_rankings(rankings)
+        impression, documents = self._make(given, self.seed, self.shown)
+        shown = Shown(tuple(documents[i] for i in impression.ranking), given, self.seed, self.shown)
+        self.shown += 1
+        return shown
+
+    def record(self, shown: Shown, clicks: Iterable[Document]) -> None:
+        """Count who is preferred by the clicks on a list that was shown: the documents that were clicked, in any order."""
+        clicked = set(checked_documents(clicks, "clicks"))
+        number = checked_count(shown.number, "the number of a shown list", 0)
+        impression, documents = self._make(self._checked_rankings(shown.rankings), shown.seed, number)
+        if tuple(documents[i] for i in impression.ranking) != shown.documents:
+            raise InvalidValue(f"this list was not made by {self!r}, or another version of duelrank made it")
+        if strangers := sorted(map(repr, clicked.difference(shown.documents))):
+            listed = ", ".join(map(repr, shown.documents))
+            raise InvalidValue(f"{', '.join(strangers)} cannot have been clicked: this list has {listed}")
+        flags = np.array([document in clicked for document in shown.documents])
+        self._tally.add(self.multileaver.preferences(impression, flags), bool(clicked))
+
+    def result(self, test: Literal["sign", "credit"] = "sign") -> Result:
+        """Return who was preferred to whom until now.
+
+        Parameters
+        ----------
+        test
+            "sign" is the exact sign test of wins against losses; "credit" tests whether the mean difference in credit is zero,
+            which uses its size too and needs some hundred impressions.
+        """
+        if test not in ("sign", "credit"):
+            raise InvalidValue(f"the test is 'sign' or 'credit', got {test!r}")
+        tally, n = self._tally, len(self.rankers)
+        pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+        if test == "sign":
+            found = [sign_test(int(tally.wins[pair]), int(tally.wins.T[pair])) for pair in pairs]
+        else:
+            found = [mean_test(tally.impressions, tally.leads[pair], tally.squares[pair]) for pair in pairs]
+        p_values = np.full((n, n), np.nan)
+        for (i, j), p in zip(pairs, holm(found), strict=True):
+            p_values[i, j] = p_values[j, i] = p
+        credit = tally.leads / max(tally.impressions, 1)
+        return Result(self.rankers, tally.impressions, tally.clicked, tally.wins.copy(), credit, p_values, test)
+
+    def merge(self, other: Comparison) -> None:
+        """Add what another comparison of the same kind has counted, such as that of another process."""
+        mine, theirs = ((each.rankers, each.multileaver, each.length) for each in (self, other))
+        if mine != theirs:
+            raise InvalidValue(f"only comparisons of the same kind can be merged, not {self!r} and {other!r}")
+        self._tally.merge(other._tally)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold, from which `from_dict` goes on as if nothing had happened."""
+        head = {"format": FORMAT, "rankers": list(self.rankers), "multileaver": repr(self.multileaver)}
+        counters = {"seed": self.seed, "length": self.length, "shown": self.shown}
+        return {**head, **counters, "tally": self._tally.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
+        """Make the comparison that `to_dict` was called on."""
+        try:
+            if data["format"] != FORMAT:
+                raise InvalidValue("this comparison was stored by another version of duelrank")
+            comparison = cls(data["rankers"], data["multileaver"], data["seed"], data["length"])
+            comparison.shown = checked_count(data["shown"], "the number of lists", 0)
+            comparison._tally = Tally.from_dict(data["tally"], len(comparison.rankers))
+        except UnknownName:
+            raise
+        except (LookupError, TypeError, AttributeError) as error:
+            raise InvalidValue(f"this is not a stored comparison: {error!r}") from None
+        return comparison
+
+    def _checked_rankings(self, rankings: Given) -> dict[str, tuple[Document, ...]]:
+        for name in rankings:
+            place(name, self.rankers)
+        given = {name: checked_ranking(name, rankings) for name in self.rankers}
+        if not any(given.values()):
+            raise InvalidValue("no ranker returned any document, so there is nothing to show")
+        return given
+
+    def _make(self, given: Given, seed: int, number: int) -> tuple[Impression, list[Document]]:
+        """Make a list from its draws; gives the impression, and the documents that its indices stand for."""
+        draws = stream(seed, "show", number)
+        documents = list(dict.fromkeys(document for name in self.rankers for document in given[name]))
+        order = permutation(draws, len(documents))
+        rankings = _completed([given[name] for name in self.rankers], documents, order)
+        ranking, trace = self.multileaver.leave(rankings, min(self.length, len(documents)), draws)
+        return Impression(Query.trusted("", np.ones((len(documents), 1))), ranking, trace), documents
+
+
+def _completed(given: list[Sequence[Document]], documents: list[Document], order: NDArray[np.int64]) -> Rankings:
+    """Indices of all documents as each ranker has them, those that it did not return behind its own in the given order."""
+    index = {document: i for i, document in enumerate(documents)}
+    rows = []
+    for ranking in given:
+        own = [index[document] for document in ranking]
+        returned = set(own)
+        rows.append(own + [i for i in order.tolist() if i not in returned])
+    return np.array(rows, np.int64)

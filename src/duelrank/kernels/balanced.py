@@ -1,0 +1,46 @@
+"""Balanced interleaving: two rankings zipped together, a coin decides which goes first.
+
+References: Joachims (2003); Radlinski, Kurup and Joachims (CIKM 2008).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import below
+
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)
+def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> Ints:
+    """Go down both rankings in step and add what is new; the ranker that the coin chose is one ahead at most."""
+    first = below(stream, 2)
+    ranking = np.empty(length, np.int64)
+    shown = np.zeros(rankings.shape[1], np.bool_)
+    filled, turn = 0, 0
+    while filled < length:
+        document = rankings[(first + turn) % 2, turn // 2]
+        if not shown[document]:
+            ranking[filled] = document
+            shown[document] = True
+            filled += 1
+        turn += 1
+    return ranking
+
+
+@njit(cache=True)
+def credit(ranks: Ints, clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Count each ranker's clicked documents down to the rank at which the first of both has the lowest click."""
+    counts = np.zeros(2)
+    depth = -1
+    for position in range(clicks.shape[0]):
+        if clicks[position]:
+            depth = min(ranks[0, position], ranks[1, position])
+    for position in range(clicks.shape[0]):
+        for i in range(2):
+            if clicks[position] and ranks[i, position] <= depth:
+                counts[i] += 1.0
+    return counts

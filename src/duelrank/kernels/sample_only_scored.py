@@ -1,0 +1,25 @@
+"""Sample-only scored multileaving: rankers are scored by how they order what was shown, and nothing else.
+
+Reference: Brost, Cox, Seldin and Lioma (SIGIR 2016).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True)
+def credit(ranks: NDArray[np.int64], clicks: NDArray[np.bool_], tau: float) -> NDArray[np.float64]:
+    """Σ 1/r^τ over the clicks, r from 1 the rank of the clicked document among the shown ones."""
+    n_rankers, length = ranks.shape
+    sums = np.zeros(n_rankers)
+    for position in range(length):
+        if clicks[position]:
+            for i in range(n_rankers):
+                rank = 1.0
+                for other in range(length):
+                    rank += ranks[i, other] < ranks[i, position]
+                sums[i] += rank**-tau
+    return sums

@@ -1,0 +1,45 @@
+"""Balanced interleaving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from duelrank.kernels import balanced as kernel
+from duelrank.kernels.leaving import shown_ranks
+from duelrank.multileaving.base import Multileaver
+from duelrank.registry import register
+from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+
+__all__ = ["Balanced"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Balanced(Multileaver):
+    """Zip two rankings together, the one that a coin chose first, so that any top of the list holds about the same top of both.
+
+    With k the better of the two ranks of the lowest clicked document, each ranker gets one point per click on a document of its
+    own top k.
+
+    It is biased: against (a, b, c), the ranking (b, c, a) wins two of three random clicks. Nor is it monotone: a clicked document
+    that moves up may be the lowest click, and then shortens the top in which all others count.
+
+    References
+    ----------
+    Joachims, "Evaluating retrieval performance using clickthrough data" (Text Mining 2003); Radlinski, Kurup and Joachims, "How
+    does clickthrough data reflect retrieval quality?" (CIKM 2008).
+    """
+
+    most_rankers: ClassVar[int | None] = 2
+
+    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Return the list, and the rank of each shown document in both rankings."""
+        self.check_rankers(rankings.shape[0])
+        ranking = kernel.leave(rankings, length, stream)
+        return ranking, {"ranks": shown_ranks(rankings, ranking)}
+
+    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+        """Return how many of each ranker's top k were clicked."""
+        counts: Credit = kernel.credit(impression.trace["ranks"], clicks)
+        return counts

@@ -1,0 +1,44 @@
+"""Pairwise preference multileaving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duelrank.kernels import pairwise_preference as kernel
+from duelrank.kernels.leaving import shown_ranks
+from duelrank.multileaving.base import Multileaver
+from duelrank.registry import register
+from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+
+__all__ = ["PairwisePreference"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class PairwisePreference(Multileaver):
+    """Infer from clicks which shown document is better than which, and score rankers by how many such pairs they order so (PPM).
+
+    Position p is drawn uniformly from the documents that some ranker has in its top p, so two documents that could both be chosen
+    are equally likely to come in either order. A click is a preference over each document not clicked above the lowest click, and
+    the one right below it; only pairs are used that came after both could be chosen, each divided by the probability of that. The
+    credit of a ranker is the sum over those pairs, positive where it agrees, negative where it does not.
+
+    The paper averages over the pairs of an impression in its code and sums in its text; who wins is the same, and here it is the
+    sum. For given pairs a ranker that moves a clicked document up never loses by it. Which pairs count depends on the tops of all
+    rankers, though, so a move that brings documents to the top, or takes them from there, may cost a pair.
+
+    References
+    ----------
+    Oosterhuis and de Rijke, "Sensitive and scalable online evaluation with theoretical guarantees" (CIKM 2017).
+    """
+
+    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Return the list, each document's ranks and earliest possible position, and the number of choices at each position."""
+        ranking, earliest, choices = kernel.leave(rankings, length, stream)
+        return ranking, {"ranks": shown_ranks(rankings, ranking), "earliest": earliest, "choices": choices}
+
+    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+        """Return the weight of the preferences that each ranker agrees with, less those that it contradicts."""
+        trace = impression.trace
+        sums: Credit = kernel.credit(trace["ranks"], trace["earliest"], trace["choices"], clicks)
+        return sums

@@ -1,0 +1,50 @@
+"""Sample-only scored multileaving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from duelrank.kernels import sample_only_scored as kernel
+from duelrank.kernels import team_draft
+from duelrank.kernels.leaving import shown_ranks
+from duelrank.multileaving.base import Multileaver
+from duelrank.registry import Between, register
+from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+
+__all__ = ["SampleOnlyScored"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class SampleOnlyScored(Multileaver):
+    """Make a team-draft list, and score each ranker by how it would have ordered the documents of that list (SOSM).
+
+    Credit = Σ 1/r^τ over the clicks, r the rank of the clicked document among the shown ones. Who added a document does not
+    matter, so that rankers that resemble each other share their clicks instead of splitting them.
+
+    Each ranker gives the same points to the shown documents in all, so clicks that fall on any position equally often favour
+    nobody, on any list. Clicks that prefer the upper positions, whatever is there, do favour rankers that agree with the others.
+
+    Parameters
+    ----------
+    tau
+        How steeply the points fall with the rank (the paper's softmax has the same τ; what it is divided by is the same for all
+        rankers, and left out).
+
+    References
+    ----------
+    Brost, Cox, Seldin and Lioma, "An improved multileaving algorithm for online ranker evaluation" (SIGIR 2016).
+    """
+
+    tau: Annotated[float, Between(0.0, 20.0)] = 3.0
+
+    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Return a team-draft list, and the rank of each shown document in each ranking."""
+        ranking, _ = team_draft.leave(rankings, length, stream)
+        return ranking, {"ranks": shown_ranks(rankings, ranking)}
+
+    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+        """Return each ranker's points for the clicked documents."""
+        points: Credit = kernel.credit(impression.trace["ranks"], clicks, self.tau)
+        return points

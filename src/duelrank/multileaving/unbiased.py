@@ -1,0 +1,62 @@
+"""Probabilities of lists, such that clicks at random favour no ranker: a linear programme that both optimized methods solve."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidValue
+
+__all__ = ["click_chances", "list_chances", "prefix_bias"]
+
+Floats = NDArray[np.float64]
+_SLACK = 1e-9  # what the second programme may add to the least bias: below the solver's own tolerance
+
+
+def click_chances(length: int) -> Floats:
+    """P(a user who clicks once, whatever is there, clicks at each position) ∝ 1/position, as in both papers."""
+    chances = 1.0 / np.arange(1.0, length + 1.0)
+    return _normalised(chances)
+
+
+def prefix_bias(credits: Floats) -> Floats:
+    """How much more each ranker but the first gets than the one before, of clicks anywhere in the top k, for each k and list.
+
+    From the credit (n_lists, n_rankers, length) of a click at each position to ((n_rankers − 1) · length, n_lists).
+    """
+    leads: Floats = np.diff(credits.cumsum(axis=2), axis=1)
+    return leads.reshape(leads.shape[0], -1).T
+
+
+def list_chances(bias: Floats, gain: Floats) -> Floats:
+    """Return the probabilities p that make Σ|bias · p| as small as possible (0 where it can be), and gain · p largest then."""
+    n_constraints, n_lists = bias.shape
+    if n_lists == 1:
+        return np.ones(1)
+    # The variables: p, then the two sides of each violation, bias · p = over − under.
+    slack = np.eye(n_constraints)
+    balance = np.hstack([bias, -slack, slack])
+    certain = np.concatenate([np.ones(n_lists), np.zeros(2 * n_constraints)])
+    violation = 1.0 - certain
+    least = float(violation @ _solve(violation, np.vstack([balance, certain])))
+    wanted = np.concatenate([-gain, np.zeros(2 * n_constraints)])
+    chances = _solve(wanted, np.vstack([balance, certain]), violation, least + _SLACK)[:n_lists]
+    return _normalised(np.maximum(chances, 0.0))
+
+
+def _normalised(chances: Floats) -> Floats:
+    shares: Floats = chances / chances.sum()
+    return shares
+
+
+def _solve(cost: Floats, equal: Floats, bounded: Floats | None = None, bound: float = 0.0) -> Floats:
+    """Minimise the cost where all rows of ``equal`` but the last, which is 1, give 0, and ``bounded`` at most its bound."""
+    from scipy.optimize import linprog  # takes a while, so only where a programme is solved
+
+    right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
+    rows, limits = (None, None) if bounded is None else (bounded[np.newaxis], [bound])
+    result = linprog(cost, A_ub=rows, b_ub=limits, A_eq=equal, b_eq=right, method="highs")
+    if result.x is None:
+        raise InvalidValue(f"the probabilities of the lists could not be found: {result.message}")
+    solution: Floats = result.x
+    return solution

@@ -1,0 +1,348 @@
+"""Comparing rankers without learning: who is better is found, who is not is not, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.interleave import Comparison, Result, Shown
+from duelrank.kernels.random import permutation, uniform
+from duelrank.multileaving import Multileaver, TeamDraft
+from duelrank.randomness import stream
+from duelrank.registry import classes
+from duelrank.types import Impression, Query
+
+NAMES = list(classes(Multileaver))
+LISTS = {"bm25": ["a", "b", "c", "d"], "neural": ["d", "c", "x"]}
+
+
+def shuffled(number: int, name: str, n: int = 6) -> list[str]:
+    return [f"d{i}" for i in permutation(stream(number, name), n)]
+
+
+def simulated(comparison: Comparison, n: int, ranked: dict[str, list[list[str]]], seed: int = 0) -> Comparison:
+    """Show n lists to a user who clicks d0 with probability 0.9 and anything else with 0.1."""
+    draws = stream(seed, "clicks")
+    for number in range(n):
+        shown = comparison.show({name: lists[number % len(lists)] for name, lists in ranked.items()})
+        chances = [0.9 if document == "d0" else 0.1 for document in shown.documents]
+        comparison.record(shown, [d for d, p in zip(shown.documents, chances, strict=True) if uniform(draws) < p])
+    return comparison
+
+
+class TestFinding:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_better_ranker_is_found(self, name: str) -> None:
+        """The good one has the relevant document first, the other anywhere."""
+        bad = [shuffled(number, "bad") for number in range(50)]
+        good = [["d0", *(d for d in shuffled(number, "good") if d != "d0")] for number in range(50)]
+        comparison = simulated(Comparison(["bad", "good"], name, seed=1, length=5), 300, {"bad": bad, "good": good})
+        for test in ("sign", "credit"):
+            result = comparison.result(test)
+            assert result.beats("good", "bad")
+            assert not result.beats("bad", "good")
+
+    def three(self, name: str) -> Result:
+        """The relevant document is first with one, third with another, last with the third."""
+        ranked = {}
+        for ranker, place in {"good": 0, "middling": 2, "poor": 5}.items():
+            rest = [[d for d in shuffled(number, ranker) if d != "d0"] for number in range(50)]
+            ranked[ranker] = [[*others[:place], "d0", *others[place:]] for others in rest]
+        return simulated(Comparison(list(ranked), name, seed=2, length=6), 600, ranked).result()
+
+    @pytest.mark.parametrize("name", ["SampleOnlyScored", "PairwisePreference", "Probabilistic"])
+    def test_three_are_put_in_order(self, name: str) -> None:
+        result = self.three(name)
+        assert result.beats("good", "middling")
+        assert result.beats("middling", "poor")
+        assert result.beats("good", "poor")
+
+    def test_team_draft_cannot_tell_the_others_apart_where_one_takes_all_clicks(self) -> None:
+        """The best ranker adds the relevant document in each first round, so that the others never own it."""
+        result = self.three("TeamDraft")
+        assert result.beats("good", "middling")
+        assert not result.beats("middling", "poor")
+
+    @pytest.mark.parametrize("test", ["sign", "credit"])
+    def test_of_equal_rankers_hardly_any_is_called_better(self, test: str) -> None:
+        """Both rank at random, so neither is better, whatever users click; 200 comparisons of 60 lists.
+
+        Each may be significant with probability 5% at most (the exact test is a little below, that of the mean near it), so their
+        number is at most binomial(200, 0.05): above its 99.99% quantile, 23, something is wrong.
+        """
+        found = 0
+        for seed in range(200):
+            ranked = {name: [shuffled(1000 * seed + i, name) for i in range(60)] for name in ("one", "other")}
+            comparison = simulated(Comparison(["one", "other"], "TeamDraft", seed, length=4), 60, ranked, seed)
+            found += comparison.result(test).p_values[0, 1] < 0.05
+        assert found <= stats.binom.ppf(0.9999, 200, 0.05)
+        assert found > 0  # it is a test that can be passed by chance
+
+    def test_rankers_that_return_the_same_always_tie(self) -> None:
+        for name in ("PairwisePreference", "Probabilistic", "SampleOnlyScored", "OptimizedMultileaving", "Balanced"):
+            comparison = Comparison(["one", "other"], name, length=4)
+            lists = [shuffled(number, "same")[:4] for number in range(20)]
+            assert not simulated(comparison, 20, {"one": lists, "other": lists}).result().wins.any()
+
+
+class TestRankings:
+    @given(st.lists(st.permutations("abcdef"), min_size=2, max_size=3), st.data())
+    def test_missing_documents_come_behind_in_an_order_that_all_share(
+        self, orders: list[str], data: st.DataObject
+    ) -> None:
+        cuts = [data.draw(st.integers(0, 6)) for _ in orders]
+        given = {f"r{i}": list(order[:cut]) for i, (order, cut) in enumerate(zip(orders, cuts, strict=True))}
+        if not any(given.values()):
+            return
+        impressions: list[np.ndarray] = []
+
+        class Spy(TeamDraft):
+            def leave(self, rankings, length, stream):
+                impressions.append(rankings)
+                return super().leave(rankings, length, stream)
+
+        comparison = Comparison(list(given), Spy(), seed=3)
+        shown = comparison.show(given)
+        union = list(dict.fromkeys(d for ranking in given.values() for d in ranking))
+        assert sorted(shown.documents) == sorted(union)
+        tails = []
+        for row, own in zip(impressions[0], given.values(), strict=True):
+            names = [union[i] for i in row]
+            assert sorted(names) == sorted(union)
+            assert names[: len(own)] == own
+            tails.append(names[len(own) :])
+        for one in tails:
+            for other in tails:
+                common = set(one) & set(other)
+                assert [d for d in one if d in common] == [d for d in other if d in common]
+
+    def test_the_order_of_what_is_missing_is_fair(self) -> None:
+        """Of one that returned nothing, each document comes first equally often."""
+        comparison = Comparison(["all", "nothing"], "TeamDraft", length=1)
+        first = [comparison.show({"all": ["a", "b", "c"], "nothing": []}).documents[0] for _ in range(1200)]
+        # Half of the lists start with a, from the one that ranks; the other half with anything.
+        counts = [first.count(d) for d in "abc"]
+        assert stats.chisquare(counts, [1200 * (1 / 2 + 1 / 6), 200, 200]).pvalue > 1e-4
+
+    def test_a_list_is_as_long_as_asked_or_as_there_are_documents(self) -> None:
+        assert len(Comparison(["bm25", "neural"], length=3).show(LISTS).documents) == 3
+        assert sorted(Comparison(["bm25", "neural"]).show(LISTS).documents) == ["a", "b", "c", "d", "x"]
+
+    def test_whole_numbers_are_documents_too(self) -> None:
+        comparison = Comparison(["one", "other"])
+        shown = comparison.show({"one": [3, 1], "other": [1, 2]})
+        comparison.record(Shown.from_dict(json.loads(json.dumps(shown.to_dict()))), [1])
+        assert comparison.result().clicked == 1
+
+
+class TestCounting:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_wins_are_what_the_multileaver_says(self, name: str) -> None:
+        """Preferences are antisymmetric, and against the first ranker they have the sign of the lead in credit."""
+        part = classes(Multileaver)[name]()
+        rankings = np.array([[0, 1, 2, 3], [3, 1, 0, 2], [2, 3, 0, 1]][: part.most_rankers or 3])
+        for number in range(30):
+            ranking, trace = part.leave(rankings, 3, stream(number, "list"))
+            impression = Impression(Query("q", np.ones((4, 1))), ranking, trace)
+            clicks = np.array([uniform(stream(number, f"click {i}")) < 0.5 for i in range(3)])
+            credit, preferences = part.credit(impression, clicks), part.preferences(impression, clicks)
+            np.testing.assert_allclose(preferences, -preferences.T, atol=1e-12)
+            np.testing.assert_allclose(preferences[:, 0], credit - credit[0], atol=1e-12)
+
+    def test_late_reversed_and_missing_clicks(self) -> None:
+        one, other = (Comparison(["bm25", "neural"], seed=4) for _ in range(2))
+        lists = [[each.show(LISTS) for _ in range(5)] for each in (one, other)]
+        assert lists[0] == lists[1]
+        for shown in lists[0]:
+            one.record(shown, ["a"])
+        for shown in reversed(lists[1]):
+            other.record(shown, ["a"])
+        one.show(LISTS)
+        assert (one.result().wins == other.result().wins).all()
+        assert one.result().impressions == other.result().impressions == 5
+
+    def test_no_click_is_a_tie(self) -> None:
+        comparison = Comparison(["bm25", "neural"])
+        comparison.record(comparison.show(LISTS), [])
+        result = comparison.result()
+        assert (result.impressions, result.clicked) == (1, 0)
+        assert result.ties.tolist() == [[0, 1], [1, 0]]
+        assert result.p_values[0, 1] == 1.0
+
+    def test_wins_losses_and_ties_are_all_impressions(self) -> None:
+        result = simulated(
+            Comparison(["one", "other"]), 40, {n: [shuffled(i, n) for i in range(9)] for n in ("one", "other")}
+        ).result()
+        total = result.wins + result.losses + result.ties
+        assert total[0, 1] == total[1, 0] == result.impressions == 40
+        assert result.shares[0, 1] == result.wins[0, 1] / 40
+
+    def test_pairs_are_corrected_for_being_many(self) -> None:
+        names, wins = ("a", "b", "c"), np.array([[0, 9, 2], [1, 0, 3], [2, 3, 0]])
+        comparison = Comparison(names)
+        comparison._tally.wins[:] = wins
+        p_values = comparison.result().p_values
+        assert p_values[0, 1] == pytest.approx(3 * stats.binomtest(9, 10).pvalue)
+        assert p_values[0, 2] == p_values[1, 2] == 1.0
+        assert np.isnan(np.diag(p_values)).all()
+
+    def test_counts_of_processes_are_merged(self) -> None:
+        ranked = {name: [shuffled(i, name) for i in range(9)] for name in ("one", "other")}
+        halves = [simulated(Comparison(["one", "other"], seed=seed), 30, ranked, seed) for seed in (1, 2)]
+        wins = halves[0].result().wins + halves[1].result().wins
+        # A list that one process has shown may be recorded by another.
+        halves[0].record(halves[1].show({name: lists[0] for name, lists in ranked.items()}), [])
+        halves[0].merge(halves[1])
+        assert (halves[0].result().wins == wins).all()
+        assert halves[0].result().impressions == 61
+
+    def test_what_is_kept_does_not_grow(self) -> None:
+        ranked = {name: [shuffled(i, name) for i in range(9)] for name in ("one", "other")}
+        comparison = simulated(Comparison(["one", "other"]), 50, ranked)
+        early = len(json.dumps(comparison.to_dict()))
+        assert (
+            len(json.dumps(simulated(comparison, 400, ranked).to_dict())) <= early + 60
+        )  # a digit more here and there
+
+
+class TestStoring:
+    @pytest.mark.parametrize("name", ["TeamDraft()", "Probabilistic(tau=1.0)", "PairwisePreference()"])
+    def test_a_stored_comparison_goes_on_as_if_nothing_had_happened(self, name: str) -> None:
+        ranked = {each: [shuffled(i, each) for i in range(9)] for each in ("one", "other")}
+        comparison = simulated(Comparison(["one", "other"], name, seed=5, length=4), 30, ranked)
+        restored = Comparison.from_dict(json.loads(json.dumps(comparison.to_dict())))
+        assert repr(restored) == repr(comparison)
+        for each in (comparison, restored):
+            simulated(each, 30, ranked, seed=1)
+        assert restored.to_dict() == comparison.to_dict()
+
+    def test_a_shown_list_travels(self) -> None:
+        comparison = Comparison(["bm25", "neural"], seed=6)
+        shown = comparison.show(LISTS)
+        back = Shown.from_dict(json.loads(json.dumps(shown.to_dict())))
+        assert back == shown
+        Comparison.from_dict(comparison.to_dict()).record(back, ["a"])
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"format": 2},
+            {"rankers": ["one"]},
+            {"rankers": None},
+            {"length": 0},
+            {"seed": -1},
+            {"shown": -1},
+            {"tally": {}},
+            {"tally": None},
+        ],
+        ids=str,
+    )
+    def test_a_damaged_comparison_is_refused(self, change: dict[str, object]) -> None:
+        with pytest.raises(InvalidValue):
+            Comparison.from_dict({**Comparison(["one", "other"]).to_dict(), **change})
+
+    def test_a_table_of_another_shape_is_refused(self) -> None:
+        data = Comparison(["one", "other"]).to_dict()
+        data["tally"]["wins"] = [[0, 0, 0]]
+        with pytest.raises(InvalidValue, match="2 × 2 table of wins"):
+            Comparison.from_dict(data)
+
+    @pytest.mark.parametrize(
+        "change", [{"rankings": None}, {"rankings": {"bm25": 3}}, {"documents": 1}, {"number": None}, {"seed": "1"}]
+    )
+    def test_a_damaged_list_is_refused(self, change: dict[str, object]) -> None:
+        comparison = Comparison(["bm25", "neural"])
+        with pytest.raises(InvalidValue):
+            comparison.record(Shown.from_dict({**comparison.show(LISTS).to_dict(), **change}), [])
+
+    def test_a_list_that_was_changed_is_refused(self) -> None:
+        comparison = Comparison(["bm25", "neural"])
+        data = comparison.show(LISTS).to_dict()
+        data["documents"] = data["documents"][::-1]
+        with pytest.raises(InvalidValue, match="was not made by Comparison"):
+            comparison.record(Shown.from_dict(data), ["a"])
+        assert comparison.result().impressions == 0
+
+
+class TestErrors:
+    def test_names(self) -> None:
+        for names in (["one"], "bm25", [], ["one", ""], ["one", 2]):
+            with pytest.raises(InvalidValue, match="two rankers or more"):
+                Comparison(names)
+        with pytest.raises(InvalidValue, match="different names"):
+            Comparison(["one", "one"])
+
+    def test_multileavers(self) -> None:
+        with pytest.raises(InvalidRecipe, match="got 3; for more use"):
+            Comparison(["a", "b", "c"], "Balanced()")
+        with pytest.raises(InvalidRecipe, match="where a multileaver is needed"):
+            Comparison(["a", "b"], "mgd")
+        with pytest.raises(InvalidRecipe, match="a multileaver or its text"):
+            Comparison(["a", "b"], 3)
+
+    def test_rankers(self) -> None:
+        comparison = Comparison(["bm25", "neural"])
+        with pytest.raises(UnknownName, match="did you mean neural"):
+            comparison.show({"bm25": ["a"], "neutral": ["b"]})
+        with pytest.raises(InvalidValue, match="no ranking of 'neural'"):
+            comparison.show({"bm25": ["a"]})
+        with pytest.raises(UnknownName):
+            comparison.result().beats("bm25", "bm52")
+
+    def test_documents(self) -> None:
+        comparison = Comparison(["bm25", "neural"])
+        with pytest.raises(InvalidValue, match="'neural' ranks 'b' twice"):
+            comparison.show({"bm25": ["a"], "neural": ["b", "c", "b"]})
+        with pytest.raises(InvalidValue, match="nothing to show"):
+            comparison.show({"bm25": [], "neural": []})
+        with pytest.raises(InvalidValue, match=r"for one: \['abc'\]"):
+            comparison.show({"bm25": "abc", "neural": []})
+        with pytest.raises(InvalidValue, match="a text or a whole number"):
+            comparison.show({"bm25": [["a"]], "neural": []})
+        assert comparison.shown == 0
+
+    def test_clicks(self) -> None:
+        comparison = Comparison(["bm25", "neural"])
+        shown = comparison.show(LISTS)
+        with pytest.raises(InvalidValue, match="'y', 'z' cannot have been clicked: this list has "):
+            comparison.record(shown, ["a", "z", "y"])
+        with pytest.raises(InvalidValue, match=r"for one: \['d'\]"):
+            comparison.record(shown, "d")
+        assert comparison.result().impressions == 0
+
+    def test_the_rest(self) -> None:
+        with pytest.raises(InvalidValue, match="from 1 up"):
+            Comparison(["a", "b"], length=0)
+        with pytest.raises(InvalidValue, match="a seed is a whole number"):
+            Comparison(["a", "b"], seed=-1)
+        with pytest.raises(InvalidValue, match="'sign' or 'credit'"):
+            Comparison(["a", "b"]).result("t")
+        with pytest.raises(InvalidValue, match="same kind"):
+            Comparison(["a", "b"]).merge(Comparison(["a", "c"]))
+
+
+def test_who_is_ahead_is_asked_of_what_was_tested() -> None:
+    """One that wins rarely, but by much, is behind in wins and ahead in credit."""
+    wins, p_values = np.array([[0, 10], [30, 0]]), np.full((2, 2), 0.01)
+    credit = np.array([[0.0, 0.5], [-0.5, 0.0]])
+    assert Result(("a", "b"), 100, 60, wins, credit, p_values, "sign").beats("b", "a")
+    assert Result(("a", "b"), 100, 60, wins, credit, p_values, "credit").beats("a", "b")
+
+
+def test_the_table_reads_itself() -> None:
+    wins, p_values = np.array([[0, 30], [10, 0]]), np.array([[np.nan, 0.002], [0.002, np.nan]])
+    result = Result(("a|b", "c"), 100, 60, wins, (wins - wins.T) / 100, p_values)
+    lines = str(result).splitlines()
+    assert lines[:4] == [
+        "| row : column | a\\|b | c |",
+        "| --- | ---: | ---: |",
+        "| a\\|b |  | **30.0% : 10.0% (p 0.002)** |",
+        "| c | **10.0% : 30.0% (p 0.002)** |  |",
+    ]
+    assert "100 impressions, 60 with a click" in lines[5]
