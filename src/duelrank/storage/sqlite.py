@@ -1,0 +1,249 @@
+"""A store in one SQLite file: one process writes, readers never wait for it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked
+from duelrank.storage import statements
+from duelrank.storage.base import Lease
+from duelrank.storage.pool import Pool
+from duelrank.storage.schema import MIGRATIONS, Migration, Session, migrate
+from duelrank.storage.sql import SQLStorage, checksum
+from duelrank.storage.values import NewEvent, Receipt, checked_text
+
+__all__ = ["SQLiteStorage"]
+
+T = TypeVar("T")
+
+TYPES = {"whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
+INSERT = """
+    INSERT INTO duelrank_events (number, ranker, kind, key, time, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (ranker, kind, key) DO NOTHING"""
+READERS = 8
+WAL_BYTES = 64 << 20
+
+# By the primary result code; what is said of the others is SQLite's own sentence.
+ERRORS: dict[int, tuple[type[StorageFailure], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreLocked, "another process has it locked; try again, or stop that process"),
+    sqlite3.SQLITE_LOCKED: (StoreLocked, "another connection has it locked; try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "there is no room left on its disk; nothing was written"),
+    sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "the file is damaged; keep a copy of it and restore a backup"),
+    sqlite3.SQLITE_NOTADB: (StoreCorrupt, "this is no SQLite database, or its beginning is damaged"),
+    sqlite3.SQLITE_CANTOPEN: (StorageFailure, "the file cannot be opened; check that its folder exists and is yours"),
+    sqlite3.SQLITE_READONLY: (StorageFailure, "the file or its folder cannot be written to; check their permissions"),
+}
+
+
+class SQLiteStorage(SQLStorage):
+    """A store in one file, for one serving process; other processes may read and write it for a moment.
+
+    Every transaction is in the write-ahead log and on the disk (``synchronous=FULL``) before its callers go on. Reading
+    never waits for writing, nor the other way round.
+
+    Parameters
+    ----------
+    path
+        The file, which is made where there is none; None for a store in memory, which is gone with this object.
+    timeout
+        Seconds to wait for another process that has the file locked.
+    migrations
+        The versions of the schema; for tests.
+    """
+
+    def __init__(
+        self, path: str | Path | None, timeout: float = 5.0, migrations: Sequence[Migration] = MIGRATIONS
+    ) -> None:
+        self.path, self.timeout = None if path is None else Path(path).absolute(), timeout
+        self._writes = self._pool(1)
+        self._reads = self._writes if path is None else self._pool(READERS)
+        self._led, self._lock = set[str](), Lock()
+        try:
+            self._prepare(migrations)
+        except BaseException:
+            self._writes.close()
+            raise
+        super().__init__()
+
+    def _pool(self, size: int) -> Pool[sqlite3.Connection]:
+        return Pool(self._connect, sqlite3.Connection.close, _usable, size)
+
+    def _connect(self) -> sqlite3.Connection:
+        place = ":memory:" if self.path is None else self.path
+        with self._translated():
+            connection = sqlite3.connect(place, self.timeout, isolation_level=None, check_same_thread=False)
+            try:
+                for pragma in ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}"):
+                    connection.execute(f"PRAGMA {pragma}")
+            except sqlite3.Error:
+                connection.close()
+                raise
+        return connection
+
+    def _prepare(self, migrations: Sequence[Migration]) -> None:
+        """Make the tables or bring them up to date; a file that is not ours or too new stays as it is."""
+        with self._translated(), self._writes.borrow() as connection:
+            if _version(connection, self._name) == 0:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            with _transaction(connection):
+                migrate(_SQLiteSession(connection), _version(connection, self._name), migrations, TYPES)
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            if self.path is not None and mode != "wal":
+                raise StorageFailure(f"{self._name}: this file system cannot hold a live store; use a local disk")
+
+    @property
+    def _name(self) -> str:
+        return "the store in memory" if self.path is None else f"the store {self.path}"
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn an error of SQLite into one of ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            kind, sentence = ERRORS.get(code & 0xFF, (StorageFailure, f"{error}"))
+            if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the index of the write-ahead log could not grow
+                kind, sentence = ERRORS[sqlite3.SQLITE_FULL]
+            raise kind(f"{self._name}: {sentence}") from error
+
+    def _query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        with self._translated(), self._reads.borrow() as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def _transact(self, work: Callable[[Session], T]) -> T:
+        with self._translated(), self._writes.borrow() as connection, _transaction(connection):
+            return work(_SQLiteSession(connection))
+
+    def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
+        start = last = session.rows(statements.LAST_NUMBER)[0][0]
+        receipts = []
+        for event in events:
+            key = (event.ranker, event.kind, event.key)
+            row = (last + 1, *key, event.time, checksum(event.body, *key, event.time), event.body)
+            new = session.run(INSERT, *row)
+            last += new
+            receipts.append(Receipt(last if new else session.rows(statements.KNOWN, *key)[0][0], bool(new)))
+        if last != start:
+            session.run(statements.SET_LAST_NUMBER, last)
+        return receipts
+
+    def _reclaim(self) -> None:
+        """Shrink a file that is mostly empty, such as after a burst; in steady traffic free pages are used again."""
+
+        def shrink() -> bool:
+            with self._translated(), self._writes.borrow() as connection:
+                pages, free = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _SIZES)
+                if free <= 1000 or free < pages // 2:
+                    return False
+                connection.execute("PRAGMA incremental_vacuum(1000)").fetchall()
+                return connection.execute("PRAGMA freelist_count").fetchone()[0] < free  # type: ignore[no-any-return]
+
+        while self._writer.call(shrink):
+            pass
+
+    def try_lead(self, name: str) -> Lease | None:
+        """Become the only holder of a name by a lock on an empty file beside the store."""
+        checked_text("name", name)
+        if self.path is None:
+            with self._lock:
+                return None if name in self._led else _MemoryLease(self._led, name)
+        with self._translated():
+            lock = sqlite3.connect(
+                f"{self.path}.{quote(name, safe='')}.lock", 0, isolation_level=None, check_same_thread=False
+            )
+            try:
+                lock.execute("BEGIN EXCLUSIVE")  # the operating system ends it with the process
+            except sqlite3.OperationalError as error:
+                lock.close()
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                return None
+        return _FileLease(lock)
+
+    def close(self) -> None:
+        """Finish the appends and close the file."""
+        self._writer.close()
+        self._reads.close()
+        self._writes.close()
+
+
+_SIZES = ("page_count", "freelist_count")
+
+
+class _SQLiteSession(Session):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def run(self, statement: str, *parameters: Any) -> int:
+        return self._connection.execute(statement, parameters).rowcount
+
+    def run_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
+        self._connection.executemany(statement, parameters)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    yield
+    connection.execute("COMMIT")  # what goes wrong on the way is rolled back by `_usable`
+
+
+def _usable(connection: sqlite3.Connection) -> bool:
+    """Leave a transaction that has failed; SQLite may have left it already, such as on a full disk."""
+    if connection.in_transaction:
+        with suppress(sqlite3.Error):
+            connection.rollback()
+    return True
+
+
+def _version(connection: sqlite3.Connection, name: str) -> int:
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    if "duelrank_meta" in tables:
+        version: int = connection.execute("SELECT version FROM duelrank_meta").fetchone()[0]
+        return version
+    if tables:
+        raise StorageFailure(f"{name}: this SQLite database belongs to another program; nothing was changed")
+    return 0
+
+
+class _FileLease(Lease):
+    """Holds while a transaction is open on a file that nothing is written to."""
+
+    def __init__(self, lock: sqlite3.Connection) -> None:
+        self._lock = lock
+
+    def held(self) -> bool:
+        try:
+            return self._lock.in_transaction
+        except sqlite3.ProgrammingError:  # closed
+            return False
+
+    def release(self) -> None:
+        self._lock.close()
+
+
+class _MemoryLease(Lease):
+    """Holds while a name is in a set."""
+
+    def __init__(self, led: set[str], name: str) -> None:
+        self._led, self._name = led, name
+        led.add(name)
+        self._held = True
+
+    def held(self) -> bool:
+        return self._held
+
+    def release(self) -> None:
+        if self._held:
+            self._held = False
+            self._led.discard(self._name)
