@@ -10,13 +10,23 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import duelrank
 from duelrank.storage import NewEvent, Storage, open_storage
+
+# Other processes of these tests need the storage only, and none of the compiled kernels that take a second to import.
+LIGHT = f"""
+import sys, types
+sys.modules["duelrank"] = types.ModuleType("duelrank")
+sys.modules["duelrank"].__path__ = {list(duelrank.__path__)!r}
+from duelrank.storage import NewEvent, open_storage
+"""
 
 
 class Server:
@@ -154,3 +164,19 @@ def event() -> Callable[..., NewEvent]:
         return NewEvent(ranker, kind, str(key), time, body)
 
     return make
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[..., subprocess.Popen]]:
+    """Start another Python process that has `NewEvent` and `open_storage`; ended after the test at the latest."""
+    started = []
+
+    def start(code: str, *arguments: object) -> subprocess.Popen:
+        command = [sys.executable, "-c", LIGHT + textwrap.dedent(code), *map(str, arguments)]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for each in started:
+        with each:  # closes its pipes
+            each.kill()

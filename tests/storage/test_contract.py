@@ -7,6 +7,7 @@ import enum
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -110,6 +111,7 @@ class TestLog:
             while True:
                 last_round = done.is_set()
                 seen += numbers(store, after=seen[-1])
+                sleep(0.001)
                 if last_round:
                     return seen[1:]
 
@@ -121,7 +123,7 @@ class TestLog:
             assert [reader.result() for reader in readers] == [list(range(1, 901))] * 3
 
 
-class Kind(str, enum.Enum):
+class Kind(enum.StrEnum):
     RANKED = "ranked"
 
 
@@ -365,6 +367,14 @@ class TestLeading:
             assert again.held()
         assert not again.held()
         assert store.try_lead("learner/shop") is not None
+
+    def test_closing_gives_up_what_is_led(self, durable_url):
+        with open_storage(durable_url) as other:
+            with open_storage(durable_url) as one:
+                lease = one.try_lead("learner")
+                assert other.try_lead("learner") is None
+            assert not lease.held()
+            assert other.try_lead("learner") is not None
 
     def test_leading_holds_nobody_up(self, store, event):
         with store.try_lead("learner"):

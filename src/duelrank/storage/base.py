@@ -134,7 +134,7 @@ class Storage(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Finish the appends that were handed over, then let go of everything; may be called twice."""
+        """Finish the appends that were handed over, then let go of everything that is held; may be called twice."""
 
     def __enter__(self) -> Self:
         return self

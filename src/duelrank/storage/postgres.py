@@ -17,7 +17,7 @@ from duelrank.storage.base import Lease
 from duelrank.storage.pool import Pool
 from duelrank.storage.schema import MIGRATIONS, Migration, Session, migrate
 from duelrank.storage.sql import SQLStorage, checksum
-from duelrank.storage.values import NewEvent, Receipt, checked_text
+from duelrank.storage.values import NewEvent, Receipt
 
 __all__ = ["PostgresStorage"]
 
@@ -26,8 +26,10 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 TYPES = {"whole": "BIGINT", "real": "DOUBLE PRECISION", "bytes": "BYTEA"}
 INSERT = """
-    INSERT INTO duelrank_events (number, ranker, kind, key, time, checksum, body) SELECT * FROM unnest(
-    ?::bigint[], ?::text[], ?::text[], ?::text[], ?::double precision[], ?::bigint[], ?::bytea[])"""
+    INSERT INTO duelrank_events (number, ranker, kind, key, time)
+    SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::double precision[])"""
+INSERT_BODY = """
+    INSERT INTO duelrank_bodies (number, checksum, body) SELECT * FROM unnest(?::bigint[], ?::bigint[], ?::bytea[])"""
 KNOWN = """
     SELECT ranker, kind, key, number FROM duelrank_events
     JOIN unnest(?::text[], ?::text[], ?::text[]) AS given (ranker, kind, key) USING (ranker, kind, key)"""
@@ -175,23 +177,23 @@ class PostgresStorage(SQLStorage):
 
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
         last = session.rows(f"{statements.LAST_NUMBER} FOR UPDATE")[0][0]
-        keys = [(event.ranker, event.kind, event.key) for event in events]
-        numbers = _known(session, keys)
-        receipts, rows = [], []
-        for event, key in zip(events, keys, strict=True):
-            if new := key not in numbers:
-                last += 1
-                numbers[key] = last
-                rows.append((last, *key, event.time, checksum(event.body, *key, event.time), event.body))
-            receipts.append(Receipt(numbers[key], new))
+        numbers = _known(session, events)
+        receipts, rows, bodies = [], [], []
+        for event in events:
+            row = (event.ranker, event.kind, event.key, event.time)
+            if new := row[:3] not in numbers:
+                numbers[row[:3]] = last = last + 1
+                rows.append((last, *row))
+                bodies.append((last, checksum(event.body, *row), event.body))
+            receipts.append(Receipt(numbers[row[:3]], new))
         if rows:
-            session.run(INSERT, *(list(column) for column in zip(*rows, strict=True)))
+            session.run(INSERT, *_columns(rows))
+            session.run(INSERT_BODY, *_columns(bodies))
             session.run(statements.SET_LAST_NUMBER, last)
         return receipts
 
-    def try_lead(self, name: str) -> Lease | None:
-        """Become the only holder of a name by a lock that the server ends with our connection."""
-        checked_text("name", name)
+    def _lead(self, name: str) -> Lease | None:
+        """Take a lock that the server ends with our connection."""
         connection = self._connect()
         with self._translated():
             try:
@@ -205,8 +207,8 @@ class PostgresStorage(SQLStorage):
         return None
 
     def close(self) -> None:
-        """Finish the appends and close the connections."""
-        self._writer.close()
+        """Finish the appends, give up what is led, and close the connections."""
+        super().close()
         self._reads.close()
         self._writes.close()
 
@@ -262,12 +264,16 @@ def _prepare(session: Session, migrations: Sequence[Migration]) -> None:
     migrate(session, version, migrations, TYPES)
 
 
-def _known(session: Session, keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], int]:
+def _known(session: Session, events: Sequence[NewEvent]) -> dict[tuple[str, str, str], int]:
     """Return the numbers of the keys that are in the log already."""
-    if not keys:
+    if not events:
         return {}
-    rows = session.rows(KNOWN, *(list(column) for column in zip(*keys, strict=True)))
-    return {(ranker, kind, key): number for ranker, kind, key, number in rows}
+    keys = [(event.ranker, event.kind, event.key) for event in events]
+    return {(ranker, kind, key): number for ranker, kind, key, number in session.rows(KNOWN, *_columns(keys))}
+
+
+def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _usable(connection: Connection) -> bool:

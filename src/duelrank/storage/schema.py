@@ -19,11 +19,13 @@ MIGRATIONS: tuple[Migration, ...] = (
         # numbers become visible in their order.
         "CREATE TABLE duelrank_meta (version {whole} NOT NULL, last_number {whole} NOT NULL)",
         "INSERT INTO duelrank_meta VALUES (0, 0)",
-        # A pruned event stays as a row without a body, so that its key is known.
+        # Bodies are apart from the rest of an event: a pruned one loses its body, and its key stays known for a while.
         """CREATE TABLE duelrank_events (
             number {whole} PRIMARY KEY, ranker TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
-            time {real} NOT NULL, checksum {whole} NOT NULL, body {bytes}, UNIQUE (ranker, kind, key))""",
+            time {real} NOT NULL, UNIQUE (ranker, kind, key))""",
         "CREATE INDEX duelrank_events_by_ranker ON duelrank_events (ranker, number, time)",
+        """CREATE TABLE duelrank_bodies (
+            number {whole} PRIMARY KEY, checksum {whole} NOT NULL, body {bytes} NOT NULL)""",
         """CREATE TABLE duelrank_snapshots (
             ranker TEXT NOT NULL, number {whole} NOT NULL, time {real} NOT NULL, checksum {whole} NOT NULL,
             body {bytes} NOT NULL, PRIMARY KEY (ranker, number))""",

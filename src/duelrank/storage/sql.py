@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 from zlib import crc32
 
 from duelrank.errors import InvalidValue, StoreCorrupt
 from duelrank.storage import statements
-from duelrank.storage.base import Storage
+from duelrank.storage.base import Lease, Storage
 from duelrank.storage.schema import Session
 from duelrank.storage.values import (
     MOST_NUMBER,
@@ -41,6 +42,7 @@ class SQLStorage(Storage):
 
     def __init__(self) -> None:
         self._writer = GroupWriter(lambda events: self._transact(lambda session: self._insert(session, events)))
+        self._leases, self._leading = dict[str, Lease](), Lock()
 
     @abstractmethod
     def _query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -53,6 +55,10 @@ class SQLStorage(Storage):
     @abstractmethod
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
         """Append events inside of a transaction."""
+
+    @abstractmethod
+    def _lead(self, name: str) -> Lease | None:
+        """Become the holder of a name that this object does not hold, or return None where another one does."""
 
     def _reclaim(self) -> None:
         """Give disk space back after many rows were removed, where the database does not do so by itself."""
@@ -141,20 +147,19 @@ class SQLStorage(Storage):
         kept = {checked_number("keep", number) for number in keep}
         forgotten = min(checked_number("forget", forget), up_to)
         self._write(lambda session: _cover(session, ranker, up_to))
-        count = self._remove(statements.REMEMBERED, statements.FORGET, ranker, 0, forgotten, kept)
-        count += self._remove(statements.WHOLE, statements.STRIP, ranker, forgotten, up_to, kept)
+        count = self._remove(statements.WHOLE, statements.REMOVE_BODY, ranker, up_to, kept)
+        self._remove(statements.REMEMBERED, statements.FORGET, ranker, forgotten, kept)
         self._reclaim()
         return count
 
-    def _remove(self, which: str, how: str, ranker: str, after: int, up_to: int, kept: Collection[int]) -> int:
-        """Forget or strip events in small transactions; return how many had a body."""
-        count = 0
+    def _remove(self, which: str, how: str, ranker: str, up_to: int, kept: Collection[int]) -> int:
+        """Remove bodies or whole events in small transactions; return how many."""
+        count = after = 0
         while rows := self._query(which, ranker, after, up_to, CHUNK):
             after = rows[-1][0]
-            chosen = [(number, whole) for number, whole in rows if number not in kept]
-            count += sum(bool(whole) for _, whole in chosen)
-            if chosen:
-                self._write(partial(_run_many, how, [(number,) for number, _ in chosen]))
+            chosen = [row for row in rows if row[0] not in kept]
+            count += len(chosen)
+            self._write(partial(_run_many, how, chosen))
         return count
 
     def pruned(self, ranker: str) -> int:
@@ -182,9 +187,27 @@ class SQLStorage(Storage):
         checked_text("id", id)
         return self._write(lambda session: session.run(statements.REMOVE_KEY, id)) > 0
 
+    def try_lead(self, name: str) -> Lease | None:
+        """Become the only holder of a name, or return None where another one is."""
+        checked_text("name", name)
+        with self._leading:
+            if name in self._leases and self._leases[name].held():
+                return None
+            lease = self._lead(name)
+            if lease is not None:
+                self._leases[name] = lease
+            return lease
+
     def ping(self) -> None:
         """Raise where the store does not answer."""
         self.last_number()
+
+    def close(self) -> None:
+        """Finish the appends and give up what is led."""
+        self._writer.close()
+        with self._leading:
+            for lease in self._leases.values():
+                lease.release()
 
 
 def checksum(body: bytes, *others: str | float) -> int:
@@ -204,7 +227,8 @@ def _checked_key(ranker: str, kind: str, key: str) -> tuple[str, str, str]:
 
 
 def _run_many(statement: str, parameters: Sequence[Sequence[Any]], session: Session) -> None:
-    session.run_many(statement, parameters)
+    if parameters:
+        session.run_many(statement, parameters)
 
 
 def _cover(session: Session, ranker: str, up_to: int) -> None:

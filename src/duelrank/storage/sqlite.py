@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -16,7 +15,7 @@ from duelrank.storage.base import Lease
 from duelrank.storage.pool import Pool
 from duelrank.storage.schema import MIGRATIONS, Migration, Session, migrate
 from duelrank.storage.sql import SQLStorage, checksum
-from duelrank.storage.values import NewEvent, Receipt, checked_text
+from duelrank.storage.values import NewEvent, Receipt
 
 __all__ = ["SQLiteStorage"]
 
@@ -24,8 +23,9 @@ T = TypeVar("T")
 
 TYPES = {"whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
 INSERT = """
-    INSERT INTO duelrank_events (number, ranker, kind, key, time, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO duelrank_events (number, ranker, kind, key, time) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (ranker, kind, key) DO NOTHING"""
+INSERT_BODY = "INSERT INTO duelrank_bodies (number, checksum, body) VALUES (?, ?, ?)"
 READERS = 8
 WAL_BYTES = 64 << 20
 
@@ -63,7 +63,6 @@ class SQLiteStorage(SQLStorage):
         self.path, self.timeout = None if path is None else Path(path).absolute(), timeout
         self._writes = self._pool(1)
         self._reads = self._writes if path is None else self._pool(READERS)
-        self._led, self._lock = set[str](), Lock()
         try:
             self._prepare(migrations)
         except BaseException:
@@ -122,15 +121,16 @@ class SQLiteStorage(SQLStorage):
             return work(_SQLiteSession(connection))
 
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
-        start = last = session.rows(statements.LAST_NUMBER)[0][0]
-        receipts = []
+        last = session.rows(statements.LAST_NUMBER)[0][0]
+        receipts, bodies = [], []
         for event in events:
-            key = (event.ranker, event.kind, event.key)
-            row = (last + 1, *key, event.time, checksum(event.body, *key, event.time), event.body)
-            new = session.run(INSERT, *row)
-            last += new
-            receipts.append(Receipt(last if new else session.rows(statements.KNOWN, *key)[0][0], bool(new)))
-        if last != start:
+            row = (event.ranker, event.kind, event.key, event.time)
+            if new := bool(session.run(INSERT, last + 1, *row)):
+                last += 1
+                bodies.append((last, checksum(event.body, *row), event.body))
+            receipts.append(Receipt(last if new else session.rows(statements.KNOWN, *row[:3])[0][0], new))
+        if bodies:
+            session.run_many(INSERT_BODY, bodies)
             session.run(statements.SET_LAST_NUMBER, last)
         return receipts
 
@@ -148,12 +148,10 @@ class SQLiteStorage(SQLStorage):
         while self._writer.call(shrink):
             pass
 
-    def try_lead(self, name: str) -> Lease | None:
-        """Become the only holder of a name by a lock on an empty file beside the store."""
-        checked_text("name", name)
+    def _lead(self, name: str) -> Lease | None:
+        """Take a lock on an empty file beside the store."""
         if self.path is None:
-            with self._lock:
-                return None if name in self._led else _MemoryLease(self._led, name)
+            return _MemoryLease()
         with self._translated():
             lock = sqlite3.connect(
                 f"{self.path}.{quote(name, safe='')}.lock", 0, isolation_level=None, check_same_thread=False
@@ -168,8 +166,8 @@ class SQLiteStorage(SQLStorage):
         return _FileLease(lock)
 
     def close(self) -> None:
-        """Finish the appends and close the file."""
-        self._writer.close()
+        """Finish the appends, give up what is led, and close the file."""
+        super().close()
         self._reads.close()
         self._writes.close()
 
@@ -233,17 +231,13 @@ class _FileLease(Lease):
 
 
 class _MemoryLease(Lease):
-    """Holds while a name is in a set."""
+    """Holds until it is released: nobody else can have the store."""
 
-    def __init__(self, led: set[str], name: str) -> None:
-        self._led, self._name = led, name
-        led.add(name)
+    def __init__(self) -> None:
         self._held = True
 
     def held(self) -> bool:
         return self._held
 
     def release(self) -> None:
-        if self._held:
-            self._held = False
-            self._led.discard(self._name)
+        self._held = False

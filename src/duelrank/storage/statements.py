@@ -6,25 +6,25 @@ LAST_NUMBER = "SELECT last_number FROM duelrank_meta"
 SET_LAST_NUMBER = "UPDATE duelrank_meta SET last_number = ?"
 
 READ = """
-    SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events
-    WHERE number > ? AND body IS NOT NULL ORDER BY number LIMIT ?"""
+    SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_bodies JOIN duelrank_events USING (number)
+    WHERE number > ? ORDER BY number LIMIT ?"""
 READ_OF_RANKER = """
-    SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events
-    WHERE ranker = ? AND number > ? AND body IS NOT NULL ORDER BY number LIMIT ?"""
+    SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events JOIN duelrank_bodies USING (number)
+    WHERE ranker = ? AND number > ? ORDER BY number LIMIT ?"""
 FIND = """
-    SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events
-    WHERE ranker = ? AND kind = ? AND key = ? AND body IS NOT NULL"""
+    SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events JOIN duelrank_bodies USING (number)
+    WHERE ranker = ? AND kind = ? AND key = ?"""
 KNOWN = "SELECT number FROM duelrank_events WHERE ranker = ? AND kind = ? AND key = ?"
 FIRST_SINCE = "SELECT number FROM duelrank_events WHERE ranker = ? AND time >= ? ORDER BY number LIMIT 1"
 
-REMEMBERED = """
-    SELECT number, body IS NOT NULL FROM duelrank_events
-    WHERE ranker = ? AND number > ? AND number <= ? ORDER BY number LIMIT ?"""
 WHOLE = """
-    SELECT number, body IS NOT NULL FROM duelrank_events
-    WHERE ranker = ? AND number > ? AND number <= ? AND body IS NOT NULL ORDER BY number LIMIT ?"""
+    SELECT number FROM duelrank_events JOIN duelrank_bodies USING (number)
+    WHERE ranker = ? AND number > ? AND number <= ? ORDER BY number LIMIT ?"""
+REMEMBERED = (
+    "SELECT number FROM duelrank_events WHERE ranker = ? AND number > ? AND number <= ? ORDER BY number LIMIT ?"
+)
+REMOVE_BODY = "DELETE FROM duelrank_bodies WHERE number = ?"
 FORGET = "DELETE FROM duelrank_events WHERE number = ?"
-STRIP = "UPDATE duelrank_events SET body = NULL WHERE number = ?"
 PRUNED = "SELECT up_to FROM duelrank_pruned WHERE ranker = ?"
 SET_PRUNED = """
     INSERT INTO duelrank_pruned (ranker, up_to) VALUES (?, ?)
