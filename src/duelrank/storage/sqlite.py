@@ -140,9 +140,9 @@ class SQLiteStorage(SQLStorage):
         def shrink() -> bool:
             with self._translated(), self._writes.borrow() as connection:
                 pages, free = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _SIZES)
-                if free <= 1000 or free < pages // 2:
+                if free <= 1000 or 4 * free < 3 * pages:
                     return False
-                connection.execute("PRAGMA incremental_vacuum(1000)").fetchall()
+                connection.execute("PRAGMA incremental_vacuum(200)").fetchall()
                 return connection.execute("PRAGMA freelist_count").fetchone()[0] < free  # type: ignore[no-any-return]
 
         while self._writer.call(shrink):
