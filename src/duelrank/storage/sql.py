@@ -60,9 +60,6 @@ class SQLStorage(Storage):
     def _lead(self, name: str) -> Lease | None:
         """Become the holder of a name that this object does not hold, or return None where another one does."""
 
-    def _reclaim(self) -> None:
-        """Give disk space back after many rows were removed, where the database does not do so by itself."""
-
     def _write(self, work: Callable[[Session], T]) -> T:
         return self._writer.call(lambda: self._transact(work))
 
@@ -149,7 +146,6 @@ class SQLStorage(Storage):
         self._write(lambda session: _cover(session, ranker, up_to))
         count = self._remove(statements.WHOLE, statements.REMOVE_BODY, ranker, up_to, kept)
         self._remove(statements.REMEMBERED, statements.FORGET, ranker, forgotten, kept)
-        self._reclaim()
         return count
 
     def _remove(self, which: str, how: str, ranker: str, up_to: int, kept: Collection[int]) -> int:

@@ -45,7 +45,8 @@ class SQLiteStorage(SQLStorage):
     """A store in one file, for one serving process; other processes may read and write it for a moment.
 
     Every transaction is in the write-ahead log and on the disk (``synchronous=FULL``) before its callers go on. Reading
-    never waits for writing, nor the other way round.
+    never waits for writing, nor the other way round. Room that pruning makes is used again by what comes next: the file
+    stops growing, and does not shrink by itself (SQLite's ``VACUUM`` does that, while nobody serves).
 
     Parameters
     ----------
@@ -88,8 +89,6 @@ class SQLiteStorage(SQLStorage):
     def _prepare(self, migrations: Sequence[Migration]) -> None:
         """Make the tables or bring them up to date; a file that is not ours or too new stays as it is."""
         with self._translated(), self._writes.borrow() as connection:
-            if _version(connection, self._name) == 0:
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             with _transaction(connection):
                 migrate(_SQLiteSession(connection), _version(connection, self._name), migrations, TYPES)
             mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -134,20 +133,6 @@ class SQLiteStorage(SQLStorage):
             session.run(statements.SET_LAST_NUMBER, last)
         return receipts
 
-    def _reclaim(self) -> None:
-        """Shrink a file that is mostly empty, such as after a burst; in steady traffic free pages are used again."""
-
-        def shrink() -> bool:
-            with self._translated(), self._writes.borrow() as connection:
-                pages, free = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _SIZES)
-                if free <= 1000 or 4 * free < 3 * pages:
-                    return False
-                connection.execute("PRAGMA incremental_vacuum(200)").fetchall()
-                return connection.execute("PRAGMA freelist_count").fetchone()[0] < free  # type: ignore[no-any-return]
-
-        while self._writer.call(shrink):
-            pass
-
     def _lead(self, name: str) -> Lease | None:
         """Take a lock on an empty file beside the store."""
         if self.path is None:
@@ -170,9 +155,6 @@ class SQLiteStorage(SQLStorage):
         super().close()
         self._reads.close()
         self._writes.close()
-
-
-_SIZES = ("page_count", "freelist_count")
 
 
 class _SQLiteSession(Session):
