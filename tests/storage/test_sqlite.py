@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -276,7 +277,7 @@ class TestSize:
     def test_the_file_stops_growing_under_endless_traffic(self, path, event):
         sizes = []
         with SQLiteStorage(path) as store:
-            for day in range(12):
+            for day in range(9):
                 for part in range(4):
                     store.append([event((day, part, i), body=os.urandom(1000)) for i in range(250)])
                 last = store.last_number()
@@ -287,3 +288,21 @@ class TestSize:
         # A day is 1,000 events of 1 KB, and the keys of two are remembered.
         assert max(sizes[4:]) <= 1.05 * max(sizes[:4])
         assert max(sizes) < 3_000_000
+
+    def test_readers_do_not_make_the_log_grow_for_ever(self, path, event, monkeypatch):
+        monkeypatch.setattr("duelrank.storage.sqlite.WAL_BYTES", 200_000)
+        log = path.with_name("store.db-wal")
+        with SQLiteStorage(path) as store:
+            store.append([event("first")])
+            with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+                reader.execute("BEGIN")
+                reader.execute("SELECT * FROM duelrank_events").fetchall()
+                started = monotonic()
+                for i in range(40):
+                    store.append([event(i, body=bytes(20_000))])
+                assert log.stat().st_size > 800_000, "the reader still needs it"
+                assert monotonic() - started < 10, "and is not waited for each time"
+            for i in range(100):
+                store.append([event((i, "afterwards"), body=bytes(20_000))])
+            assert log.stat().st_size < 300_000
+            assert len(store.read()) == 141

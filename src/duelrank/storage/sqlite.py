@@ -27,7 +27,7 @@ INSERT = """
     ON CONFLICT (ranker, kind, key) DO NOTHING"""
 INSERT_BODY = "INSERT INTO duelrank_bodies (number, checksum, body) VALUES (?, ?, ?)"
 READERS = 8
-WAL_BYTES = 64 << 20
+WAL_BYTES = 32 << 20
 
 # By the primary result code; what is said of the others is SQLite's own sentence.
 ERRORS: dict[int, tuple[type[StorageFailure], str]] = {
@@ -62,6 +62,7 @@ class SQLiteStorage(SQLStorage):
         self, path: str | Path | None, timeout: float = 5.0, migrations: Sequence[Migration] = MIGRATIONS
     ) -> None:
         self.path, self.timeout = None if path is None else Path(path).absolute(), timeout
+        self._wal, self._wal_most = None if self.path is None else Path(f"{self.path}-wal"), WAL_BYTES
         self._writes = self._pool(1)
         self._reads = self._writes if path is None else self._pool(READERS)
         try:
@@ -116,8 +117,21 @@ class SQLiteStorage(SQLStorage):
             return connection.execute(statement, parameters).fetchall()
 
     def _transact(self, work: Callable[[Session], T]) -> T:
-        with self._translated(), self._writes.borrow() as connection, _transaction(connection):
-            return work(_SQLiteSession(connection))
+        with self._translated(), self._writes.borrow() as connection:
+            with _transaction(connection):
+                result = work(_SQLiteSession(connection))
+            self._bound_wal(connection)
+        return result
+
+    def _bound_wal(self, connection: sqlite3.Connection) -> None:
+        """Empty a write-ahead log that has become large, which readers who follow each other closely can bring about."""
+        if self._wal is None or _size(self._wal) <= self._wal_most:
+            return
+        connection.execute("PRAGMA busy_timeout = 200")  # so long a reader may take to finish, while the writer waits
+        with suppress(sqlite3.Error):  # what was to be written is written: a full disk must not make that look failed
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.timeout)}")
+        self._wal_most = max(WAL_BYTES, 2 * _size(self._wal))  # one that takes longer is not waited for all the time
 
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
         last = session.rows(statements.LAST_NUMBER)[0][0]
@@ -169,6 +183,10 @@ class _SQLiteSession(Session):
 
     def run_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
         self._connection.executemany(statement, parameters)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 @contextmanager
