@@ -6,8 +6,9 @@ import os
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from random import Random
 from time import monotonic
 
 import pytest
@@ -21,7 +22,7 @@ from duelrank.errors import (
     StoreLocked,
     StoreTooNew,
 )
-from duelrank.storage import Receipt, SQLiteStorage, open_storage
+from duelrank.storage import NewEvent, Receipt, SQLiteStorage, open_storage
 from duelrank.storage.schema import MIGRATIONS
 
 
@@ -177,6 +178,30 @@ class TestDamage:
                 with pytest.raises(StoreCorrupt, match="event 8 is damaged"):
                     store.read()
                 assert len(store.read(after=8)) == 292
+
+    def test_whatever_is_damaged_nothing_else_is_raised_or_returned(self, filled):
+        """Random bytes at random places of the file, half of them where SQLite keeps its own affairs."""
+        with SQLiteStorage(filled) as store:
+            true = {each.number: each for each in store.read()}
+        content, random = filled.read_bytes(), Random(7)
+        for _ in range(40):
+            page, offset = random.randrange(len(content) // 4096), random.choice([100, 4000])
+            place = 4096 * page + random.randrange(offset)
+            noise = random.randbytes(random.choice([1, 4, 30]))
+            filled.write_bytes(content[:place] + noise + content[place + len(noise) :])
+            for suffix in ("-wal", "-shm"):
+                filled.with_name(filled.name + suffix).unlink(missing_ok=True)
+            with suppress(StorageFailure), SQLiteStorage(filled, timeout=0.1) as store:
+                for use in (
+                    lambda: store.append([NewEvent("shop", "ranked", "new", 0.0, b"")]),
+                    lambda: store.load_snapshot("shop"),
+                    lambda: store.find("shop", "ranked", "77"),
+                    store.last_number,
+                    store.keys,
+                ):
+                    with suppress(StorageFailure):
+                        use()
+                assert all(true.get(each.number, each) == each for each in store.read(limit=300))
 
 
 class TestFull:

@@ -16,7 +16,7 @@ from duelrank.storage import statements
 from duelrank.storage.base import Lease
 from duelrank.storage.pool import Pool
 from duelrank.storage.schema import MIGRATIONS, Migration, Session, migrate
-from duelrank.storage.sql import SQLStorage, checksum
+from duelrank.storage.sql import SQLStorage, checksum, counter
 from duelrank.storage.values import NewEvent, Receipt
 
 __all__ = ["PostgresStorage"]
@@ -174,7 +174,7 @@ class PostgresStorage(SQLStorage):
                 raise
 
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
-        last = session.rows(f"{statements.LAST_NUMBER} FOR UPDATE")[0][0]
+        last = counter(session.rows(f"{statements.LAST_NUMBER} FOR UPDATE"))
         numbers = _known(session, events)
         receipts, rows, bodies = [], [], []
         for event in events:
@@ -258,7 +258,7 @@ def _prepare(session: Session, migrations: Sequence[Migration]) -> None:
     """Make the tables or bring them up to date; who starts at the same time waits."""
     session.rows(LOCK_SCHEMA)
     exists = session.rows("SELECT to_regclass('duelrank_meta') IS NOT NULL")[0][0]
-    version = session.rows("SELECT version FROM duelrank_meta")[0][0] if exists else 0
+    version = counter(session.rows("SELECT version FROM duelrank_meta")) if exists else 0
     migrate(session, version, migrations, TYPES)
 
 

@@ -29,7 +29,7 @@ from duelrank.storage.values import (
 )
 from duelrank.storage.writer import GroupWriter
 
-__all__ = ["SQLStorage", "checksum"]
+__all__ = ["SQLStorage", "checksum", "counter"]
 
 T = TypeVar("T")
 
@@ -86,8 +86,7 @@ class SQLStorage(Storage):
 
     def last_number(self) -> int:
         """Return the number of the newest event."""
-        number: int = self._query(statements.LAST_NUMBER)[0][0]
-        return number
+        return counter(self._query(statements.LAST_NUMBER))
 
     def number_before(self, ranker: str, time: float) -> int:
         """Return the largest number up to which all events are older."""
@@ -101,7 +100,7 @@ class SQLStorage(Storage):
         row = (*place, checked_time(time), checksum(checked_body(body), *place), body)
 
         def save(session: Session) -> None:
-            if number > (last := session.rows(statements.LAST_NUMBER)[0][0]):
+            if number > (last := counter(session.rows(statements.LAST_NUMBER))):
                 raise InvalidValue(f"a snapshot cannot cover event {number}: the newest event is {last}")
             session.run(statements.REMOVE_SNAPSHOT, *place)
             session.run(statements.ADD_SNAPSHOT, *row)
@@ -115,7 +114,7 @@ class SQLStorage(Storage):
         if not rows:
             return None
         number, time, expected, body = rows[0]
-        if checksum(body, ranker, number) != expected:
+        if not _intact(expected, body, ranker, number):
             raise StoreCorrupt(f"the snapshot of {ranker!r} at event {number} is damaged; an older one may be whole")
         return StoredSnapshot(ranker, number, time, body)
 
@@ -211,9 +210,21 @@ def checksum(body: bytes, *others: str | float) -> int:
     return crc32(body, crc32("\0".join(map(str, others)).encode()))
 
 
+def counter(rows: list[tuple[Any, ...]]) -> int:
+    """Return the one number that a statement gave, or raise where damage has left none."""
+    if len(rows) == 1 and isinstance(rows[0][0], int):
+        return rows[0][0]
+    raise StoreCorrupt("the store's own counters are damaged; restore it from a backup")
+
+
+def _intact(expected: Any, body: Any, *others: Any) -> bool:
+    """Whether a checksum fits; in a damaged row, anything may have any type."""
+    return isinstance(body, bytes) and checksum(body, *others) == expected
+
+
 def _event(row: tuple[Any, ...]) -> Event:
     number, ranker, kind, key, time, expected, body = row
-    if checksum(body, ranker, kind, key, time) != expected:
+    if not _intact(expected, body, ranker, kind, key, time):
         raise StoreCorrupt(f"event {number} is damaged: its checksum does not fit; restore the store from a backup")
     return Event(number, ranker, kind, key, time, body)
 

@@ -14,7 +14,7 @@ from duelrank.storage import statements
 from duelrank.storage.base import Lease
 from duelrank.storage.pool import Pool
 from duelrank.storage.schema import MIGRATIONS, Migration, Session, migrate
-from duelrank.storage.sql import SQLStorage, checksum
+from duelrank.storage.sql import SQLStorage, checksum, counter
 from duelrank.storage.values import NewEvent, Receipt
 
 __all__ = ["SQLiteStorage"]
@@ -105,8 +105,8 @@ class SQLiteStorage(SQLStorage):
         """Turn an error of SQLite into one of ours."""
         try:
             yield
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # Python itself refuses a damaged text
             kind, sentence = ERRORS.get(code & 0xFF, (StorageFailure, f"{error}"))
             if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the index of the write-ahead log could not grow
                 kind, sentence = ERRORS[sqlite3.SQLITE_FULL]
@@ -134,7 +134,7 @@ class SQLiteStorage(SQLStorage):
         self._wal_most = max(WAL_BYTES, 2 * _size(self._wal))  # one that takes longer is not waited for all the time
 
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
-        last = session.rows(statements.LAST_NUMBER)[0][0]
+        last = counter(session.rows(statements.LAST_NUMBER))
         receipts, bodies = [], []
         for event in events:
             row = (event.ranker, event.kind, event.key, event.time)
@@ -207,8 +207,7 @@ def _usable(connection: sqlite3.Connection) -> bool:
 def _version(connection: sqlite3.Connection, name: str) -> int:
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
     if "duelrank_meta" in tables:
-        version: int = connection.execute("SELECT version FROM duelrank_meta").fetchone()[0]
-        return version
+        return counter(connection.execute("SELECT version FROM duelrank_meta").fetchall())
     if tables:
         raise StorageFailure(f"{name}: this SQLite database belongs to another program; nothing was changed")
     return 0
