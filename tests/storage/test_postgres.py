@@ -123,10 +123,36 @@ class TestTrouble:
         with pytest.raises(InvalidValue, match="no address"):
             open_storage("postgresql://host/db?nonsense=1")
 
-    def test_the_password_is_not_in_the_message(self):
-        with pytest.raises(StoreUnavailable) as caught:
-            open_storage("postgresql://me:secret@localhost:1/x")
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "postgresql://me:secret@localhost:1/x",
+            "postgresql://me:secret@[bad/x",
+            "postgresql://me:se:cr/et:secret@host:port:port/x",
+            "postgresql://localhost:1/x?password=secret",
+            "postgresql://localhost:1/x?password=secret&nonsense=1",
+        ],
+    )
+    def test_the_password_is_not_in_the_message(self, url):
+        with pytest.raises((StoreUnavailable, InvalidValue)) as caught:
+            open_storage(url)
         assert "secret" not in str(caught.value)
+
+    def test_a_server_that_goes_away_again_and_again(self, store, event, monkeypatch):
+        """Each new connection is dead before it is used: the one more attempt ends, with an error of ours."""
+        connect = store._connect
+
+        def dead():
+            connection = connect()
+            connection.pgconn.finish()
+            return connection
+
+        store._writes.clear()
+        monkeypatch.setattr(store._writes, "_make", dead)
+        with pytest.raises(StoreUnavailable):
+            store.append([event()])
+        monkeypatch.undo()
+        assert store.append([event()]) == [Receipt(1, True)]
 
 
 def kill_connections(url):

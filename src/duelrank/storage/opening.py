@@ -9,7 +9,7 @@ from duelrank.errors import InvalidValue, MissingExtra
 from duelrank.storage.base import Storage
 from duelrank.storage.sqlite import SQLiteStorage
 
-__all__ = ["open_storage"]
+__all__ = ["open_storage", "without_password"]
 
 FORMS = "sqlite:///relative.db, sqlite:////absolute.db, sqlite:// (in memory) or postgresql://user@host/database"
 
@@ -40,7 +40,7 @@ def open_storage(url: str) -> Storage:
         except ImportError:
             raise MissingExtra("a store in PostgreSQL needs psycopg: pip install 'duelrank[postgres]'") from None
         return PostgresStorage(url)
-    raise InvalidValue(f"a store's address is like {FORMS}; got {_hidden(url)!r}")
+    raise InvalidValue(f"a store's address is like {FORMS}; got {without_password(url)!r}")
 
 
 def _path(url: str, rest: str) -> str | None:
@@ -52,6 +52,6 @@ def _path(url: str, rest: str) -> str | None:
     return unquote(rest[1:])
 
 
-def _hidden(url: str) -> str:
-    """Return an address without its password, which has no place in a message."""
-    return re.sub(r"(?<=:)[^:@/]*(?=@)", "***", url)
+def without_password(text: str) -> str:
+    """Return an address, or a sentence with one in it, without the password, which has no place in a message."""
+    return re.sub(r"(?<=:)[^@\s]*(?=@)", "***", re.sub(r"password=[^&\s]*", "password=***", text))

@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 from duelrank.errors import InvalidValue, StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
 from duelrank.storage import statements
 from duelrank.storage.base import Lease
+from duelrank.storage.opening import without_password
 from duelrank.storage.pool import Pool
 from duelrank.storage.schema import MIGRATIONS, Migration, Session, migrate
 from duelrank.storage.sql import SQLStorage, checksum, counter
@@ -102,7 +103,8 @@ class PostgresStorage(SQLStorage):
         try:
             given = conninfo_to_dict(url)
         except psycopg.ProgrammingError as error:
-            raise InvalidValue(f"this is no address of a PostgreSQL database: {str(error).strip()}") from None
+            reason = without_password(str(error).strip())
+            raise InvalidValue(f"this is no address of a PostgreSQL database: {reason}") from None
         self._conninfo = make_conninfo(**{**CONNECTION, **{name: str(value) for name, value in given.items()}})
         self._name = f"the store {given.get('dbname', '')!r} at {given.get('host', 'the local socket')}"
         self._settings = SETTINGS | {"lock_timeout": str(max(1, round(timeout * 1000)))}
@@ -138,7 +140,7 @@ class PostgresStorage(SQLStorage):
                 code = "08"
             found = next((ERRORS[start] for start in ERRORS if code and code.startswith(start)), None)
             kind, sentence = found or (StorageFailure, "the server refused")
-            raise kind(f"{self._name}: {sentence} ({reason})") from error
+            raise kind(without_password(f"{self._name}: {sentence} ({reason})")) from error
 
     def _query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         def ask() -> list[tuple[Any, ...]]:
@@ -170,7 +172,7 @@ class PostgresStorage(SQLStorage):
                     return work(_PostgresSession(connection))
             except psycopg.OperationalError as error:
                 if not begun and connection.closed:
-                    raise _NothingSent from error
+                    raise _NothingSent(str(error)) from error
                 raise
 
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
@@ -211,7 +213,7 @@ class PostgresStorage(SQLStorage):
         self._writes.close()
 
 
-class _NothingSent(Exception):
+class _NothingSent(psycopg.OperationalError):
     """The connection was dead before anything was asked of it: to try again on a new one repeats nothing."""
 
 
