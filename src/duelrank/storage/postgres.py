@@ -247,6 +247,8 @@ class _SessionLease(Lease):
         return True
 
     def release(self) -> None:
+        with suppress(psycopg.Error):  # the server notices a closed connection too, but a little later
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
         _close(self._connection)
 
 
