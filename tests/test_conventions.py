@@ -339,7 +339,19 @@ class TestParts:
 
 class TestImporting:
     def test_importing_the_package_is_light(self):
-        heavy = ("matplotlib", "fastapi", "starlette", "uvicorn", "sklearn", "typer", "rich", "ir_measures", "dask")
+        heavy = (
+            "matplotlib",
+            "fastapi",
+            "starlette",
+            "uvicorn",
+            "sklearn",
+            "typer",
+            "rich",
+            "ir_measures",
+            "dask",
+            "onnx",
+            "psycopg",
+        )
         code = f"import sys, duelrank; print([name for name in {heavy!r} if name in sys.modules])"
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert found.stdout.strip() == "[]"

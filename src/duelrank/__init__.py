@@ -31,9 +31,18 @@ from duelrank.exploration import (
 )
 from duelrank.grammar import parse
 from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
+from duelrank.interleave import Comparison
 from duelrank.learner import Learner
 from duelrank.metrics import ERR, MAP, MRR, P, evaluate, nDCG, online_performance
-from duelrank.multileaving import Probabilistic, TeamDraft
+from duelrank.multileaving import (
+    Balanced,
+    OptimizedInterleaving,
+    OptimizedMultileaving,
+    PairwisePreference,
+    Probabilistic,
+    SampleOnlyScored,
+    TeamDraft,
+)
 from duelrank.projection import (
     AdaptiveLastClick,
     DependentClick,
@@ -71,12 +80,14 @@ __all__ = [
     "UBM",
     "AdaptiveLastClick",
     "Algorithm",
+    "Balanced",
     "BatchRank",
     "BestWinner",
     "CandidatePreselection",
     "Cascade",
     "CascadeKLUCB",
     "CascadeUCB1",
+    "Comparison",
     "Dataset",
     "DependentClick",
     "DifficultQueries",
@@ -98,8 +109,11 @@ __all__ = [
     "Observed",
     "Opposed",
     "OppositePair",
+    "OptimizedInterleaving",
+    "OptimizedMultileaving",
     "P",
     "PairRank",
+    "PairwisePreference",
     "PositionBased",
     "Preset",
     "Probabilistic",
@@ -108,6 +122,7 @@ __all__ = [
     "Record",
     "ReferenceDocuments",
     "RunSpec",
+    "SampleOnlyScored",
     "SimMGD",
     "Snapshot",
     "SpeedThenQuality",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import ClassVar
 
 __all__ = [
     "DataFormatError",
@@ -14,6 +15,11 @@ __all__ = [
     "MissingExtra",
     "ShapeMismatch",
     "StorageFailure",
+    "StoreCorrupt",
+    "StoreFull",
+    "StoreLocked",
+    "StoreTooNew",
+    "StoreUnavailable",
     "UnknownName",
     "UnreachableScheduler",
 ]
@@ -60,10 +66,39 @@ class MissingData(DuelrankError, FileNotFoundError):
 
 
 class StorageFailure(DuelrankError, OSError):
-    """Something could not be written, such as on a full disk; nothing half-written was left behind."""
+    """Something could not be written or read back; nothing half-written was left behind."""
+
+    #: Whether the very same call may succeed later, without anybody changing the call or the store.
+    retryable: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class StoreLocked(StorageFailure):
+    """Another process held the store for longer than we were ready to wait."""
+
+    retryable = True
+
+
+class StoreFull(StorageFailure):
+    """The disk has no room for this; as soon as there is some, the store goes on as if nothing had happened."""
+
+    retryable = True
+
+
+class StoreUnavailable(StorageFailure):
+    """The database server does not answer, or went away before it confirmed; asking again is safe."""
+
+    retryable = True
+
+
+class StoreCorrupt(StorageFailure):
+    """What the store gave back is not what was written to it."""
+
+
+class StoreTooNew(StorageFailure):
+    """The store was written by a later version of duelrank than this one."""
 
 
 class MissingExtra(DuelrankError, ImportError):

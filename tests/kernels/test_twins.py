@@ -198,6 +198,8 @@ def teams_case(draw: Any) -> tuple[Any, ...]:
 def chances(*shape: int) -> st.SearchStrategy[Any]:
     size = int(np.prod(shape))
     return st.lists(st.floats(0, 1), min_size=size, max_size=size).map(lambda values: np.array(values).reshape(shape))
+
+
 def duel_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
     return orders(draw, 2, n_documents), draw(st.integers(1, n_documents)), draw(streams())

@@ -1,0 +1,141 @@
+"""Group commit: one thread that writes, and takes along whatever has come in while it was busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+from duelrank.errors import InvalidValue, StorageFailure, StoreLocked, StoreUnavailable
+from duelrank.storage.values import NewEvent, Receipt
+
+__all__ = ["GroupWriter"]
+
+T = TypeVar("T")
+
+# A group larger than that gains nothing, and its first batch would wait too long.
+MOST_BATCHES, MOST_BYTES = 1000, 8 << 20
+
+
+class _Batch:
+    """Events of one caller."""
+
+    def __init__(self, events: Sequence[NewEvent]) -> None:
+        self.events = tuple(events)
+        if not all(isinstance(event, NewEvent) for event in self.events):
+            raise InvalidValue("only instances of NewEvent can be appended")
+        self.size = sum(len(event.body) for event in self.events)
+        self.future: Future[list[Receipt]] = Future()
+
+
+class _Call:
+    """Any other write of one caller."""
+
+    size = 0
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.future: Future[Any] = Future()
+
+
+class GroupWriter:
+    """Runs all writes of a store in one thread of its own, in the order in which they came.
+
+    Parameters
+    ----------
+    insert
+        Appends events in one transaction, whole or not at all, and returns when they are on the disk.
+    """
+
+    def __init__(self, insert: Callable[[Sequence[NewEvent]], list[Receipt]]) -> None:
+        self._insert = insert
+        self._queue: SimpleQueue[_Batch | _Call | None] = SimpleQueue()
+        self._lock, self._closed = Lock(), False
+        self._thread = Thread(target=self._loop, name="duelrank-storage-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, events: Sequence[NewEvent]) -> Future[list[Receipt]]:
+        """Hand over a batch of events."""
+        batch = _Batch(events)
+        self._put(batch)
+        return batch.future
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Run a function in the writer's thread and wait for what it returns."""
+        call = _Call(function)
+        self._put(call)
+        result: T = call.future.result()
+        return result
+
+    def close(self) -> None:
+        """Finish what was handed over, and end the thread."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        self._thread.join()
+
+    def _put(self, job: _Batch | _Call) -> None:
+        with self._lock:  # else a job could come behind the one that ends the thread, and wait for ever
+            if self._closed:
+                raise StorageFailure("this store was closed; open it again")
+            self._queue.put(job)
+
+    def _loop(self) -> None:
+        last = False
+        while not last:
+            group, last = self._take()
+            jobs = [job for job in group if job.future.set_running_or_notify_cancel()]
+            self._write([job for job in jobs if isinstance(job, _Batch)])
+            for job in jobs:
+                if isinstance(job, _Call):
+                    _settle(job.future, job.function)
+
+    def _take(self) -> tuple[list[_Batch | _Call], bool]:
+        """Wait for a job, and take the others that are there; say whether the end was among them."""
+        group: list[_Batch | _Call] = []
+        size = 0
+        while len(group) < MOST_BATCHES and size < MOST_BYTES:
+            try:
+                job = self._queue.get(block=not group)
+            except Empty:
+                break
+            if job is None:
+                return group, True
+            group.append(job)
+            size += job.size
+        return group, False
+
+    def _write(self, batches: Sequence[_Batch]) -> None:
+        """Append the batches in one transaction; where that fails, each alone, so that none spoils the others."""
+        if len(batches) == 1:
+            _settle(batches[0].future, lambda: self._insert(batches[0].events))
+        elif batches:
+            try:
+                receipts = self._insert([event for batch in batches for event in batch.events])
+            except BaseException as error:
+                self._write_alone(batches, error)
+            else:
+                start = 0
+                for batch in batches:
+                    batch.future.set_result(receipts[start : start + len(batch.events)])
+                    start += len(batch.events)
+
+    def _write_alone(self, batches: Sequence[_Batch], error: BaseException) -> None:
+        for batch in batches:
+            if isinstance(error, (StoreLocked, StoreUnavailable)):  # to wait once more for each would help nobody
+                batch.future.set_exception(type(error)(*error.args))
+            else:
+                self._write([batch])
+
+
+def _settle(future: Future[T], function: Callable[[], T]) -> None:
+    """Give a future the result of a function, or what it raised: an error must reach its caller, and end no thread."""
+    try:
+        result = function()
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
