@@ -390,7 +390,7 @@ class TestMessages:
             ("mgd(delta=True)", "a number"),
             ("mgd(delta=None)", "a number"),
             ("mgd(slow_down=0)", "a number at least 1e-06 or None, got 0"),
-            ("mgd(multileaver=mgd)", "a multileaver [(]Probabilistic, TeamDraft[)], got MGD"),
+            ("mgd(multileaver=mgd)", "a multileaver [(]Balanced, .*TeamDraft[)], got MGD"),
             ("mgd(exploration=3)", "an exploration [(]"),
             ("MeanWinner(unit=1)", "True or False, got 1"),
             ("Cascade(0.5, 0.5)", "a tuple, each item a number from 0 to 1, got 0.5"),
