@@ -9,6 +9,7 @@ from duelrank.algorithms import (
     MGD,
     NSGD,
     PDGD,
+    WMGD,
     Algorithm,
     BatchRank,
     CascadeKLUCB,
@@ -30,7 +31,7 @@ from duelrank.exploration import (
     UniformSphere,
 )
 from duelrank.grammar import parse
-from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
+from duelrank.inference import BestWinner, CreditWeighted, DifficultQueries, MeanWinner
 from duelrank.interleave import Comparison
 from duelrank.learner import Learner
 from duelrank.metrics import ERR, MAP, MRR, P, evaluate, nDCG, online_performance
@@ -78,6 +79,7 @@ __all__ = [
     "PBM",
     "PDGD",
     "UBM",
+    "WMGD",
     "AdaptiveLastClick",
     "Algorithm",
     "Balanced",
@@ -88,6 +90,7 @@ __all__ = [
     "CascadeKLUCB",
     "CascadeUCB1",
     "Comparison",
+    "CreditWeighted",
     "Dataset",
     "DependentClick",
     "DifficultQueries",

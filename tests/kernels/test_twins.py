@@ -250,6 +250,13 @@ def shown_case(draw: Any) -> tuple[Any, Any]:
     return shown, labels
 
 
+def weighted_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 6))
+    # Credits from a coarse grid: a margin is zero or far from it, so both sides agree on which are rounding.
+    credit = np.array(draw(st.lists(st.integers(-4, 4), min_size=n + 1, max_size=n + 1)), float) / 4
+    return normals(draw(streams()), n, 3), credit, draw(st.booleans()), draw(st.booleans())
+
+
 def replay_case(draw: Any) -> tuple[Any, ...]:
     n = draw(st.integers(1, 8))
     return orders(draw, 3, n), draw(flags(n))
@@ -482,6 +489,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("pair_rank", "newton_step"): newton_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,
+    ("inference", "weighted_direction"): weighted_case,
     ("inference", "last_click"): lambda draw: (draw(flags(draw(st.integers(0, 10)))),),
     ("inference", "reciprocal_sum"): lambda draw: (draw(flags(draw(st.integers(0, 10)))),),
     ("inference", "replayed_sums"): replay_case,
@@ -559,6 +567,7 @@ def same(one: Any, other: Any) -> None:
         "batchrank(horizon=1)",
         "mgd(multileaver=TeamDraft(), inference=BestWinner())",
         "mgd(exploration=InDocumentSpace())",
+        "wmgd-dsp",
         "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
         "mgd-dsp(examination=AdaptiveLastClick())",
         *("dbgd-dsp", "mgd-dsp", "nsgd-dsp", "mgd(multileaver=TeamDraft(), inference=BestWinner())"),

@@ -17,6 +17,7 @@ from duelrank.algorithms.pairrank import PairRank
 from duelrank.algorithms.pdgd import PDGD
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.sim_mgd import SimMGD
+from duelrank.algorithms.wmgd import WMGD
 from duelrank.registry import alias, aliases
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "MGD",
     "NSGD",
     "PDGD",
+    "WMGD",
     "Algorithm",
     "BatchRank",
     "CascadeKLUCB",
@@ -40,4 +42,5 @@ __all__ = [
 ]
 
 for _name, _base in aliases(DuelingBandit).items():
-    alias(f"{_name}-dsp", Projected(_base))
+    if f"{_name}-dsp" not in aliases():  # a file may have settings of its own for the projection
+        alias(f"{_name}-dsp", Projected(_base))

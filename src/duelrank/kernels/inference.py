@@ -35,6 +35,25 @@ def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
 
 
 @njit(cache=True)
+def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: bool) -> Floats:
+    """Mean of the directions, weighted by how much more credit each has than the current ranker (entry 0 of the credit).
+
+    The weights' sizes sum to 1; those within rounding of zero, and without losers the negative ones, count as zero.
+    """
+    mean, size = np.zeros(directions.shape[1]), 0.0
+    for i in range(directions.shape[0]):
+        margin = credit[i + 1] - credit[0]
+        if margin > MARGIN or (losers and margin < -MARGIN):
+            mean += margin * directions[i]
+            size += abs(margin)
+    if size == 0.0:
+        return mean
+    mean /= size
+    length = math.sqrt(np.sum(mean * mean))
+    return mean / length if unit and length > 0.0 else mean
+
+
+@njit(cache=True)
 def last_click(clicks: NDArray[np.bool_]) -> int:
     """Position, from 1, of the lowest click; 0 where there is none."""
     for position in range(clicks.shape[0], 0, -1):

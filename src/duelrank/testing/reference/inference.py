@@ -24,6 +24,17 @@ def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
     return np.asarray(mean / np.linalg.norm(mean)) if unit and mean.any() else np.asarray(mean)
 
 
+def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: bool) -> Floats:
+    """Mean of the directions, weighted by how much more credit each has than the current ranker."""
+    margins = credit[1:] - credit[0]
+    margins = np.where(np.abs(margins) > 1e-12, margins if losers else np.maximum(margins, 0.0), 0.0)
+    if not margins.any():
+        return np.zeros(directions.shape[1])
+    mean: Floats = margins @ directions / np.abs(margins).sum()
+    length = np.linalg.norm(mean)
+    return mean / length if unit and length > 0.0 else mean
+
+
 def last_click(clicks: Any) -> int:
     """Position, from 1, of the lowest click; 0 where there is none."""
     return max((position + 1 for position, clicked in enumerate(clicks) if clicked), default=0)
