@@ -8,9 +8,20 @@ from duelrank.datasets import Dataset
 from duelrank.errors import DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments.published import published
 from duelrank.experiments.suite import Suite, load_suite, read_suite, suite_names
+from duelrank.registry import aliases
 from duelrank.users import User
 
-SUITES = ["quick", "sigir19", "sigir19-ablation", "sigir19-figures", "sigir19-text"]
+SUITES = [
+    "future-best",
+    "future-examination",
+    "future-exploration",
+    "league",
+    "quick",
+    "sigir19",
+    "sigir19-ablation",
+    "sigir19-figures",
+    "sigir19-text",
+]
 
 
 def test_the_suites_of_the_paper_are_there() -> None:
@@ -110,3 +121,7 @@ def test_a_suite_of_ones_own() -> None:
 def test_a_suite_that_is_wrong(change: tuple[str, str], error: type[DuelrankError]) -> None:
     with pytest.raises(error):
         read_suite("mine", GOOD.replace(*change))
+
+
+def test_the_league_has_every_algorithm_at_its_defaults() -> None:
+    assert set(load_suite("league").recipes.values()) == set(aliases(Algorithm))

@@ -25,7 +25,7 @@ def reproduce(
         str,
         typer.Argument(
             help="sigir19, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
-            " future-exploration or quick."
+            " future-exploration, future-best or quick."
         ),
     ],
     datasets: Annotated[str | None, typer.Option("--datasets", help="Some data sets, separated by commas.")] = None,
