@@ -12,15 +12,8 @@ from duelrank.registry import aliases
 from duelrank.users import User
 
 SUITES = [
-    "future-best",
-    "future-examination",
-    "future-exploration",
-    "league",
-    "quick",
-    "sigir19",
-    "sigir19-ablation",
-    "sigir19-figures",
-    "sigir19-text",
+    *("future-best", "future-examination", "future-exploration", "league", "quick"),
+    *("sigir19", "sigir19-ablation", "sigir19-figures", "sigir19-text"),
 ]
 
 
