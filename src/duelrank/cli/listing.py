@@ -52,10 +52,10 @@ def list_parts(
 
 def _handbook(results: Path | None) -> str:
     from duelrank.errors import MissingData
-    from duelrank.experiments.handbook import handbook, read_league
+    from duelrank.experiments.handbook import Measured, handbook, read_league
 
     if results is None:
-        return handbook({})
+        return handbook(Measured({}))
     try:
         return handbook(read_league(results.read_text(encoding="utf-8")))
     except OSError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import inspect
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields
 
 from duelrank.algorithms import Algorithm, Projected
 from duelrank.errors import InvalidValue
@@ -18,9 +18,6 @@ from duelrank.registry import Part, aliases, classes, spell, walk
 from duelrank.updates import Update
 
 __all__ = ["Measured", "handbook", "read_league", "sections"]
-
-#: (algorithm, user, measure) → mean.
-Measured = dict[tuple[str, str, str], float]
 
 _STAGES: dict[str, type[Part]] = {
     "Explorations": Exploration,
@@ -38,27 +35,38 @@ Everything here can be named in a [recipe](recipes.md), and any part can be swap
 _DIGITS = {"online": 1, "offline": 3}
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a league table has measured: (algorithm, user, measure) → mean, and on what."""
+
+    means: dict[tuple[str, str, str], float]
+    dataset: str = ""
+    metric: str = ""
+    runs: str = ""
+
+    @property
+    def users(self) -> list[str]:
+        """The users, in order."""
+        return list(dict.fromkeys(user for _, user, _ in self.means))
+
+
 def read_league(text: str) -> Measured:
     """Read the comma-separated values of a league table."""
     try:
-        lines = csv.DictReader(text.splitlines())
-        return {(line["algorithm"], line["user"], line["measure"]): float(line["mean"]) for line in lines}
-    except (KeyError, ValueError) as error:
+        lines = list(csv.DictReader(text.splitlines()))
+        means = {(line["algorithm"], line["user"], line["measure"]): float(line["mean"]) for line in lines}
+        return Measured(means, lines[0]["dataset"], lines[0]["metric"], lines[0]["runs"])
+    except (LookupError, ValueError) as error:
         raise InvalidValue(f"this is not the CSV of a league table: {error!r} is missing or no number") from None
 
 
-def handbook(measured: Measured, source: str = "") -> str:
+def handbook(measured: Measured) -> str:
     """Write the page: the league first, then every algorithm and every part, from their docstrings.
 
-    Parameters
-    ----------
-    measured
-        What was measured; an algorithm without numbers is listed all the same.
-    source
-        How the numbers were made, in Markdown.
+    An algorithm without numbers is listed all the same.
     """
     known = aliases(Algorithm)
-    parts = [_OPENING, _overview(known, measured), f"{source}\n" if source else ""]
+    parts = [_OPENING, _overview(known, measured)]
     parts += ["## Algorithms\n", *(_algorithm(name, known) for name in known if not _is_projection(name, known))]
     for title, kind in _STAGES.items():
         parts += [f"## {title}\n", *(_part(name, cls) for name, cls in classes(kind).items())]
@@ -79,18 +87,27 @@ def _is_projection(name: str, known: dict[str, Algorithm]) -> bool:
 
 
 def _overview(known: dict[str, Algorithm], measured: Measured) -> str:
-    users = list(dict.fromkeys(user for _, user, _ in measured))
+    users = measured.users
     heads = [f"{measure} {user}" for measure in _DIGITS for user in users]
-    order = sorted(known, key=lambda name: -sum(measured.get((name, user, "online"), 0.0) for user in users))
+    order = sorted(known, key=lambda name: -sum(measured.means.get((name, user, "online"), 0.0) for user in users))
     lines = [["algorithm", "", *heads], ["---", "---", *("---:" for _ in heads)]]
-    lines += [[_link(name, known), _about(known[name]), *_numbers(name, users, measured)] for name in order]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    lines += [[_link(name, known), _about(known[name]), *_numbers(name, measured)] for name in order]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (_source(measured) if users else "")
 
 
-def _numbers(name: str, users: Iterable[str], measured: Measured) -> Iterator[str]:
+def _source(measured: Measured) -> str:
+    command = f"duelrank reproduce league --datasets {measured.dataset}"
+    return f"""
+Means of {measured.runs} runs on {measured.dataset} (`{command}`), best online first. Online: the discounted
+sum of {measured.metric} over the lists shown while learning; offline: {measured.metric} of the final weights on test queries. Each
+algorithm has its own defaults. Click bandits have no weights: offline they are a random order.
+"""
+
+
+def _numbers(name: str, measured: Measured) -> Iterator[str]:
     for measure, digits in _DIGITS.items():
-        for user in users:
-            mean = measured.get((name, user, measure))
+        for user in measured.users:
+            mean = measured.means.get((name, user, measure))
             yield "" if mean is None else f"{mean:.{digits}f}"
 
 
