@@ -147,7 +147,9 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
     """Start an application on a service and return a client of it that lets no exception through as an answer."""
     with ExitStack() as stack:
 
-        def start(service: Service, settings: WebSettings | None = None, base_url: str = "http://127.0.0.1") -> TestClient:
+        def start(
+            service: Service, settings: WebSettings | None = None, base_url: str = "http://127.0.0.1"
+        ) -> TestClient:
             app = create_app(service, KeyRing(storage), settings)
             client = TestClient(app, base_url, client=("127.0.0.1", 50000))
             return stack.enter_context(client)
