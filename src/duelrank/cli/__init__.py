@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from duelrank.cli import bench, compare, data, export, listing, reproduce, run
+from duelrank.cli import bench, compare, data, export, listing, replay, reproduce, run
 from duelrank.cli.console import complain
 from duelrank.errors import DuelrankError
 
@@ -72,6 +72,7 @@ app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("export")(export.export)
+app.command("replay")(replay.replay)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 

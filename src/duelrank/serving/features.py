@@ -64,6 +64,10 @@ class Reader:
             raise LimitExceeded(f"the id of a document may have at most {self._settings.max_id} characters")
         if "" in ids:
             raise InvalidValue("the id of a document must not be empty")
+        try:
+            "".join(ids).encode()
+        except UnicodeEncodeError as error:
+            raise InvalidValue(f"the id of a document must be proper Unicode: {error}") from None
 
     def _row(self, document: Document, observer: Observer) -> array[float]:
         given = document.features

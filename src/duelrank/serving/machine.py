@@ -92,6 +92,8 @@ class Machine:
         Returns the body of the "ranked" event with a key, None where it is gone.
     load
         Returns the state of an earlier version, None where it is gone; without it, all that may be needed are held.
+    most_states
+        How many states of earlier versions are held, where they can be loaded again; None: all that may be needed.
     """
 
     def __init__(
@@ -99,8 +101,9 @@ class Machine:
         definition: Definition,
         fetch: Callable[[str], Shown | None],
         load: Callable[[int], State | None] | None = None,
+        most_states: int | None = MOST_STATES,
     ) -> None:
-        self.definition, self._fetch, self._load = definition, fetch, load
+        self.definition, self._fetch, self._load, self._most_states = definition, fetch, load, most_states
         self.number, self.version = 0, 1
         self.state = self.served = definition.start
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
@@ -224,7 +227,7 @@ class Machine:
 
     def _hold(self, version: int, state: State) -> None:
         self._states[version] = state
-        if self._load is not None and len(self._states) > MOST_STATES:
+        if self._load is not None and self._most_states is not None and len(self._states) > self._most_states:
             del self._states[next(iter(self._states))]
 
     def _unpin(self, version: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeVar
 
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, UnknownName
@@ -14,9 +14,10 @@ from duelrank.serving.background import Background
 from duelrank.serving.board import Board, Ranker
 from duelrank.serving.clock import Clock
 from duelrank.serving.definition import Definition
-from duelrank.serving.events import RANKERS, Control, Created, Shown, pack, pack_state, unpack
+from duelrank.serving.events import RANKERS, Control, Created, Shown, pack, pack_state
 from duelrank.serving.features import Reader
 from duelrank.serving.intake import Intake, closing
+from duelrank.serving.lookup import Lookup
 from duelrank.serving.observer import Observer
 from duelrank.serving.presenting import answer, info
 from duelrank.serving.recent import Entry
@@ -32,7 +33,8 @@ from duelrank.serving.values import (
     VersionInfo,
 )
 from duelrank.serving.versions import Versions
-from duelrank.storage import NewEvent, Receipt, SQLiteStorage, Storage
+from duelrank.storage import NewEvent, Receipt, Storage
+from duelrank.storage.values import checked_text
 from duelrank.types import State
 
 __all__ = ["Service"]
@@ -67,7 +69,7 @@ class Service:
         self._readers: dict[str, Reader] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._appender: Appender | None = None
-        self._local = isinstance(storage, SQLiteStorage)  # reading is quick, and nobody else writes while we lead
+        self._lookup = Lookup(storage, self._board.recent, self.settings.max_id, lambda: self.leads)
 
     @property
     def observer(self) -> Observer:
@@ -144,7 +146,7 @@ class Service:
     def ranker(self, name: str) -> RankerInfo:
         """Return one ranker."""
         self._check_ready()
-        if name not in self._board.rankers and not self._local:
+        if name not in self._board.rankers and not self._lookup.local:
             self._board.refresh(self.storage)
         return info(self._board[name])
 
@@ -174,7 +176,7 @@ class Service:
         if receipt.new:
             self.observer.ranked(name, len(ids))
             return self._board.recent.put(name, key, Entry(receipt.number, shown))
-        found = (await self._look_up(name, [key]))[key]
+        found = (await self._lookup.lists(name, [key]))[key]
         if found is None or found.shown is None:
             raise Conflict(f"the list {key!r} was made long ago and is gone; use a new impression_id")
         return found
@@ -185,7 +187,7 @@ class Service:
         if len(events) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
         keys = {event.impression_id for event in events if isinstance(event, FeedbackEvent)}
-        entries = await self._look_up(name, keys)
+        entries = await self._lookup.lists(name, keys)
         intake = Intake(name, events, entries, self._clock.time(), self.settings)
         try:
             receipts = await self._append(intake.new) if intake.new else []
@@ -193,7 +195,7 @@ class Service:
             for entry in intake.closing:
                 entry.closed = False  # whether it is, is asked again
             raise
-        again = await self._known(name, intake.late) if intake.late else 0
+        again = await self._count_known(name, intake.late) if intake.late else 0
         counts = intake.count(receipts, again)
         self._wake()
         for outcome in ("accepted", "duplicate", "unknown", "expired"):
@@ -203,38 +205,11 @@ class Service:
             self.observer.fed(name, "invalid", len(counts.invalid))
         return counts
 
-    async def _look_up(self, name: str, keys: Iterable[str]) -> dict[str, Entry | None]:
-        """Return lists by their ids, from memory where that is sure to be right, else from the store."""
-        recent = self._board.recent
-        entries = {key: recent.get(name, key) for key in keys}
-        sure = self._local and self.leads
-        asked = [key for key, entry in entries.items() if entry is None or not (sure or entry.closed)]
-        if asked:
-            found = await self._read(lambda: {key: self._find(name, key, entries[key]) for key in asked})
-            for key, entry in found.items():
-                entries[key] = None if entry is None else recent.put(name, key, entry)
-        return entries
-
-    def _find(self, name: str, key: str, known: Entry | None) -> Entry | None:
-        """Read a list from the store."""
-        if not 0 < len(key) <= self.settings.max_id or "\0" in key:
-            return None
-        if known is None:
-            event = self.storage.find(name, "ranked", key)
-            number = self.storage.known(name, "ranked", key) if event is None else event.number
-            if number is None:
-                return None
-            known = Entry(number, None if event is None else unpack(event.body, Shown))
-        closed = known.shown is None or self.storage.known(name, "closed", str(known.number)) is not None
-        known.closed = known.closed or closed
-        return known
-
-    async def _known(self, name: str, keys: list[str]) -> int:
-        """Return how many of these events are in the store already."""
+    async def _count_known(self, name: str, keys: list[str]) -> int:
+        """Return how many of these events are in the store, when all that came before is."""
         assert self._appender is not None
         await self._appender.settled()
-        possible = [key for key in keys if 0 < len(key) <= self.settings.max_id and "\0" not in key]
-        return await self._read(lambda: sum(self.storage.known(name, "feedback", key) is not None for key in possible))
+        return await self._lookup.known_events(name, keys)
 
     async def control(
         self, name: str, action: Literal["freeze", "resume", "rollback"], version: int | None = None
@@ -293,12 +268,12 @@ class Service:
     async def _state(self, name: str, ranker: Ranker, version: int) -> State | None:
         if version in (1, ranker.model.version):
             return self._stored_state(name, ranker, version)
-        return await self._read(lambda: self._stored_state(name, ranker, version))
+        return await self._lookup.read(lambda: self._stored_state(name, ranker, version))
 
     async def _ranker(self, name: str) -> Ranker:
         """Return a ranker, also one that another process has made a moment ago."""
         self._check_ready()
-        if name not in self._board.rankers and not self._local:
+        if name not in self._board.rankers and not self._lookup.local:
             await asyncio.to_thread(self._board.refresh, self.storage)
         return self._board[name]
 
@@ -311,15 +286,11 @@ class Service:
             return os.urandom(12).hex()
         if not 0 < len(given) <= self.settings.max_id:
             raise InvalidValue(f"an impression_id has from 1 to {self.settings.max_id} characters, got {len(given)}")
-        return given
+        return checked_text("key", given)
 
     async def _append(self, events: Sequence[NewEvent]) -> list[Receipt]:
         assert self._appender is not None
         return await self._appender.append(events)
-
-    async def _read(self, work: Callable[[], T]) -> T:
-        """Read from the store: at once where that takes microseconds, else in a thread."""
-        return work() if self._local else await asyncio.to_thread(work)
 
     def _wake(self) -> None:
         if self._background is not None:
