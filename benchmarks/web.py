@@ -50,7 +50,7 @@ def bare() -> FastAPI:
 
 def ours() -> FastAPI:
     """The web layer on a service that answers at once."""
-    from duelrank.serving import RankAnswer, Ranked, RankRequest, Service, Settings
+    from duelrank.serving import Observer, RankAnswer, Ranked, RankRequest, Service, Settings
     from duelrank.serving.web import KeyRing, create_app, make_key
     from duelrank.storage import open_storage
 
@@ -59,6 +59,7 @@ def ours() -> FastAPI:
             self.settings = Settings()
 
         ready = True  # type: ignore[assignment]
+        observer = Observer()  # type: ignore[assignment]
 
         async def start(self) -> None: ...
         async def stop(self) -> None: ...

@@ -16,6 +16,7 @@ from duelrank.serving import (
     FeedbackCounts,
     FeedbackEvent,
     Invalid,
+    Observer,
     RankAnswer,
     Ranked,
     RankerInfo,
@@ -38,7 +39,9 @@ DOCUMENTS = [{"id": f"d{i}", "features": [i / 4, 1 - i / 4]} for i in range(5)]
 
 
 class FakeService(Service):
-    """Keeps everything in dictionaries, orders by the first feature, learns nothing."""
+    """Keeps everything in dictionaries, leaves documents in their order, learns nothing."""
+
+    observer = Observer()
 
     def __init__(self) -> None:
         self.settings = Settings()

@@ -85,7 +85,7 @@ async def rankers(call: Call) -> list[RankerInfo]:
 
 async def ranker(call: Call) -> RankerInfo:
     """Show one ranker."""
-    return call.service.ranker(call.name)
+    return await asyncio.to_thread(call.service.ranker, call.name)
 
 
 async def rank(call: Call) -> RankAnswer:
