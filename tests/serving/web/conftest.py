@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +160,25 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
             return stack.enter_context(client)
 
         yield start
+
+
+@pytest.fixture
+def real_client(tmp_path: Path) -> Iterator[TestClient]:
+    """A client of the real service on a file, which has a ranker called shop."""
+    with open_storage(f"sqlite:///{tmp_path}/real.db") as storage:
+        app = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
+        with TestClient(app, "http://127.0.0.1", client=("127.0.0.1", 50000)) as client:
+            until(lambda: client.get("/readyz").status_code == 200)
+            assert client.post("/v1/rankers", json=SHOP).status_code == 201
+            yield client
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for something that will be soon."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
 
 
 @pytest.fixture

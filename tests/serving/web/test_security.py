@@ -1,7 +1,6 @@
 """Keys, scopes, limits: who is let in, and how far."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -14,7 +13,7 @@ from duelrank.serving.web.operations import OPERATIONS
 from duelrank.serving.web.rates import Buckets
 from duelrank.serving.web.refusals import BodyTooLarge, ClientGone, NoKey, TooBusy, WrongScope
 from duelrank.serving.web.server import check_exposure, is_loopback
-from tests.serving.web.conftest import DOCUMENTS, SHOP
+from tests.serving.web.conftest import DOCUMENTS, SHOP, until
 from tests.serving.web.test_api import problem
 
 RANK = ("/v1/rankers/shop/rank", {"documents": DOCUMENTS})
@@ -125,17 +124,10 @@ class TestAsking:
         client = serve(service)
         assert client.get("/v1/rankers").status_code == 200
         token = new_key("rank")
-        self.until(lambda: client.get("/v1/rankers").status_code == 401)
+        until(lambda: client.get("/v1/rankers").status_code == 401)
         assert client.get("/v1/rankers", headers=bearer(token)).status_code == 200
         storage.revoke_key(token.split("_")[1])
-        self.until(lambda: client.get("/v1/rankers", headers=bearer(token)).status_code == 401)
-
-    @staticmethod
-    def until(condition):
-        end = time.monotonic() + 10.0
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: client.get("/v1/rankers", headers=bearer(token)).status_code == 401)
 
 
 class TestWithoutKeys:
