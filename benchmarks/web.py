@@ -24,9 +24,7 @@ DOCUMENTS, FEATURES = 20, 46
 
 def body() -> bytes:
     rng = np.random.default_rng(1)
-    documents = [
-        {"id": f"document-{i}", "features": rng.random(FEATURES).round(6).tolist()} for i in range(DOCUMENTS)
-    ]
+    documents = [{"id": f"document-{i}", "features": rng.random(FEATURES).round(6).tolist()} for i in range(DOCUMENTS)]
     return json.dumps({"documents": documents}).encode()
 
 
@@ -51,15 +49,15 @@ def bare() -> FastAPI:
 def ours() -> FastAPI:
     """The web layer on a service that answers at once."""
     from duelrank.serving import Observer, RankAnswer, Ranked, RankRequest, Service, Settings
-    from duelrank.serving.web import KeyRing, create_app, make_key
+    from duelrank.serving.web import KeyRing, create_app
     from duelrank.storage import open_storage
 
     class Instant(Service):
         def __init__(self) -> None:
             self.settings = Settings()
 
-        ready = True  # type: ignore[assignment]
-        observer = Observer()  # type: ignore[assignment]
+        ready = True
+        observer = Observer()
 
         async def start(self) -> None: ...
         async def stop(self) -> None: ...
@@ -88,7 +86,7 @@ def serve(which: str, pipe: Connection) -> None:
 async def load(port: int, seconds: float, connections: int) -> float:
     """Send the same request over some connections, each as soon as the last was answered; return requests a second."""
     content = body()
-    head = f"POST /v1/rankers/shop/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    head = f"POST /v1/rankers/shop/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n\r\n"
     request = head.encode() + content
     done, until = 0, time.perf_counter() + seconds
 

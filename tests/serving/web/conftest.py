@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
+from duelrank.cli import app
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel, Normalisation
 from duelrank.serving import (
@@ -155,9 +158,8 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
         def start(
             service: Service, settings: WebSettings | None = None, base_url: str = "http://127.0.0.1"
         ) -> TestClient:
-            app = create_app(service, KeyRing(storage), settings)
-            client = TestClient(app, base_url, client=("127.0.0.1", 50000))
-            return stack.enter_context(client)
+            application = create_app(service, KeyRing(storage), settings)
+            return stack.enter_context(TestClient(application, base_url, client=("127.0.0.1", 50000)))
 
         yield start
 
@@ -166,8 +168,8 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
 def real_client(tmp_path: Path) -> Iterator[TestClient]:
     """A client of the real service on a file, which has a ranker called shop."""
     with open_storage(f"sqlite:///{tmp_path}/real.db") as storage:
-        app = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
-        with TestClient(app, "http://127.0.0.1", client=("127.0.0.1", 50000)) as client:
+        application = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
+        with TestClient(application, "http://127.0.0.1", client=("127.0.0.1", 50000)) as client:
             until(lambda: client.get("/readyz").status_code == 200)
             assert client.post("/v1/rankers", json=SHOP).status_code == 201
             yield client
@@ -187,3 +189,17 @@ def client(serve: Callable[..., TestClient], service: FakeService) -> TestClient
     client = serve(service)
     assert client.post("/v1/rankers", json=SHOP).status_code == 201
     return client
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run a command of the command line in this process."""
+    monkeypatch.setenv("COLUMNS", "500")
+    monkeypatch.delenv("DUELRANK_STORE", raising=False)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def cli_json(cli: Callable[..., Result]) -> Callable[..., Any]:
+    """Run a command and decode what it writes."""
+    return lambda *words: json.loads(cli(*words, "--json").stdout)

@@ -2,11 +2,10 @@
 
 import msgspec
 import pytest
+from tests.serving.web.conftest import DOCUMENTS, SHOP
 
 from duelrank.errors import NotReady, StoreCorrupt, StoreFull
 from duelrank.serving.web.operations import OPERATIONS
-
-from tests.serving.web.conftest import DOCUMENTS, SHOP
 
 PROBLEM = "application/problem+json"
 

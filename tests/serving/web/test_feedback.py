@@ -5,12 +5,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.serving.web.conftest import DOCUMENTS
 
 from duelrank.errors import LimitExceeded
 from duelrank.serving import FeedbackEvent, Rejected
 from duelrank.serving.web.events import decode_events
 from duelrank.serving.web.refusals import MalformedBody
-from tests.serving.web.conftest import DOCUMENTS
 
 NATIVE = {"event_id": "e1", "impression_id": "i1", "clicks": ["d3"], "examined": 5, "close": True}
 UBI = {
@@ -55,17 +55,32 @@ class TestForms:
             decode(body)
 
     def test_lines_that_are_no_json_stand_alone(self):
-        found = decode(b'{"impression_id": "i1"}\nnonsense\n[1]\n\xff\n{"impression_id": "i2"}', b"application/x-ndjson")
+        found = decode(
+            b'{"impression_id": "i1"}\nnonsense\n[1]\n\xff\n{"impression_id": "i2"}', b"application/x-ndjson"
+        )
         assert [type(each) for each in found] == [FeedbackEvent, Rejected, Rejected, Rejected, FeedbackEvent]
 
     def test_too_many(self):
-        for body, media_type in (([{}] * 101, b""), (b"{}\n" * 101, b"application/x-ndjson"), (b"\n" * 1001, b"application/x-ndjson")):
+        for body, media_type in (
+            ([{}] * 101, b""),
+            (b"{}\n" * 101, b"application/x-ndjson"),
+            (b"\n" * 1001, b"application/x-ndjson"),
+        ):
             with pytest.raises(LimitExceeded, match="100 events"):
                 decode(body, media_type)
 
 
 class TestBadNeighbours:
-    BAD = (5, None, [], {}, {"impression_id": 5}, NATIVE | {"clicks": "d3"}, NATIVE | {"close": "yes"}, UBI | {"query_id": 7})
+    BAD = (
+        5,
+        None,
+        [],
+        {},
+        {"impression_id": 5},
+        NATIVE | {"clicks": "d3"},
+        NATIVE | {"close": "yes"},
+        UBI | {"query_id": 7},
+    )
 
     @pytest.mark.parametrize("bad", BAD)
     def test_each_stands_alone(self, bad):
@@ -78,7 +93,11 @@ class TestBadNeighbours:
         assert decode([{"event_id": "e7"}])[0].event_id == "e7"
         assert decode([{"event_id": 7}])[0].event_id is None
 
-    @given(st.lists(st.recursive(st.none() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x))))
+    @given(
+        st.lists(
+            st.recursive(st.none() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x))
+        )
+    )
     def test_whatever_comes_has_a_place(self, content):
         assert len(decode(content, most=10_000)) == len(content)
 
@@ -135,7 +154,9 @@ class TestOverHttp:
 
     def test_lines(self, client):
         body = json.dumps(NATIVE) + "\n{broken\n" + json.dumps(UBI) + "\n"
-        answer = client.post("/v1/rankers/shop/feedback", content=body, headers={"content-type": "application/x-ndjson"})
+        answer = client.post(
+            "/v1/rankers/shop/feedback", content=body, headers={"content-type": "application/x-ndjson"}
+        )
         assert (answer.json()["accepted"], answer.json()["invalid"][0]["index"]) == (2, 1)
 
     def test_refused(self, client):

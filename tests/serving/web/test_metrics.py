@@ -2,9 +2,9 @@
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.serving.web.conftest import DOCUMENTS
 
 from duelrank.serving.web.metrics import MEMORY, Metrics
-from tests.serving.web.conftest import DOCUMENTS
 
 
 def samples(text):

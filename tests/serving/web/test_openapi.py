@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
+from tests.serving.web.conftest import DOCUMENTS
 
 from duelrank.serving.web.operations import OPERATIONS
 from duelrank.serving.web.problems import TABLE
 from duelrank.serving.web.schema import describe
-from tests.serving.web.conftest import DOCUMENTS
 
 SOAK = int(os.environ.get("DUELRANK_SOAK", "1"))
 CHECKS = [

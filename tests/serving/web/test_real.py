@@ -1,11 +1,11 @@
 """The web layer on the real service and a file: rank, feedback, learn, export."""
 
 import numpy as np
+from tests.serving.web.conftest import SHOP, TestClient, until
 
 from duelrank.serving import Service, Settings
 from duelrank.serving.web import KeyRing, create_app
 from duelrank.storage import open_storage
-from tests.serving.web.conftest import SHOP, TestClient, until
 
 
 def documents(rng, n=10):
@@ -46,7 +46,7 @@ def test_the_same_list_again_also_after_a_restart(tmp_path):
         with open_storage(f"sqlite:///{tmp_path}/shop.db") as storage:
             app = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
             with TestClient(app, "http://127.0.0.1", client=("127.0.0.1", 5)) as client:
-                until(lambda: client.get("/readyz").status_code == 200)  # noqa: B023
+                until(lambda: client.get("/readyz").status_code == 200)
                 client.post("/v1/rankers", json=SHOP)
                 answers += [client.post("/v1/rankers/shop/rank", json=body).json() for _ in range(2)]
     assert answers == [answers[0]] * 4

@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from tests.serving.web.conftest import DOCUMENTS, SHOP, until
+from tests.serving.web.test_api import problem
 
 from duelrank.errors import InvalidValue
 from duelrank.serving.web import WebSettings, make_key
@@ -13,8 +15,6 @@ from duelrank.serving.web.operations import OPERATIONS
 from duelrank.serving.web.rates import Buckets
 from duelrank.serving.web.refusals import BodyTooLarge, ClientGone, NoKey, TooBusy, WrongScope
 from duelrank.serving.web.server import check_exposure, is_loopback
-from tests.serving.web.conftest import DOCUMENTS, SHOP, until
-from tests.serving.web.test_api import problem
 
 RANK = ("/v1/rankers/shop/rank", {"documents": DOCUMENTS})
 
@@ -57,7 +57,18 @@ class TestKeys:
         ring = KeyRing(storage)
         assert ring.holder(token, "rank") == token.split("_")[1]
         id = token.split("_")[1]
-        for wrong in (token[:-1], token + "x", "", "dr", f"dr_{id}", f"dr_{id}_", f"dx{token[2:]}", "dr_nobody_", "dr__", "ä"):
+        for wrong in (
+            token[:-1],
+            token + "x",
+            "",
+            "dr",
+            f"dr_{id}",
+            f"dr_{id}_",
+            f"dx{token[2:]}",
+            "dr_nobody_",
+            "dr__",
+            "ä",
+        ):
             with pytest.raises(NoKey):
                 ring.holder(wrong, "rank")
 
@@ -102,7 +113,12 @@ class TestAsking:
                     assert (status not in (401, 403)) == allowed, (one, scope, status)
 
     def test_what_needs_no_key(self):
-        assert {one.path for one in OPERATIONS if one.needs is None} == {"/healthz", "/readyz", "/docs", "/openapi.json"}
+        assert {one.path for one in OPERATIONS if one.needs is None} == {
+            "/healthz",
+            "/readyz",
+            "/docs",
+            "/openapi.json",
+        }
 
     @pytest.mark.parametrize("value", ["Basic abc", "Bearer", "Bearer ", "bearer x", "Token x", "Bearer \u00e4"])
     def test_other_headers_are_no_keys(self, serve, service, new_key, value):
