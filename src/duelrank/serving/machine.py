@@ -32,6 +32,9 @@ __all__ = ["Closed", "Machine", "Open", "Tally"]
 
 # So many states of earlier versions are held where they can be had from the store again.
 MOST_STATES = 256
+#: A process may serve a version for a while after a newer one was published; from lists of one that is older than so many
+#: versions nothing is learned, so that it is certain which states may be needed.
+WINDOW = 16
 
 
 class Open(msgspec.Struct, array_like=True, gc=False):
@@ -134,7 +137,8 @@ class Machine:
 
     def _ranked(self, event: Event) -> None:
         shown = unpack(event.body, Shown)
-        self.open[event.key] = Open(event.number, event.time, shown.version, shown.way, [], None, False)
+        way = shown.way if shown.version >= self.version - WINDOW else GREEDY
+        self.open[event.key] = Open(event.number, event.time, shown.version, way, [], None, False)
         self.pinned[shown.version] += 1
         self.tally.impressions += 1
 
@@ -199,9 +203,9 @@ class Machine:
         return after
 
     def _published(self, published: Published) -> None:
-        if self.pinned[self.version]:
-            self._hold(self.version, self.served)
+        self._hold(self.version, self.served)
         self.version, self.served, self.changed = published.version, self.state, False
+        self._let_go(self.version - WINDOW - 1)
 
     def _controlled(self, control: Control) -> None:
         if control.action == "rollback" and control.state is not None:
@@ -234,6 +238,11 @@ class Machine:
         self.pinned[version] -= 1
         if not self.pinned[version]:
             del self.pinned[version]
+            self._let_go(version)
+
+    def _let_go(self, version: int) -> None:
+        """Forget a state that no list needs, nor any that may still come."""
+        if version < self.version - WINDOW and version not in self.pinned:
             self._states.pop(version, None)
 
     def publication(self) -> Published:
@@ -255,6 +264,9 @@ class Machine:
         self._states.clear()
 
 
-def opened(body: bytes) -> dict[str, Open]:
-    """Return the lists that were open at a checkpoint."""
-    return unpack(body, _Checkpoint).open
+def needed(body: bytes) -> tuple[frozenset[int], frozenset[int]]:
+    """Return what is needed to go on from a checkpoint: the numbers of open lists, and versions."""
+    found = unpack(body, _Checkpoint)
+    recent = range(max(1, found.version - WINDOW), found.version + 1)
+    numbers = frozenset(entry.number for entry in found.open.values())
+    return numbers, frozenset(entry.version for entry in found.open.values()).union(recent)
