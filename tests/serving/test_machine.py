@@ -23,7 +23,7 @@ steps = st.one_of(
     st.tuples(st.just("feedback"), st.integers(0, 5), st.sets(st.integers(0, 2)), st.none() | st.integers(0, 3)),
     st.tuples(st.just("closed"), st.integers(0, 5)),
     st.tuples(st.just("published")),
-    st.tuples(st.just("control"), st.sampled_from(["freeze", "resume", "rollback"])),
+    st.tuples(st.just("control"), st.sampled_from(["freeze", "resume", "rollback", "pin", "unpin"])),
 )
 
 
@@ -60,7 +60,7 @@ class Log:
             self.add("published", str(machine.version + 1), pack(machine.publication()))
             self.states[machine.version] = machine.served
         elif kind == "control":
-            state = pack_state(machine.served) if what[0] == "rollback" else None
+            state = pack_state(machine.served) if what[0] in ("rollback", "pin") else None
             self.add("control", f"{len(self.events)}", pack(Control(what[0], machine.version, state)))
 
 

@@ -68,6 +68,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     state: bytes
     served: bytes
     open: dict[str, Open]
+    pin: tuple[int, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Machine:
         self.number, self.version = 0, 1
         self.state = self.served = definition.start
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
+        self.pin: tuple[int, State] | None = None  # the version that a shadow serves, in place of the client's order
         self.tally, self.open = Tally(), dict[str, Open]()
         self._states, self.pinned = dict[int, State](), Counter[int]()
 
@@ -212,6 +214,10 @@ class Machine:
             old = unpack_state(control.state)
             # The counts go on: they name the random streams of learning, of which each is used once.
             self.state = State(old.weights, self.state.step, self.state.updates, old.memory)
+        elif control.action == "pin" and control.version is not None and control.state is not None:
+            self.pin = control.version, unpack_state(control.state)
+        elif control.action == "unpin":
+            self.pin = None
         elif control.action in ("freeze", "resume"):
             self.frozen = control.action == "freeze"
         self.changed = True
@@ -252,7 +258,10 @@ class Machine:
     def checkpoint(self) -> bytes:
         """Return all that is needed to go on from here; equal machines give equal bytes."""
         states = pack_state(self.state), pack_state(self.served)
-        return pack(_Checkpoint(self.number, self.version, self.changed, self.frozen, self.tally, *states, self.open))
+        pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
+        return pack(
+            _Checkpoint(self.number, self.version, self.changed, self.frozen, self.tally, *states, self.open, pin)
+        )
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
@@ -260,6 +269,7 @@ class Machine:
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open = found.tally, found.open
         self.served, self.state = unpack_state(found.served), unpack_state(found.state)
+        self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1]))
         self.pinned = Counter(entry.version for entry in self.open.values())
         self._states.clear()
 
