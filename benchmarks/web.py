@@ -89,7 +89,7 @@ def serve(which: str, folder: str, pipe: Connection) -> None:
     from duelrank.serving.web.protocol import ImpatientProtocol
     from duelrank.serving.web.server import listen
 
-    app = {"bare": bare, "web": web, "service": lambda: service(folder)}[which]()
+    app = service(folder) if which == "service" else {"bare": bare, "web": web}[which]()
     listening = listen("127.0.0.1", 0)
     pipe.send(listening.getsockname()[1])
     http: Any = "httptools" if which == "bare" else ImpatientProtocol
