@@ -64,6 +64,7 @@ class Learning:
         """Bring all rankers to where the log ends now."""
         self._board.feed.wanted = True
         last = self._storage.last_number()
+        self._board.refresh(self._storage)  # behind that: of a ranker that is made later, the log will tell
         for name, ranker in list(self._board.rankers.items()):
             self._begin(name, ranker, last)
         self._cursor = last
