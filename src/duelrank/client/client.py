@@ -19,8 +19,8 @@ except ImportError:  # pragma: no cover
     raise MissingExtra("duelrank.client needs httpx: pip install 'duelrank[client]'") from None
 
 from duelrank.client import calls
-from duelrank.client.calls import Call
 from duelrank.client.retrying import Outcome, pause
+from duelrank.client.wire import Call
 from duelrank.errors import InvalidValue
 
 __all__ = ["AsyncClient", "Client"]

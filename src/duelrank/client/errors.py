@@ -18,15 +18,20 @@ class ServiceError(DuelrankError, RuntimeError):
         The kind of problem, in a few words.
     detail
         What is wrong this time, in a sentence.
+    request_id
+        Under which the service has written about it to its log, where it says so.
     retry_after
         Seconds after which the service asks to be asked again, where it said so.
     """
 
-    def __init__(self, status: int, title: str, detail: str = "", retry_after: float | None = None) -> None:
-        super().__init__(status, title, detail, retry_after)
+    def __init__(
+        self, status: int, title: str, detail: str = "", request_id: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(status, title, detail, request_id, retry_after)
         self.status = status
         self.title = title
         self.detail = detail
+        self.request_id = request_id
         self.retry_after = retry_after
 
     def __str__(self) -> str:

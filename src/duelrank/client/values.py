@@ -141,7 +141,12 @@ class FeedbackCounts(Answer):
 
 @dataclass(frozen=True, slots=True)
 class RankerInfo(Answer):
-    """A ranker: how it was made, and how far it has come."""
+    """A ranker: how it was made, and how far it has come.
+
+    Of its lists (``impressions``), some are still ``open``; the closed ones were learned from or had no click (``learned``), did
+    not explore or came while the ranker was frozen (``skipped``), or, which is never normal, could not be learned from
+    (``failed``).
+    """
 
     name: str
     algorithm: str
@@ -156,6 +161,8 @@ class RankerInfo(Answer):
     seed: int = 0
     close_after: float | None = None
     open: int = 0
+    skipped: int = 0
+    failed: int = 0
     updates: int = 0
     created: float | None = None
     frozen: bool = False
