@@ -143,7 +143,7 @@ def model(name: str, version: int | None = None) -> Call[LinearModel]:
 
 def versions(name: str) -> Call[tuple[VersionInfo, ...]]:
     """The versions of the model that can be rolled back to."""
-    return Call("GET", _path(name, "versions"), _answer(VersionInfo.read_all))
+    return Call("GET", _path(name, "model", "versions"), _answer(VersionInfo.read_all))
 
 
 def freeze(name: str) -> Call[RankerInfo]:
