@@ -7,12 +7,15 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 __all__ = [
+    "Conflict",
     "DataFormatError",
     "DuelrankError",
     "InvalidRecipe",
     "InvalidValue",
+    "LimitExceeded",
     "MissingData",
     "MissingExtra",
+    "NotReady",
     "ShapeMismatch",
     "StorageFailure",
     "StoreCorrupt",
@@ -99,6 +102,18 @@ class StoreCorrupt(StorageFailure):
 
 class StoreTooNew(StorageFailure):
     """The store was written by a later version of duelrank than this one."""
+
+
+class Conflict(DuelrankError, ValueError):
+    """A name that is taken by something else already."""
+
+
+class LimitExceeded(DuelrankError, ValueError):
+    """More of something than a service is set up to take; the message names the limit."""
+
+
+class NotReady(DuelrankError, RuntimeError):
+    """A service that has not restored everything yet, or was stopped; the same call may succeed a little later."""
 
 
 class MissingExtra(DuelrankError, ImportError):

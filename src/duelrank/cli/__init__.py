@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from duelrank.cli import bench, compare, data, export, listing, reproduce, run
+from duelrank.cli import bench, compare, data, export, keys, listing, reproduce, run, serve
 from duelrank.cli.console import complain
 from duelrank.errors import DuelrankError
 
@@ -72,8 +72,10 @@ app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("export")(export.export)
+app.command("serve")(serve.serve)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
+app.add_typer(keys.app, name="keys")
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-__all__ = ["bytes_bar", "complain", "count_bar", "out", "print_json", "spinner"]
+__all__ = ["bytes_bar", "complain", "count_bar", "out", "print_json", "spinner", "tell"]
 
 Tell = Callable[[int, int | None], None]
 
@@ -41,6 +41,11 @@ def print_json(value: Any) -> None:
 def complain(message: str) -> None:
     """Write one red line to stderr."""
     Console(stderr=True, highlight=False).print(Text(" ".join(message.split()), style="red"), soft_wrap=True)
+
+
+def tell(message: str) -> None:
+    """Write one line to stderr."""
+    Console(stderr=True, highlight=False).print(Text(message), soft_wrap=True)
 
 
 @contextmanager

@@ -1,0 +1,115 @@
+"""``duelrank serve``: rank, feedback and learn over HTTP."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duelrank.cli.console import tell
+
+if TYPE_CHECKING:
+    from duelrank.serving import Service
+    from duelrank.serving.web import KeyRing
+
+__all__ = ["StoreOption", "serve"]
+
+SQLITE = "sqlite:///duelrank.db"
+
+StoreOption = Annotated[
+    str,
+    typer.Option("--store", envvar="DUELRANK_STORE", help="sqlite:///FILE or postgresql://USER@HOST/DATABASE."),
+]
+HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for the whole network.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")]
+InsecureOption = Annotated[bool, typer.Option("--insecure", help="Answer everybody, from anywhere, without API keys.")]
+PublishOption = Annotated[
+    float, typer.Option("--publish-every", min=0.0, help="Seconds between two model versions, at least.")
+]
+RetentionOption = Annotated[
+    float, typer.Option("--retention", min=0.0, help="Days that events are kept once they were learned from.")
+]
+VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Model versions that are kept.")]
+OpenOption = Annotated[int, typer.Option("--max-open", min=1, help="Lists of one ranker that may wait for clicks.")]
+DocumentsOption = Annotated[int, typer.Option("--max-documents", min=1, help="Documents in one request.")]
+BodyOption = Annotated[int, typer.Option("--max-body", min=1, help="Bytes of one request's body.")]
+RequestsOption = Annotated[int, typer.Option("--max-requests", min=1, help="Requests that are answered at once.")]
+RateOption = Annotated[float, typer.Option("--rate", min=0.0, help="Requests a second of one API key; 0: no limit.")]
+AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Write a line for each request.")]
+
+
+def serve(
+    store: StoreOption = SQLITE,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    insecure: InsecureOption = False,
+    publish_every: PublishOption = 1.0,
+    retention: RetentionOption = 7.0,
+    keep_versions: VersionsOption = 20,
+    max_open: OpenOption = 100_000,
+    max_documents: DocumentsOption = 1000,
+    max_body: BodyOption = 8 << 20,
+    max_requests: RequestsOption = 1000,
+    rate: RateOption = 1000.0,
+    access_log: AccessLogOption = False,
+) -> None:
+    """Serve rankers that learn from clicks, until Ctrl-C or SIGTERM."""
+    need_extra()
+    from duelrank.serving import Service, Settings
+    from duelrank.serving.web import KeyRing, WebSettings, create_app
+    from duelrank.serving.web.server import check_exposure, listen, run_server
+    from duelrank.storage import open_storage
+
+    logging.basicConfig(level=logging.INFO if access_log else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    settings = Settings(
+        publish_every=publish_every,
+        retention=retention * 86400.0,
+        keep_versions=keep_versions,
+        max_open=max_open,
+        max_documents=max_documents,
+    )
+    web = WebSettings(max_body=max_body, max_requests=max_requests, rate=rate, insecure=insecure)
+    with open_storage(store) as storage:
+        keys = KeyRing(storage)
+        check_exposure(host, keys, insecure)
+        with listen(host, port) as listening:
+            service = Service(storage, settings)
+            _announce(_address(host, listening.getsockname()[1]), store, keys, insecure)
+            app = create_app(service, keys, web)
+            run_server(app, service, listening, lambda: _ready(service), access_log)
+    tell("stopped; everything is saved")
+
+
+def _announce(address: str, store: str, keys: KeyRing, insecure: bool) -> None:
+    from duelrank import __version__
+    from duelrank.storage.opening import without_password
+
+    tell(f"duelrank {__version__} listens on {address} (Ctrl-C stops it); how to use it: {address}/docs")
+    tell(f"store: {without_password(store)}" + (", in memory: gone when this ends" if store == "sqlite://" else ""))
+    if keys.in_force:
+        tell("API keys are in force: requests need one (duelrank keys list)")
+    elif insecure:
+        tell("no API keys, and --insecure: everybody who reaches this address may use and change the rankers")
+    else:
+        tell("no API keys: this machine is answered, and no other (duelrank keys create)")
+
+
+def _ready(service: Service) -> None:
+    names = [info.name for info in service.rankers()]
+    shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    tell(f"ready: {len(names)} ranker{'' if len(names) == 1 else 's'}" + (f" ({shown})" if names else ""))
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def need_extra() -> None:
+    """Raise `MissingExtra` where the service's packages are not installed."""
+    from duelrank.errors import MissingExtra
+
+    try:
+        import duelrank.serving.web.server
+    except ImportError as error:
+        raise MissingExtra(f"the service needs more packages: pip install 'duelrank[serve]' ({error})") from None
