@@ -11,7 +11,6 @@ from starlette.types import Receive, Scope, Send
 
 from duelrank.serving.values import RankAnswer, Ranked, RankRequest
 
-
 app = FastAPI()
 decode = msgspec.json.Decoder(RankRequest).decode
 encode = msgspec.json.Encoder().encode
