@@ -154,7 +154,7 @@ def verify(store: str, ledger: Ledger, info: dict[str, Any]) -> dict[str, Any]:
         ledger.trouble(f"{ranked} lists are in the log, the ranker has counted {info['impressions']}")
     if info["open"] or info["failed"] or info["learned"] + info["skipped"] != ranked:
         ledger.trouble(f"not every list was learned from exactly once: {info}")
-    replay = subprocess.run(duelrank("replay", "--store", store, "--verify"), capture_output=True, text=True)
+    replay = subprocess.run(duelrank("replay", store, "--verify"), capture_output=True, text=True)
     if replay.returncode != 0:
         ledger.trouble(f"replay: {replay.stdout[-500:]} {replay.stderr[-500:]}")
     return {"lists in the log": ranked, "learned": info["learned"], "replay": replay.stdout.strip().splitlines()[-1:]}

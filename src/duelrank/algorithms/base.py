@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from duelrank.errors import InvalidValue, ShapeMismatch
+from duelrank.errors import InvalidRecipe, InvalidValue, ShapeMismatch
 from duelrank.kernels.ranking import rankings
 from duelrank.kernels.updates import is_zero
 from duelrank.registry import Part
@@ -44,6 +44,14 @@ class Algorithm(Part, ABC):
     @abstractmethod
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Make the list; length is at most the number of documents."""
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Return what `learn` needs of a list that somebody else made and showed; `InvalidRecipe` where it can learn from none.
+
+        What the clicks on such a list tell is what they would tell had this state made it; that nobody explored shows in how much
+        there is to learn.
+        """
+        raise InvalidRecipe(f"{self!r} learns only from lists that it has made itself")
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
         """Rank all documents by the current weights, without exploration."""

@@ -15,7 +15,7 @@ from duelrank.kernels.inference import last_click
 from duelrank.kernels.ranking import rankings
 from duelrank.multileaving import Multileaver, Probabilistic
 from duelrank.registry import Between
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
 from duelrank.updates import Step, Update
 
 __all__ = ["DuelingBandit"]
@@ -60,6 +60,12 @@ class DuelingBandit(Algorithm):
         ranked = rankings(state.weights, directions, self.delta, query.features, stream)
         ranking, evidence = self.multileaver.leave(ranked, length, stream)
         return Impression(query, ranking, {"directions": directions, **evidence})
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Draw directions, rank with each candidate, and compare with the list that was shown."""
+        directions = self.exploration.directions(state, query, stream)
+        ranked = rankings(state.weights, directions, self.delta, query.features, stream)
+        return Impression(query, ranking, {"directions": directions, **self.multileaver.evidence(ranked, ranking)})
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream

@@ -11,7 +11,7 @@ from duelrank.algorithms.base import Algorithm
 from duelrank.kernels.pair_rank import independent_pairs, newton_step, shuffled_blocks
 from duelrank.projection import Examination, LastClick
 from duelrank.registry import Between, alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
 from duelrank.updates import Step, Update
 
 __all__ = ["PairRank"]
@@ -69,6 +69,10 @@ class PairRank(Algorithm):
         """Order what is certain, and shuffle what is not."""
         inverse = state.memory["inverse"]
         return Impression(query, shuffled_blocks(state.weights, inverse, query.features, self.width, length, stream))
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Take the list as it is: a pair says what it says whoever made the list."""
+        return Impression(query, ranking)
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream

@@ -10,8 +10,9 @@ import numpy as np
 from duelrank.algorithms.base import Algorithm
 from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.plackett_luce import draw, pair_gradient
+from duelrank.kernels.ranking import scores
 from duelrank.registry import alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
 from duelrank.updates import Step, Update
 
 __all__ = ["PDGD"]
@@ -55,15 +56,19 @@ class PDGD(Algorithm):
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Draw a list from the Plackett-Luce model."""
-        ranking, scores = draw(state.weights, query.features, length, stream)
-        return Impression(query, ranking, {"scores": scores})
+        ranking, scored = draw(state.weights, query.features, length, stream)
+        return Impression(query, ranking, {"scores": scored})
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Take the list as one that the scores have drawn."""
+        return Impression(query, ranking, {"scores": scores(state.weights.copy().reshape(1, -1), query.features)[0]})
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return the weighted sum over all preferences; nothing is remembered."""
-        features, scores = impression.query.features, impression.trace["scores"]
-        gradient: Gradient = pair_gradient(state.weights, features, scores, impression.ranking, feedback.clicks)
+        features, scored = impression.query.features, impression.trace["scores"]
+        gradient: Gradient = pair_gradient(state.weights, features, scored, impression.ranking, feedback.clicks)
         return gradient, state.memory
 
     def update(self, state: State, gradient: Gradient) -> State:

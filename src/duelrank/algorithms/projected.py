@@ -10,7 +10,7 @@ from duelrank.algorithms.dbgd import DBGD
 from duelrank.errors import InvalidRecipe
 from duelrank.projection import DocumentSpace, Projection
 from duelrank.registry import register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
 
 __all__ = ["Projected"]
 
@@ -50,6 +50,10 @@ class Projected(Algorithm):
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Explore as the base does."""
         return self.base.explore(state, query, length, stream)
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Look at a list as the base does."""
+        return self.base.observe_list(state, query, ranking, stream)
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from duelrank.cli import bench, compare, data, export, keys, listing, reproduce, run, serve
+from duelrank.cli import bench, compare, data, export, keys, listing, replay, reproduce, run, serve
 from duelrank.cli.console import complain
 from duelrank.errors import DuelrankError
 
@@ -73,6 +73,7 @@ app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("export")(export.export)
 app.command("serve")(serve.serve)
+app.command("replay")(replay.replay)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.add_typer(keys.app, name="keys")

@@ -32,6 +32,10 @@ class Multileaver(Part, ABC):
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
         """Return a list of that length without duplicates, and the evidence that `credit` will need."""
 
+    def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
+        """Return what `credit` will need about a list that somebody else made; `InvalidRecipe` where it could give none."""
+        raise InvalidRecipe(f"{self!r} gives credit only for lists that it has made itself")
+
     @abstractmethod
     def credit(self, impression: Impression, clicks: Clicks) -> Credit:
         """Return the credit of each ranker; one that beats the current ranker has more than entry 0."""

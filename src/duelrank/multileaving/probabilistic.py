@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from duelrank.kernels import probabilistic as kernel
+from duelrank.kernels.leaving import shown_ranks
 from duelrank.multileaving.base import Multileaver, Preferences
 from duelrank.registry import Between, register
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
@@ -42,6 +43,10 @@ class Probabilistic(Multileaver):
         """Return the list, and the rank of each shown document in each ranking."""
         ranking, ranks = kernel.leave(rankings, length, self.tau, stream)
         return ranking, {"ranks": ranks}
+
+    def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
+        """Return the rank of each shown document in each ranking: the credit depends on nothing else."""
+        return {"ranks": shown_ranks(rankings, ranking)}
 
     def credit(self, impression: Impression, clicks: Clicks) -> Credit:
         """Return each candidate's expected preference over the current ranker."""

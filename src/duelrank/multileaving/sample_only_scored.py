@@ -44,6 +44,10 @@ class SampleOnlyScored(Multileaver):
         ranking, _ = team_draft.leave(rankings, length, stream)
         return ranking, {"ranks": shown_ranks(rankings, ranking)}
 
+    def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
+        """Return the rank of each shown document in each ranking: the credit depends on nothing else."""
+        return {"ranks": shown_ranks(rankings, ranking)}
+
     def credit(self, impression: Impression, clicks: Clicks) -> Credit:
         """Return each ranker's points for the clicked documents."""
         points: Credit = kernel.credit(impression.trace["ranks"], clicks, self.tau)

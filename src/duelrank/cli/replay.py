@@ -1,0 +1,75 @@
+"""``duelrank replay``: learn everything in a store again, and compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duelrank.cli.console import complain, out, print_json
+from duelrank.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from duelrank.serving.replay import Replayed
+    from duelrank.storage import Storage
+
+__all__ = ["replay"]
+
+StoreArgument = Annotated[
+    str, typer.Argument(help="The file of a store, or its address: sqlite:///file.db, postgresql://…")
+]
+RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="One ranker only.")]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify", help="Exit with 1 where anything in the store differs from the replay.")
+]
+
+
+def replay(
+    store: StoreArgument, ranker: RankerOption = None, verify: VerifyOption = False, json: JsonOption = False
+) -> None:
+    """Replay the log of a store from empty (or the oldest checkpoint kept), and compare the versions on the way."""
+    from dataclasses import asdict
+
+    from duelrank.serving.replay import ranker_names
+    from duelrank.serving.replay import replay as replay_one
+
+    with _opened(store) as storage:
+        names = ranker_names(storage) if ranker is None else [ranker]
+        results = [replay_one(storage, name) for name in names]
+    if json:
+        print_json([asdict(result) for result in results])
+    else:
+        for result in results:
+            out().print(_sentence(result), soft_wrap=True, markup=False)
+        if not results:
+            out().print("there is no ranker in this store")
+    differences = [result for result in results if result.difference is not None]
+    for result in differences:
+        complain(f"{result.ranker}: {result.difference}")
+    if verify and differences:
+        raise typer.Exit(1)
+
+
+def _opened(store: str) -> Storage:
+    from pathlib import Path
+
+    from duelrank.errors import MissingData
+    from duelrank.storage import open_storage
+
+    path = store if "://" not in store else store.removeprefix("sqlite:///")
+    if "://" not in path:
+        if not Path(path).exists():  # to open it would make it
+            raise MissingData(f"there is no store {path}")
+        return open_storage(f"sqlite:///{path}") if store == path else open_storage(store)
+    return open_storage(store)
+
+
+def _sentence(result: Replayed) -> str:
+    begin = "from empty" if result.after == 0 else f"from the checkpoint at event {result.after:,}"
+    compared = f"{result.versions_compared:,} versions and {result.snapshots_compared:,} snapshots compared"
+    verdict = "all equal" if result.difference is None else "NOT equal"
+    return (
+        f"{result.ranker}: {result.events:,} events {begin}; {result.impressions:,} lists, {result.learned:,} learned, "
+        f"{result.skipped:,} skipped, {result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
+        f"{result.updates:,} updates, digest {result.digest}; {compared}: {verdict}"
+    )

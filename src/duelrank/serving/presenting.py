@@ -1,0 +1,50 @@
+"""What clients get to see: lists, without who placed which document, and rankers as they are now."""
+
+from __future__ import annotations
+
+import msgspec
+
+from duelrank.serving.board import Ranker
+from duelrank.serving.definition import Definition
+from duelrank.serving.events import Shown
+from duelrank.serving.values import RankAnswer, Ranked, RankerInfo
+from duelrank.types import State
+
+__all__ = ["answer", "info"]
+
+
+def answer(definition: Definition, key: str, shown: Shown, state: State | None) -> RankAnswer:
+    """Return a list; with a state, how its scores come about."""
+    ids = shown.ids
+    if state is None:
+        ranking = [Ranked(ids[document], place) for place, document in enumerate(shown.order, 1)]
+        return RankAnswer(key, shown.version, ranking)
+    shares = definition.query(shown.raw()).features * state.weights
+    ranking = [
+        Ranked(
+            ids[document],
+            place,
+            float(shares[document].sum()),
+            dict(zip(definition.spec.features, shares[document].tolist(), strict=True)),
+        )
+        for place, document in enumerate(shown.order, 1)
+    ]
+    return RankAnswer(key, shown.version, ranking)
+
+
+def info(ranker: Ranker) -> RankerInfo:
+    """Return a ranker as it is now; where we lead, to the last event that was applied."""
+    spec, model, machine = ranker.definition.spec, ranker.model, ranker.machine
+    tally = model.tally if machine is None else machine.tally
+    return RankerInfo(
+        **msgspec.structs.asdict(spec),
+        impressions=tally.impressions,
+        learned=tally.learned,
+        skipped=tally.skipped,
+        failed=tally.failed,
+        open=model.open if machine is None else len(machine.open),
+        model_version=model.version,
+        updates=model.state.updates if machine is None else machine.state.updates,
+        created=ranker.definition.created,
+        frozen=model.frozen,
+    )
