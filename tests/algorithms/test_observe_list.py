@@ -11,7 +11,14 @@ from duelrank.grammar import parse
 from duelrank.randomness import stream
 from duelrank.types import Feedback, Query, State
 
-OBSERVING = ["mgd", "mgd-dsp", "NSGD(multileaver=Probabilistic())", "MGD(multileaver=SampleOnlyScored())", "pdgd", "pairrank"]
+OBSERVING = [
+    "mgd",
+    "mgd-dsp",
+    "NSGD(multileaver=Probabilistic())",
+    "MGD(multileaver=SampleOnlyScored())",
+    "pdgd",
+    "pairrank",
+]
 QUERY = Query("q", np.random.default_rng(3).random((8, 4)))
 
 

@@ -17,7 +17,9 @@ app = typer.Typer(no_args_is_help=True, help="API keys of a service: make, list 
 
 ScopeOption = Annotated[
     list[str] | None,
-    typer.Option("--scope", "-s", help="rank, feedback or admin (which is for everything); may be given more than once."),
+    typer.Option(
+        "--scope", "-s", help="rank, feedback or admin (which is for everything); may be given more than once."
+    ),
 ]
 
 
@@ -69,7 +71,11 @@ def revoke(
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
+        known = storage.keys()
         if not storage.revoke_key(id):
-            raise UnknownName.among("API key", id, [key.id for key in storage.keys()])
-        left = len(storage.keys())
-    tell(f"revoked {id}; {left} left" + ("" if left else ": a running service now refuses everybody, a new one has no keys"))
+            raise UnknownName.among("API key", id, [key.id for key in known])
+    left = len(known) - 1
+    tell(
+        f"revoked {id}; {left} left"
+        + ("" if left else ": a running service now refuses everybody, a new one has no keys")
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,7 +30,7 @@ PublishOption = Annotated[
     float, typer.Option("--publish-every", min=0.0, help="Seconds between two model versions, at least.")
 ]
 RetentionOption = Annotated[
-    float, typer.Option("--retention", min=0.0, help="Days that events are kept once they were learned from.")
+    str, typer.Option("--retention", help="How long events are kept once they were learned from: 7d, 12h, 30m, 90s.")
 ]
 VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Model versions that are kept.")]
 OpenOption = Annotated[int, typer.Option("--max-open", min=1, help="Lists of one ranker that may wait for clicks.")]
@@ -45,7 +47,7 @@ def serve(
     port: PortOption = 8000,
     insecure: InsecureOption = False,
     publish_every: PublishOption = 1.0,
-    retention: RetentionOption = 7.0,
+    retention: RetentionOption = "7d",
     keep_versions: VersionsOption = 20,
     max_open: OpenOption = 100_000,
     max_documents: DocumentsOption = 1000,
@@ -61,10 +63,12 @@ def serve(
     from duelrank.serving.web.server import check_exposure, listen, run_server
     from duelrank.storage import open_storage
 
-    logging.basicConfig(level=logging.INFO if access_log else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO if access_log else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
     settings = Settings(
         publish_every=publish_every,
-        retention=retention * 86400.0,
+        retention=_seconds(retention),
         keep_versions=keep_versions,
         max_open=max_open,
         max_documents=max_documents,
@@ -79,6 +83,16 @@ def serve(
             app = create_app(service, keys, web)
             run_server(app, service, listening, lambda: _ready(service), access_log)
     tell("stopped; everything is saved")
+
+
+def _seconds(text: str) -> float:
+    """Read 7d, 12h, 30m, 90s, or a plain number of seconds."""
+    from duelrank.errors import InvalidValue
+
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
+    if not found:
+        raise InvalidValue(f"a time is like 7d, 12h, 30m or 90s, got {text!r}")
+    return float(found[1]) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
 
 
 def _announce(address: str, store: str, keys: KeyRing, insecure: bool) -> None:
@@ -110,6 +124,6 @@ def need_extra() -> None:
     from duelrank.errors import MissingExtra
 
     try:
-        import duelrank.serving.web.server
+        import_module("duelrank.serving.web.server")
     except ImportError as error:
         raise MissingExtra(f"the service needs more packages: pip install 'duelrank[serve]' ({error})") from None

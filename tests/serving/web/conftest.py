@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
+from duelrank.cli import app
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel, Normalisation
 from duelrank.serving import (
     FeedbackCounts,
     FeedbackEvent,
     Invalid,
+    Observer,
     RankAnswer,
     Ranked,
     RankerInfo,
@@ -38,7 +44,9 @@ DOCUMENTS = [{"id": f"d{i}", "features": [i / 4, 1 - i / 4]} for i in range(5)]
 
 
 class FakeService(Service):
-    """Keeps everything in dictionaries, orders by the first feature, learns nothing."""
+    """Keeps everything in dictionaries, leaves documents in their order, learns nothing."""
+
+    observer = Observer()
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -147,12 +155,32 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
     """Start an application on a service and return a client of it that lets no exception through as an answer."""
     with ExitStack() as stack:
 
-        def start(service: Service, settings: WebSettings | None = None, base_url: str = "http://127.0.0.1") -> TestClient:
-            app = create_app(service, KeyRing(storage), settings)
-            client = TestClient(app, base_url, client=("127.0.0.1", 50000))
-            return stack.enter_context(client)
+        def start(
+            service: Service, settings: WebSettings | None = None, base_url: str = "http://127.0.0.1"
+        ) -> TestClient:
+            application = create_app(service, KeyRing(storage), settings)
+            return stack.enter_context(TestClient(application, base_url, client=("127.0.0.1", 50000)))
 
         yield start
+
+
+@pytest.fixture
+def real_client(tmp_path: Path) -> Iterator[TestClient]:
+    """A client of the real service on a file, which has a ranker called shop."""
+    with open_storage(f"sqlite:///{tmp_path}/real.db") as storage:
+        application = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
+        with TestClient(application, "http://127.0.0.1", client=("127.0.0.1", 50000)) as client:
+            until(lambda: client.get("/readyz").status_code == 200)
+            assert client.post("/v1/rankers", json=SHOP).status_code == 201
+            yield client
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait for something that will be soon."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -161,3 +189,17 @@ def client(serve: Callable[..., TestClient], service: FakeService) -> TestClient
     client = serve(service)
     assert client.post("/v1/rankers", json=SHOP).status_code == 201
     return client
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run a command of the command line in this process."""
+    monkeypatch.setenv("COLUMNS", "500")
+    monkeypatch.delenv("DUELRANK_STORE", raising=False)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def cli_json(cli: Callable[..., Result]) -> Callable[..., Any]:
+    """Run a command and decode what it writes."""
+    return lambda *words: json.loads(cli(*words, "--json").stdout)

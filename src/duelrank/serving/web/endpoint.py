@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -19,7 +19,7 @@ from duelrank.serving.web.problems import problem
 from duelrank.serving.web.refusals import ClientGone, MalformedBody
 from duelrank.serving.web.replies import Receive, Reply, Scope, Send, send_reply
 
-__all__ = ["Call", "Desk", "Endpoint", "Operation"]
+__all__ = ["Call", "Desk", "Endpoint", "Operation", "decode_query"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -122,7 +122,7 @@ class Endpoint:
         if not operation.always and not desk.service.ready:
             raise NotReady("what was learned is being restored; GET /readyz says when that is done")
         body = None if operation.takes is None else self._decoded(await desk.bodies.read(headers, receive))
-        query = None if operation.query is None else _query(scope["query_string"], operation.query)
+        query = None if operation.query is None else decode_query(scope["query_string"], operation.query)
         name = scope["path_params"].get("name", "")
         answer = await operation.handle(Call(desk, desk.service, name, body, query, headers))
         return answer if type(answer) is Reply else Reply(_encode(answer), operation.status)
@@ -138,9 +138,14 @@ class Endpoint:
             raise MalformedBody(f"the body is no JSON: {error}") from None
 
 
-def _query(text: bytes, wanted: Any) -> Any:
+def decode_query(text: bytes, wanted: Any) -> Any:
+    """Decode a query string into a struct; what may be given more than once is a tuple there."""
     try:
-        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=10_000)
     except ValueError as error:
         raise msgspec.ValidationError(f"the query string cannot be read: {error}") from None
-    return msgspec.convert(dict(pairs), wanted, strict=False)
+    several = {field.name for field in msgspec.structs.fields(wanted) if get_origin(field.type) is tuple}
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        values[name] = (*values.get(name, ()), value) if name in several else value
+    return msgspec.convert(values, wanted, strict=False)

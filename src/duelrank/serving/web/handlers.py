@@ -33,7 +33,10 @@ class ModelQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ExportQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A format, which version, and what some formats can be told."""
+    """A format, which version, and what some formats can be told.
+
+    For vespa, ``rank_feature=price=attribute(price)`` says what a feature is called there; once for each feature.
+    """
 
     format: Literal["solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"]
     version: int | None = None
@@ -43,6 +46,7 @@ class ExportQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_negative: bool | None = None
     weights: Literal["inputs", "constants"] | None = None
     rerank_count: int | None = None
+    rank_feature: tuple[str, ...] = ()
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -81,7 +85,7 @@ async def rankers(call: Call) -> list[RankerInfo]:
 
 async def ranker(call: Call) -> RankerInfo:
     """Show one ranker."""
-    return call.service.ranker(call.name)
+    return await asyncio.to_thread(call.service.ranker, call.name)
 
 
 async def rank(call: Call) -> RankAnswer:
@@ -138,13 +142,20 @@ async def rollback(call: Call) -> RankerInfo:
 async def export(call: Call) -> Reply:
     """Write a model as a search engine takes it, or say why that format cannot hold it."""
     query: ExportQuery = call.query
-    given = {name: getattr(query, name) for name in query.__struct_fields__[2:]}
-    options = {name: value for name, value in given.items() if value is not None}
     found = await asyncio.to_thread(call.service.model, call.name, query.version)
-    content = await asyncio.to_thread(write, found, query.format, **options)
+    content = await asyncio.to_thread(write, found, query.format, **_options(query))
     form = FORMATS[query.format]
     file = f'attachment; filename="{found.versioned_name}{form.suffix}"'
     return Reply(content, 200, form.media_type.encode(), ((b"content-disposition", file.encode()),))
+
+
+def _options(query: ExportQuery) -> dict[str, Any]:
+    names = ("store", "offset_feature", "offset", "allow_negative", "weights", "rerank_count")
+    options = {name: getattr(query, name) for name in names if getattr(query, name) is not None}
+    if query.rank_feature:
+        pairs = (each.partition("=") for each in query.rank_feature)
+        options["rank_features"] = {name: expression for name, _, expression in pairs}
+    return options
 
 
 async def healthz(call: Call) -> Health:

@@ -67,7 +67,8 @@ class KeyRing:
 
     def refresh(self) -> None:
         """Read the keys from the store."""
-        self._keys = {key.id: key for key in self._storage.keys()}
+        known = self._storage.keys()
+        self._keys = {key.id: key for key in known}
         self.in_force = self.in_force or bool(self._keys)
 
     async def keep_fresh(self) -> None:

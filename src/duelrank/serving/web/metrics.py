@@ -53,7 +53,9 @@ class Metrics(Observer):
         self._reciprocal = gauge(
             "click_reciprocal_rank", f"Mean of 1 / position of the first click, of the last {MEMORY} or so.", "ranker"
         )
-        self._features = counter("feature_trouble_total", "Feature values that were not as they should be.", "ranker", "kind")
+        self._features = counter(
+            "feature_trouble_total", "Feature values that were not as they should be.", "ranker", "kind"
+        )
         self._failures = counter("failures_total", "What should never happen.", "ranker", "what")
         self._open = gauge("open_impressions", "Lists that still wait for clicks.", "ranker")
         self._age = gauge("oldest_unlearned_event_age_seconds", "How far the learner is behind.", "ranker")

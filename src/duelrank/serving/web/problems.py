@@ -125,4 +125,3 @@ def problem(error: Exception, request_id: str) -> Reply:
     if kind.retry and not headers:
         headers = ((b"retry-after", b"1"),)
     return Reply(msgspec.json.encode(content), kind.status, MEDIA_TYPE, headers)
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TypeAlias
 
 from duelrank.errors import DuelrankError
 
@@ -20,11 +20,13 @@ __all__ = [
     "WrongScope",
 ]
 
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+
 
 class Refusal(DuelrankError):
     """A request that is answered without asking the service; ``headers`` go out with the answer."""
 
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Headers = ()
 
 
 class MalformedBody(Refusal):
@@ -34,7 +36,7 @@ class MalformedBody(Refusal):
 class NoKey(Refusal):
     """No API key was sent, or one that is not known."""
 
-    headers: ClassVar = ((b"www-authenticate", b'Bearer realm="duelrank"'),)
+    headers: Headers = ((b"www-authenticate", b'Bearer realm="duelrank"'),)
 
 
 class WrongScope(Refusal):
@@ -60,7 +62,7 @@ class WrongMethod(Refusal):
 class BodyTooLarge(Refusal):
     """More bytes than the service wants to read."""
 
-    headers: ClassVar = ((b"connection", b"close"),)  # what is still on its way is not read
+    headers: Headers = ((b"connection", b"close"),)  # what is still on its way is not read
 
 
 class TooManyRequests(Refusal):
@@ -74,7 +76,7 @@ class TooManyRequests(Refusal):
 class TooBusy(Refusal):
     """More requests at once than the service wants to hold."""
 
-    headers: ClassVar = ((b"retry-after", b"1"),)
+    headers: Headers = ((b"retry-after", b"1"),)
 
 
 class ClientGone(Refusal):

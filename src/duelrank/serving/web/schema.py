@@ -105,7 +105,12 @@ def _query(struct: Any) -> list[dict[str, Any]]:
     _, components = msgspec.json.schema_components([struct], ref_template=_REF)
     described = components[struct.__name__]
     return [
-        {"name": name, "in": "query", "required": name in described.get("required", []), "schema": _without_null(schema)}
+        {
+            "name": name,
+            "in": "query",
+            "required": name in described.get("required", []),
+            "schema": _without_null(schema),
+        }
         for name, schema in described["properties"].items()
     ]
 

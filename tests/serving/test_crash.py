@@ -1,0 +1,192 @@
+"""Processes that are killed under load, and who takes over: nothing that was promised is lost, nothing is learned twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+from duelrank.serving.replay import replay
+from duelrank.storage import open_storage
+
+ROUNDS = int(os.environ.get("DUELRANK_SOAK_ROUNDS", "4"))
+
+# Serves itself as fast as it can; a line is printed for each promise, never before. Arguments: address, name of this life.
+SERVER = """
+    import asyncio, sys, numpy as np
+    from duelrank.serving import Document, FeedbackEvent, RankerSpec, RankRequest, Service, Settings
+    from duelrank.storage import open_storage
+
+    def say(*words):
+        sys.stdout.write(" ".join(map(str, words)) + "\\n")
+        sys.stdout.flush()
+
+    async def user(service, life, who):
+        for number in range(1_000_000):
+            key, rng = f"{life}-{who}-{number}", np.random.default_rng((who, number))
+            documents = [Document(f"d{i}", row) for i, row in enumerate(rng.random((8, 4)).tolist())]
+            answer = await service.rank("shop", RankRequest(documents, impression_id=key))
+            say("ranked", key, ",".join(each.id for each in answer.ranking))
+            if number % 4 < 3:
+                clicks = [answer.ranking[number % 5].id]
+                closes = number % 4 < 2
+                counts = await service.feedback("shop", [FeedbackEvent(key, f"e-{key}", clicks, None, closes)])
+                assert counts.accepted == 1
+                say("fed", f"e-{key}", key if closes else "-")
+
+    async def main(url, life):
+        with open_storage(url) as storage:
+            service = Service(storage, Settings(publish_every=0.05, poll_every=0.05))
+            await service.start()
+            await service.wait_ready()
+            await service.create(RankerSpec("shop", "mgd-dsp", ("a", "b", "c", "d"), length=5, seed=7))
+            say("leads" if service.leads else "follows")
+            if life != "idle":
+                await asyncio.gather(*(user(service, life, who) for who in range(4)))
+            await asyncio.to_thread(sys.stdin.readline)
+            await service.stop()
+
+    asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def process():
+    """Start a server; ended after the test at the latest."""
+    started = []
+
+    def start(url, life):
+        command = [sys.executable, "-c", textwrap.dedent(SERVER), url, str(life)]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for each in started:
+        with each:
+            each.kill()
+
+
+def promises(output: str):
+    """Split the lines that were printed whole: lists by id, events by id, and lists that were closed."""
+    lines = [line.split() for line in output.splitlines(keepends=True) if line.endswith("\n")]
+    ranked = {words[1]: words[2].split(",") for words in lines if words[0] == "ranked"}
+    fed = {words[1] for words in lines if words[0] == "fed"}
+    return ranked, fed, {words[2] for words in lines if words[0] == "fed" and words[2] != "-"}
+
+
+def check(storage, kit, ranked, fed, closed):
+    """Hold all promises against the store, and the store against a replay."""
+    from duelrank.serving.events import Shown, unpack
+
+    for key, order in ranked.items():
+        shown = unpack(storage.find("shop", "ranked", key).body, Shown)
+        assert [shown.ids[document] for document in shown.order] == order
+    assert all(storage.known("shop", "feedback", key) is not None for key in fed)
+    events = storage.read(limit=10_000_000)
+    ends = [event.key for event in events if event.kind == "closed"]
+    numbers = {str(storage.known("shop", "ranked", key)) for key in closed}
+    assert numbers <= set(ends)
+    assert len(ends) == len(set(ends))
+    result = kit.verified(storage)
+    assert result.learned == len(ends), "each closed list was learned from once"
+    assert result.impressions == sum(event.kind == "ranked" for event in events)
+    return result
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_killed_under_load_again_and_again(request, kind, process, kit):
+    url = request.getfixturevalue(f"{kind}_url")
+    ranked, fed, closed = {}, set(), set()
+    pauses = np.random.default_rng(5).uniform(0.05, 0.9, ROUNDS)
+    for life in range(ROUNDS if kind == "sqlite" else max(2, ROUNDS // 2)):
+        server = process(url, life)
+        assert server.stdout.readline() == "leads\n"
+        killing = threading.Timer(pauses[life], server.kill)
+        killing.start()
+        more = promises(server.stdout.read())
+        killing.join()
+        server.wait()
+        ranked, fed, closed = ranked | more[0], fed | more[1], closed | more[2]
+    assert len(ranked) > 20
+
+    async def main(storage):
+        async with kit.running(storage) as service:
+            await kit.learned(service, 0)
+            return service._board["shop"].machine.checkpoint()
+
+    with open_storage(url) as storage:
+        check(storage, kit, ranked, fed, closed)
+        restored = asyncio.run(main(storage))
+        check(storage, kit, ranked, fed, closed)
+        assert storage.load_snapshot("shop").body == restored
+
+
+def test_one_of_two_processes_learns_and_the_other_takes_over(postgres_url, process, kit):
+    def ids(answer):
+        return [each.id for each in answer.ranking]
+
+    async def some(service, numbers):
+        for number in numbers:
+            answer = await service.rank("shop", kit.request(number))
+            counts = await service.feedback("shop", [kit.event(number, ids(answer)[1:3])])
+            assert counts.accepted == 1
+
+    async def main(leader):
+        with open_storage(postgres_url) as storage:
+            async with kit.running(storage, poll_every=0.1) as service:
+                assert not service.leads
+                await some(service, range(10))
+                assert not service.leads
+                # What the other has learned is served here.
+                await kit.until(lambda: service.ranker("shop").learned == 10, 5)
+                assert service.model("shop").weights.any()
+                assert replay(storage, "shop").model_version >= service.ranker("shop").model_version > 1
+                frozen = await service.control("shop", "freeze")
+                assert frozen.frozen
+                await service.control("shop", "resume")
+                late = await service.feedback("shop", [kit.event(3, event_id="late"), kit.event(4)])
+                assert (late.expired, late.duplicate) == (1, 1), "what the other has closed is closed here"
+                await some(service, range(10, 20))
+                leader.kill()
+                await some(service, range(20, 30))
+                await kit.until(lambda: service.leads, 8)
+                await some(service, range(30, 40))
+                await kit.learned(service, 40)
+                assert service.ranker("shop").learned == 40
+            assert kit.verified(storage).learned == 40
+
+    leader = process(postgres_url, "idle")
+    assert leader.stdout.readline() == "leads\n"
+    # The ranker that the process has made has the same spec but for the names of the features.
+    asyncio.run(main(leader))
+
+
+def test_two_services_answer_alike(postgres_url, kit):
+    async def main():
+        with open_storage(postgres_url) as one, open_storage(postgres_url) as two:
+            async with kit.running(one) as first, kit.running(two) as second:
+                assert (first.leads, second.leads) == (True, False)
+                await first.create(kit.spec())
+                assert (await second.rank("shop", kit.request(0))).model_version == 1, "also right after it was made"
+                for number in range(5):
+                    both = await asyncio.gather(
+                        *(each.rank("shop", kit.request(number)) for each in (first, second) * 2)
+                    )
+                    assert all(answer == both[0] for answer in both)
+                    event = kit.event(number, [both[0].ranking[2].id])
+                    counts = await asyncio.gather(*(each.feedback("shop", [event]) for each in (first, second) * 2))
+                    assert sum(each.accepted for each in counts) == 1
+                    assert sum(each.duplicate for each in counts) == 3
+                await kit.learned(first, 5)
+                version = first.ranker("shop").model_version
+                await kit.until(lambda: second.ranker("shop").model_version == version, 2)
+                assert np.array_equal(first.model("shop").weights, second.model("shop").weights)
+            assert kit.verified(one).learned == 5
+
+    asyncio.run(main())

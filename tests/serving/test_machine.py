@@ -1,0 +1,144 @@
+"""The machine: a pure function of its events, which may stop and go on anywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duelrank.errors import StoreCorrupt, StoreLocked
+from duelrank.serving.definition import Definition
+from duelrank.serving.events import Control, Fed, Shown, digest, pack, pack_state, unpack, unpack_state
+from duelrank.serving.machine import Machine
+from duelrank.serving.values import RankerSpec
+from duelrank.storage import Event
+from duelrank.types import State
+
+DEFINITION = Definition(RankerSpec("shop", "mgd-dsp", ("a", "b", "c"), length=3, seed=3), 0.0)
+
+# What may happen: a list (of six, so that some come twice), clicks on it, its end, a version, a word from above.
+steps = st.one_of(
+    st.tuples(st.just("ranked"), st.integers(0, 5)),
+    st.tuples(st.just("feedback"), st.integers(0, 5), st.sets(st.integers(0, 2)), st.none() | st.integers(0, 3)),
+    st.tuples(st.just("closed"), st.integers(0, 5)),
+    st.tuples(st.just("published")),
+    st.tuples(st.just("control"), st.sampled_from(["freeze", "resume", "rollback"])),
+)
+
+
+class Log:
+    """Makes events as a service would, which lets no key come twice and closes no list before it is there."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.shown: dict[str, Shown] = {}
+        self.states: dict[int, State] = {1: DEFINITION.start}
+        self.machine = self.fresh()
+
+    def fresh(self) -> Machine:
+        return Machine(DEFINITION, self.shown.get, self.states.get, most_states=1)
+
+    def add(self, kind, key, body) -> None:
+        self.events.append(Event(3 * len(self.events) + 1, "shop", kind, key, float(len(self.events)), body))
+        self.machine.apply(self.events[-1])
+
+    def step(self, kind, *what) -> None:
+        machine = self.machine
+        if kind == "ranked" and f"i{what[0]}" not in self.shown:
+            key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random((5, 3))
+            raw.flags.writeable = False
+            order, way = DEFINITION.show(machine.served, machine.frozen, key, raw, 3)
+            self.shown[key] = Shown(machine.version, list("vwxyz"), raw.tobytes(), order, way)
+            self.add("ranked", key, pack(self.shown[key]))
+        elif kind == "feedback":
+            self.add("feedback", f"e{len(self.events)}", pack(Fed(f"i{what[0]}", sorted(what[1]), what[2], None)))
+        elif kind == "closed":
+            self.add("closed", f"{len(self.events)}", pack(f"i{what[0]}"))
+        elif kind == "published":
+            self.add("published", str(machine.version + 1), pack(machine.publication()))
+            self.states[machine.version] = machine.served
+        elif kind == "control":
+            state = pack_state(machine.served) if what[0] == "rollback" else None
+            self.add("control", f"{len(self.events)}", pack(Control(what[0], machine.version, state)))
+
+
+@given(st.lists(steps, max_size=40), st.integers(0, 40))
+def test_it_may_stop_and_go_on_anywhere(taken, where):
+    log = Log()
+    for step in taken:
+        log.step(*step)
+    first, second = log.fresh(), log.fresh()
+    for event in log.events[:where]:
+        first.apply(event)
+    second.restore(first.checkpoint())
+    assert second.checkpoint() == first.checkpoint()
+    for event in log.events:  # those before `where` once more: they count once
+        second.apply(event)
+    assert second.checkpoint() == log.machine.checkpoint()
+    assert second.pinned == log.machine.pinned
+    # Who cannot load earlier states holds those that are needed.
+    alone = Machine(DEFINITION, log.shown.get)
+    for event in log.events:
+        alone.apply(event)
+    assert alone.checkpoint() == log.machine.checkpoint()
+    assert alone._states.keys() <= alone.pinned.keys()
+    tally = log.machine.tally
+    assert tally.failed == 0
+    assert tally.impressions == tally.learned + tally.skipped + len(log.machine.open)
+
+
+def test_where_the_store_fails_the_event_can_be_applied_again():
+    log = Log()
+    for step in [("ranked", 1), ("feedback", 1, {1}, None), ("closed", 1)]:
+        log.step(*step)
+    fails = [True]
+
+    def fetch(key):
+        if fails:
+            fails.clear()
+            raise StoreLocked("busy")
+        return log.shown[key]
+
+    machine = Machine(DEFINITION, fetch)
+    for event in log.events[:2]:
+        machine.apply(event)
+    with pytest.raises(StoreLocked):
+        machine.apply(log.events[2])
+    machine.apply(log.events[2])
+    assert machine.checkpoint() == log.machine.checkpoint()
+    assert machine.tally.learned == 1
+
+
+def test_what_it_does_not_know_it_refuses():
+    with pytest.raises(StoreCorrupt, match="kind"):
+        Log().add("deleted", "x", b"")
+    with pytest.raises(StoreCorrupt, match="Shown"):
+        Log().add("ranked", "x", b"\xc1")
+    with pytest.raises(StoreCorrupt):
+        Log().machine.restore(b"\x90")
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5),
+    st.sampled_from(["<f8", "<i8", "<u8", "|b1", "<f4"]),
+    st.lists(st.integers(0, 3), max_size=3),
+)
+def test_states_are_packed_to_the_bit(weights, kind, shape):
+    state = State(np.array(weights), 3, 2, {"b": np.ones(shape, kind), "a": np.arange(3)})
+    found = unpack_state(pack_state(state))
+    assert found == state
+    assert found.memory["b"].dtype == np.dtype(kind)
+    assert not found.weights.flags.writeable
+    assert digest(found) == digest(State(state.weights, 3, 2, dict(reversed(state.memory.items()))))
+    assert digest(found) != digest(State(state.weights, 4, 2, state.memory))
+
+
+def test_damaged_arrays_are_refused():
+    state = pack_state(State(np.zeros(2), memory={"a": np.zeros(3)}))
+    for old, new in ((b"<f8", b"|O8"), (b"<f8", b"<f9"), (b"\x91\x03", b"\x91\x04")):
+        assert old in state
+        with pytest.raises(StoreCorrupt):
+            unpack_state(state.replace(old, new))
+    with pytest.raises(StoreCorrupt):
+        unpack(b"nonsense", Shown)

@@ -1,0 +1,260 @@
+"""The store under the service: it stays bounded, may be full or damaged, and can be replayed at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+
+import pytest
+
+from duelrank.errors import Conflict, StorageFailure, StoreCorrupt, StoreFull, UnknownName
+from duelrank.serving import FeedbackCounts, Service
+from duelrank.serving.replay import ranker_names, replay
+from duelrank.storage import open_storage
+
+
+def ids(answer):
+    return [each.id for each in answer.ranking]
+
+
+async def traffic(service, kit, numbers, close=True):
+    """Lists and their feedback."""
+    answers = await asyncio.gather(*(service.rank("shop", kit.request(number)) for number in numbers))
+    events = [kit.event(n, ids(answer)[1:3], close=close) for n, answer in zip(numbers, answers, strict=True)]
+    assert (await service.feedback("shop", events)).accepted == len(numbers)
+
+
+class TestRetention:
+    def test_it_stays_bounded_and_replay_still_verifies(self, storage, kit):
+        clock = kit.clock()
+
+        async def main():
+            sizes, learned = [], 0
+            async with kit.running(
+                storage, clock=clock, retention=1000.0, tidy_every=100.0, keep_versions=4
+            ) as service:
+                await service.create(kit.spec(close_after=5000.0))
+                await service.rank("shop", kit.request(1_000_000))  # stays open, past all that is removed around it
+                for cycle in range(16):
+                    await traffic(service, kit, range(20 * cycle, 20 * cycle + 20))
+                    learned += 20
+                    await kit.learned(service, learned)
+                    tidied = service._background._learning._tidied
+                    clock.advance(250.0)
+                    await kit.until(lambda before=tidied: service._background._learning._tidied > before)
+                    sizes.append(len(storage.read(limit=100_000)))
+                assert max(sizes[8:]) <= max(sizes[:8]), "no more after thousands of seconds than after the first"
+                assert len(storage.snapshots("shop")) <= 12
+                assert len(storage.snapshots("shop/model")) <= 10
+                assert storage.pruned("shop") > 0
+                result = kit.verified(storage)
+                assert result.after == storage.pruned("shop")
+                assert (result.learned, result.open) == (320, 1)
+                assert result.versions_compared > 1
+                gone = await service.feedback("shop", [kit.event(200, ["d1"], event_id="new")])
+                assert gone == FeedbackCounts(expired=1)
+                shown = ids(await service.rank("shop", kit.request(1_000_000)))
+                assert await service.feedback("shop", [kit.event(1_000_000, shown[:1])]) == FeedbackCounts(accepted=1)
+                await kit.learned(service, 321)
+            kit.verified(storage)
+            async with kit.running(storage, clock=clock) as service:
+                assert service.ranker("shop").learned == 321
+                with pytest.raises(Conflict, match="long ago"):
+                    await service.rank("shop", kit.request(200))
+
+        asyncio.run(main())
+
+
+class TestReplay:
+    def test_finds_what_differs(self, storage, kit):
+        async def main():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                for number in range(5):
+                    await traffic(service, kit, [number])
+                    await kit.learned(service, number + 1)
+
+        asyncio.run(main())
+        whole = kit.verified(storage)
+        assert (whole.after, whole.learned) == (0, 5)
+        assert whole.versions_compared >= 3
+        assert whole.snapshots_compared >= whole.versions_compared
+        assert ranker_names(storage) == ["shop"]
+        with pytest.raises(UnknownName, match="shop"):
+            replay(storage, "shap")
+        from duelrank.serving.versions import Model, Versions
+
+        third = Versions(storage, "shop").load(3)
+        wrong = Model(3, third.number, third.time, False, third.tally, 0, Versions(storage, "shop").load(2).state)
+        Versions(storage, "shop").save(wrong)
+        assert "version 3" in replay(storage, "shop").difference
+
+    def test_from_the_command_line(self, sqlite_url, tmp_path, kit):
+        from typer.testing import CliRunner
+
+        from duelrank.cli import app
+
+        def run(*arguments):
+            return CliRunner().invoke(app, ["replay", *map(str, arguments)])
+
+        async def main(storage):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await service.create(kit.spec("other"))
+                await traffic(service, kit, range(3))
+                await kit.learned(service, 3)
+
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(main(storage))
+        done = run(tmp_path / "store.db", "--verify")
+        assert done.exit_code == 0, done.output
+        assert "shop: " in done.output
+        assert "3 learned" in done.output
+        assert done.output.count("all equal") == 2
+        found = json.loads(run(sqlite_url, "--ranker", "shop", "--json").output)
+        assert [(each["ranker"], each["learned"], each["difference"]) for each in found] == [("shop", 3, None)]
+        assert run(tmp_path / "none.db").exit_code == 2
+        assert not (tmp_path / "none.db").exists()
+        assert run(sqlite_url, "--ranker", "nobody").exit_code == 2
+        with sqlite3.connect(tmp_path / "store.db") as connection:  # a click that nobody made
+            number, body = connection.execute(
+                "SELECT number, body FROM duelrank_bodies JOIN duelrank_events USING (number) WHERE kind = 'feedback'"
+            ).fetchone()
+            row = connection.execute(
+                "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = ?", (number,)
+            ).fetchone()
+            from duelrank.serving.events import Fed, pack, unpack
+            from duelrank.storage.sql import checksum
+
+            fed = unpack(body, Fed)
+            body = pack(Fed(fed.impression, [4], fed.examined, fed.time))
+            connection.execute(
+                "UPDATE duelrank_bodies SET body = ?, checksum = ? WHERE number = ?",
+                (body, checksum(body, *row), number),
+            )
+        connection.close()
+        forged = run(tmp_path / "store.db", "--verify")
+        assert forged.exit_code == 1
+        assert "NOT equal" in forged.output
+        assert run(tmp_path / "store.db").exit_code == 0
+
+
+class Failing:
+    """Makes a store fail in its writes, with an error of choice, until told otherwise."""
+
+    def __init__(self, storage, monkeypatch):
+        self.error = None
+        insert, transact = storage._writer._insert, storage._transact
+
+        def failing_insert(events):
+            if self.error is not None:
+                raise self.error
+            return insert(events)
+
+        def failing_transact(work):
+            if self.error is not None:
+                raise self.error
+            return transact(work)
+
+        monkeypatch.setattr(storage._writer, "_insert", failing_insert)
+        monkeypatch.setattr(storage, "_transact", failing_transact)
+
+
+class TestFailures:
+    def test_a_full_disk_is_said_and_survived(self, storage, kit, monkeypatch, caplog):
+        async def main():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await traffic(service, kit, range(5), close=False)
+                failing = Failing(storage, monkeypatch)
+                failing.error = StoreFull("no room")
+                with pytest.raises(StoreFull, match="no room"):
+                    await service.rank("shop", kit.request(10))
+                with pytest.raises(StoreFull):
+                    await service.feedback("shop", [kit.event(1, event_id="end")])
+                with pytest.raises(StoreFull):
+                    await service.create(kit.spec("two"))
+                assert ids(await service.rank("shop", kit.request(3))), "what is known can still be read"
+                failing.error = None
+                counts = await service.feedback("shop", [kit.event(n, event_id=f"end{n}") for n in range(5)])
+                assert counts == FeedbackCounts(accepted=5), "a close that failed has closed nothing"
+                await service.rank("shop", kit.request(10))
+                await kit.learned(service, 5)
+                assert service.ranker("shop").impressions == 6
+            kit.verified(storage)
+
+        asyncio.run(main())
+
+    def test_the_learner_goes_on_when_there_is_room_again(self, storage, kit, monkeypatch, caplog):
+        monkeypatch.setattr("duelrank.serving.background.RETRY", 0.05)
+
+        async def main():
+            async with kit.running(storage, publish_every=0.3) as service:
+                await service.create(kit.spec())
+                await traffic(service, kit, range(5))
+                await kit.learned(service, 5)
+                await traffic(service, kit, range(5, 10))
+                failing = Failing(storage, monkeypatch)
+                failing.error = StoreFull("no room")
+                await kit.until(lambda: service.failure is not None)
+                assert isinstance(service.failure, StoreFull)
+                assert service.ready, "lists can be shown again"
+                assert ids(await service.rank("shop", kit.request(3)))
+                failing.error = None
+                await kit.learned(service, 10)
+                await kit.until(lambda: service.failure is None)
+            kit.verified(storage)
+
+        with caplog.at_level(logging.ERROR):
+            asyncio.run(main())
+        assert caplog.text.count("no room") == 1, "said once, not every second"
+
+    def test_a_damaged_log_is_said(self, sqlite_url, tmp_path, kit):
+        async def fill(storage):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await traffic(service, kit, range(5))
+                await kit.learned(service, 5)
+
+        async def reopen(storage):
+            service = Service(storage, kit.fast)
+            await service.start()
+            try:
+                with pytest.raises(StoreCorrupt, match="damaged"):
+                    await service.wait_ready(10)
+                assert not service.ready
+            finally:
+                await service.stop()
+
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(fill(storage))
+        connection = sqlite3.connect(tmp_path / "store.db")
+        connection.execute("DELETE FROM duelrank_snapshots")
+        connection.execute("UPDATE duelrank_bodies SET body = x'00' WHERE number = 3")
+        connection.commit()
+        connection.close()
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(reopen(storage))
+            with pytest.raises(StorageFailure):
+                replay(storage, "shop")
+
+    def test_a_damaged_checkpoint_is_got_over(self, sqlite_url, tmp_path, kit):
+        async def main(storage, numbers, learned):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await traffic(service, kit, numbers)
+                await kit.learned(service, learned)
+                return service.model("shop").weights
+
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(main(storage, range(5), 5))
+            asyncio.run(main(storage, range(5, 10), 10))
+        connection = sqlite3.connect(tmp_path / "store.db")
+        newest = connection.execute("SELECT max(number) FROM duelrank_snapshots WHERE ranker = 'shop'").fetchone()
+        connection.execute("UPDATE duelrank_snapshots SET body = x'00' WHERE ranker = 'shop' AND number = ?", newest)
+        connection.commit()
+        connection.close()
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(main(storage, range(10, 15), 15))
