@@ -1,7 +1,8 @@
-"""Requests a second that the web layer takes, beside a bare FastAPI endpoint that only decodes the same body.
+"""Requests a second of /rank, beside a bare FastAPI endpoint that only decodes the same body and answers a list.
 
-The service behind it answers at once, so this is the cost of the way in and out: routing, keys, limits, metrics, JSON.
-One server process and one client process; both servers are measured in turns, so that noise hits them alike.
+"web" is the web layer on a service that answers at once: the cost of routing, keys, limits, metrics and JSON. "service" is
+the real one, on a file, where every list is on the disk before it is answered. One process each, and one for the client;
+they are measured in turns, so that noise hits them alike.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import asyncio
 import json
 import multiprocessing
 import statistics
+import tempfile
 import time
+import urllib.request
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -46,7 +50,7 @@ def bare() -> FastAPI:
     return app
 
 
-def ours() -> FastAPI:
+def web() -> FastAPI:
     """The web layer on a service that answers at once."""
     from duelrank.serving import Observer, RankAnswer, Ranked, RankRequest, Service, Settings
     from duelrank.serving.web import KeyRing, create_app
@@ -71,14 +75,24 @@ def ours() -> FastAPI:
     return create_app(Instant(), KeyRing(storage))
 
 
+def service() -> FastAPI:
+    """The real service, on a file that is left in the folder for temporary files."""
+    from duelrank.serving import Service
+    from duelrank.serving.web import KeyRing, create_app
+    from duelrank.storage import open_storage
+
+    storage = open_storage(f"sqlite:///{tempfile.mkdtemp()}/bench.db")
+    return create_app(Service(storage), KeyRing(storage))
+
+
 def serve(which: str, pipe: Connection) -> None:
     from duelrank.serving.web.protocol import ImpatientProtocol
     from duelrank.serving.web.server import listen
 
-    app = {"bare": bare, "ours": ours}[which]()
+    app = {"bare": bare, "web": web, "service": service}[which]()
     listening = listen("127.0.0.1", 0)
     pipe.send(listening.getsockname()[1])
-    http: Any = ImpatientProtocol if which == "ours" else "httptools"
+    http: Any = "httptools" if which == "bare" else ImpatientProtocol
     config = uvicorn.Config(app, http=http, loop="uvloop", access_log=False, log_level="warning")
     uvicorn.Server(config).run(sockets=[listening])
 
@@ -107,6 +121,17 @@ async def load(port: int, seconds: float, connections: int) -> float:
     return done / (time.perf_counter() - began)
 
 
+def make_ranker(port: int) -> None:
+    """Make the ranker of the real service, as soon as that is ready."""
+    spec = {"name": "shop", "algorithm": "mgd-dsp", "features": [f"f{i}" for i in range(FEATURES)]}
+    for _ in range(600):
+        with suppress(OSError):
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/rankers", json.dumps(spec).encode())
+            urllib.request.urlopen(request).close()
+            return
+        time.sleep(0.1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -115,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     ports, servers = {}, []
-    for which in ("bare", "ours"):
+    for which in ("bare", "web", "service"):
         near, far = context.Pipe()
         server = context.Process(target=serve, args=(which, far), daemon=True)
         server.start()
@@ -123,14 +148,16 @@ def main() -> None:
         ports[which] = near.recv()
     import uvloop
 
-    rates: dict[str, list[float]] = {"bare": [], "ours": []}
+    make_ranker(ports["service"])
+    rates: dict[str, list[float]] = {which: [] for which in ports}
     for _ in range(options.rounds):
         for which, port in ports.items():
             rates[which].append(uvloop.run(load(port, options.seconds, options.connections)))
     for which, found in rates.items():
         print(f"{which}: {statistics.median(found):,.0f} requests/s")
-    ratios = [ours / bare for ours, bare in zip(rates["ours"], rates["bare"], strict=True)]
-    print(f"ours / bare: {statistics.median(ratios):.2f} (from {min(ratios):.2f} to {max(ratios):.2f})")
+    for which in ("web", "service"):
+        ratios = [ours / bare for ours, bare in zip(rates[which], rates["bare"], strict=True)]
+        print(f"{which} / bare: {statistics.median(ratios):.2f} (from {min(ratios):.2f} to {max(ratios):.2f})")
     for server in servers:
         server.terminate()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -31,8 +32,6 @@ def create_app(service: Service, keys: KeyRing, settings: WebSettings | None = N
     The endpoints are ASGI applications of their own, which FastAPI only routes to: bodies are decoded by msgspec straight
     into the values that the service takes, and nothing else is done on the way.
     """
-    from duelrank import __version__
-
     settings = settings or WebSettings()
     metrics = Metrics()
     service.observer = metrics
@@ -41,7 +40,7 @@ def create_app(service: Service, keys: KeyRing, settings: WebSettings | None = N
         Gate(keys, settings),
         BodyReader(settings.max_body, settings.max_waiting),
         metrics,
-        describe(OPERATIONS, __version__),
+        describe(OPERATIONS, _version()),
     )
     app = FastAPI(title="duelrank", openapi_url=None, docs_url=None, redoc_url=None, lifespan=_lifespan)
     app.openapi = lambda: desk.document  # type: ignore[method-assign]
@@ -51,6 +50,13 @@ def create_app(service: Service, keys: KeyRing, settings: WebSettings | None = N
         app.add_route(operation.path, Endpoint(operation, desk), methods=[operation.method])  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _not_routed)
     return app
+
+
+def _version() -> str:
+    try:
+        return version("duelrank")
+    except PackageNotFoundError:  # run from its source, not installed
+        return "unknown"
 
 
 @asynccontextmanager
