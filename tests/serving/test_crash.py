@@ -15,7 +15,7 @@ import pytest
 from duelrank.serving.replay import replay
 from duelrank.storage import open_storage
 
-ROUNDS = int(os.environ.get("DUELRANK_SOAK_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("DUELRANK_SOAK_ROUNDS", "3"))
 
 # Serves itself as fast as it can; a line is printed for each promise, never before. Arguments: address, name of this life.
 SERVER = """
@@ -163,7 +163,6 @@ def test_one_of_two_processes_learns_and_the_other_takes_over(postgres_url, proc
 
     leader = process(postgres_url, "idle")
     assert leader.stdout.readline() == "leads\n"
-    # The ranker that the process has made has the same spec but for the names of the features.
     asyncio.run(main(leader))
 
 

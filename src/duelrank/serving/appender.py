@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
@@ -21,13 +21,15 @@ class Appender:
     ----------
     storage
         Where to.
+    tell
+        Is told what is new in the log, in order.
     """
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage, self._loop = storage, asyncio.get_running_loop()
+    def __init__(self, storage: Storage, tell: Callable[[Sequence[NewEvent], Sequence[Receipt]], None]) -> None:
+        self._storage, self._tell, self._loop = storage, tell, asyncio.get_running_loop()
         self._events: list[NewEvent] = []
         self._waiting: Waiting = []
-        self._last: asyncio.Future[list[Receipt]] | None = None
+        self._newest: asyncio.Future[list[Receipt]] | None = None
 
     def append(self, events: Sequence[NewEvent]) -> asyncio.Future[list[Receipt]]:
         """Hand over events; the future is done when they are on the disk."""
@@ -36,13 +38,13 @@ class Appender:
         future = self._loop.create_future()
         self._events += events
         self._waiting.append((len(events), future))
-        self._last = future
+        self._newest = future
         return future
 
     async def settled(self) -> None:
         """Wait until what was handed over so far is on the disk, or has failed to get there."""
-        if self._last is not None:
-            await asyncio.wait([self._last])
+        if self._newest is not None:
+            await asyncio.wait([self._newest])
 
     def _flush(self) -> None:
         events, waiting = self._events, self._waiting
@@ -52,10 +54,12 @@ class Appender:
         except Exception as error:
             self._fail(waiting, error)
         else:
-            done.add_done_callback(lambda done: self._done(waiting, done))
+            done.add_done_callback(lambda done: self._done(events, waiting, done))
 
-    def _done(self, waiting: Waiting, done: Future[list[Receipt]]) -> None:
+    def _done(self, events: list[NewEvent], waiting: Waiting, done: Future[list[Receipt]]) -> None:
         """Come back from the store's thread; nobody is left to tell where the loop was closed meanwhile."""
+        if done.exception() is None:
+            self._tell(events, done.result())
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._settle, waiting, done)
 

@@ -7,6 +7,7 @@ from threading import Lock
 from duelrank.errors import UnknownName
 from duelrank.serving.definition import Definition
 from duelrank.serving.events import RANKERS, Created, unpack
+from duelrank.serving.feed import Feed
 from duelrank.serving.machine import Machine, Tally
 from duelrank.serving.observer import Observer
 from duelrank.serving.recent import Recent
@@ -34,6 +35,7 @@ class Board:
     def __init__(self, recent: int) -> None:
         self.rankers: dict[str, Ranker] = {}
         self.recent = Recent(recent)
+        self.feed = Feed()
         self.observer = Observer()
         self._read, self._defining = 0, Lock()
 

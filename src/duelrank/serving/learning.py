@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import sleep
+from time import perf_counter, sleep
 
 from duelrank.serving.board import Board, Ranker
 from duelrank.serving.clock import Clock
@@ -21,6 +21,8 @@ logger = logging.getLogger("duelrank.serving")
 
 # Events that are read at once; the closings that are asked for at once.
 CHUNK = 500
+# Seconds of learning without a break.
+SLICE = 0.002
 # A closing that has not come back after so many seconds is asked for again.
 PATIENCE = 5.0
 # A checkpoint is written after so many events, and a tenth of a large number of open lists; or after so many seconds.
@@ -60,6 +62,7 @@ class Learning:
 
     def restore(self) -> None:
         """Bring all rankers to where the log ends now."""
+        self._board.feed.wanted = True
         last = self._storage.last_number()
         for name, ranker in list(self._board.rankers.items()):
             self._begin(name, ranker, last)
@@ -67,6 +70,7 @@ class Learning:
 
     def forget(self) -> None:
         """Lead no more."""
+        self._board.feed.wanted = False
         for ranker in self._board.rankers.values():
             ranker.machine = None
 
@@ -111,11 +115,14 @@ class Learning:
     def step(self) -> bool:
         """Apply what is new, and do what is due; return whether there is more to do at once."""
         self._save_versions()
-        found = self._storage.read(self._cursor, CHUNK)
+        found = self._board.feed.take(self._storage, self._cursor, CHUNK)
+        started = perf_counter()
         for event in found:
             self._take(event)
             self._cursor = event.number
-            sleep(0)  # let those who answer requests go first
+            if perf_counter() - started > SLICE:
+                sleep(0)  # let those who answer requests go first
+                started = perf_counter()
         self._save_versions()
         for name, course in self._courses.items():
             self._sweep(name, course)
@@ -123,7 +130,7 @@ class Learning:
             self._board.observer.open_impressions(name, len(course.machine.open))
         self._tell_age(found)
         published = self._publish()
-        if not found and self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
+        if len(found) < CHUNK and self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
             self.tidy()
         return published or len(found) == CHUNK
 
@@ -226,7 +233,9 @@ class Learning:
 
     def finish(self) -> None:
         """Apply what is there, and write down where all rankers stand."""
-        while self._storage.last_number() > self._cursor and self._storage.read(self._cursor, 1):
+        last, before = self._storage.last_number(), -1
+        while before < self._cursor < last:  # the last may never come, where it was pruned
+            before = self._cursor
             self.step()
         self._save_versions()
         for name, course in self._courses.items():

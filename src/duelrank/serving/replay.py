@@ -53,7 +53,7 @@ class _Replay:
         self._versions = Versions(storage, name)
         definition = Definition(unpack(created.body, Created).spec, created.time)
         self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None)
-        self._last = storage.last_number()
+        self._end = storage.last_number()
         self._checkpoints = {info.number for info in storage.snapshots(name)}
         self._stored = {info.number for info in self._versions.list()}
         self._count = self._compared_versions = self._compared_snapshots = 0
@@ -79,7 +79,7 @@ class _Replay:
 
     def run(self) -> Replayed:
         difference = None
-        for event in events(self._storage, self._name, self._after, self._last):
+        for event in events(self._storage, self._name, self._after, self._end):
             difference = self._before(event)
             if difference is None:
                 self._machine.apply(event)

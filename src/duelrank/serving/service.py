@@ -99,7 +99,7 @@ class Service:
         """Begin to restore, to serve and to learn in the background; returns at once, see `wait_ready`."""
         if self._background is not None:
             return
-        self._loop, self._appender = asyncio.get_running_loop(), Appender(self.storage)
+        self._loop, self._appender = asyncio.get_running_loop(), Appender(self.storage, self._board.feed.tell)
         self._background = Background(self.storage, self.settings, self._clock, self._board, self._ask_to_close)
         self._background.start()
 
