@@ -6,37 +6,17 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import httpx
 import pytest
-import uvicorn
 
 from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError
 from duelrank.export import LinearModel
-from duelrank.serving import Service, Settings
-from duelrank.serving.web import KeyRing, create_app, make_key
-from duelrank.storage import Storage, open_storage
+from duelrank.serving.web import make_key
+from duelrank.storage import open_storage
 
 DOCUMENTS = {f"d{n}": [n / 8, 1 - n / 8] for n in range(8)}
-
-
-@contextmanager
-def served(storage: Storage, port: int = 0) -> Iterator[int]:
-    """Serve a store in a thread, and give the port."""
-    app = create_app(Service(storage, Settings(publish_every=0.05, poll_every=0.05)), KeyRing(storage))
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        yield server.servers[0].sockets[0].getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 class Awaited:
@@ -62,20 +42,6 @@ class Awaited:
 def kind(request):
     """The class of a client."""
     return request.param
-
-
-@pytest.fixture
-def storage(tmp_path):
-    """An empty store in a file."""
-    with open_storage(f"sqlite:///{tmp_path}/store.db") as storage:
-        yield storage
-
-
-@pytest.fixture
-def url(storage):
-    """The address of a running service."""
-    with served(storage) as port:
-        yield f"http://127.0.0.1:{port}"
 
 
 def until(happened: Callable[[], object], patience: float = 20.0) -> None:
@@ -161,10 +127,10 @@ def test_what_the_service_refuses(kind, url):
             assert caught.value.request_id
 
 
-def test_keys(kind, storage):
+def test_keys(kind, storage, serve):
     token, key = make_key(["rank"])
     storage.add_key(key)
-    with served(storage) as port:
+    with serve(storage) as port:
         url = f"http://127.0.0.1:{port}"
         with kind(url) as client, pytest.raises(ServiceError, match="401"):
             client.rankers()
@@ -174,10 +140,10 @@ def test_keys(kind, storage):
                 client.create_ranker("shop", "mgd", ["bm25"])
 
 
-def test_a_restart_goes_unnoticed(kind, tmp_path):
+def test_a_restart_goes_unnoticed(kind, tmp_path, serve):
     """The service is away while the client asks; the very same list is there afterwards."""
     store = f"sqlite:///{tmp_path}/store.db"
-    with open_storage(store) as storage, served(storage) as port, kind(f"http://127.0.0.1:{port}") as client:
+    with open_storage(store) as storage, serve(storage) as port, kind(f"http://127.0.0.1:{port}") as client:
         client.create_ranker("shop", "mgd", ["bm25", "price"])
         shown = client.rank("shop", DOCUMENTS)
     answers = []
@@ -189,7 +155,7 @@ def test_a_restart_goes_unnoticed(kind, tmp_path):
     asking = threading.Thread(target=ask)
     asking.start()
     time.sleep(0.3)
-    with open_storage(store) as storage, served(storage, port):
+    with open_storage(store) as storage, serve(storage, port):
         asking.join()
     assert answers == [shown]
 
