@@ -45,42 +45,57 @@ def checked(result: dict[str, Any]) -> dict[str, Any]:
 
 def throughput(floor: Process, target: Process, seconds: float, rounds: int) -> tuple[list[Row], float]:
     """Ask the bare endpoint and the service in turns; return the rows and the requests per second with learning."""
-    rates: dict[str, list[float]] = {"bare": [], "barest": [], "rank": [], "learn": []}
-    busiest = 0.0
+    kinds: dict[str, tuple[Process, list[str]]] = {
+        "bare": (floor, ["--path", "/bare"]),
+        "barest": (floor, ["--path", "/barest"]),
+        "rank": (target, []),
+        "learn": (target, ["--learn"]),
+    }
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
-        for kind, process, options in (
-            ("bare", floor, ["--path", "/bare"]),
-            ("barest", floor, ["--path", "/barest"]),
-            ("rank", target, []),
-            ("learn", target, ["--learn"]),
-        ):
-            result = checked(load(process, "--seconds", seconds, "--ranker", RANKER, *options))
-            rates[kind].append(result["rate"])
-            busiest = max(busiest, result["busy"])
-    middle = {kind: median(each) for kind, each in rates.items()}
+        for kind, (process, options) in kinds.items():
+            found[kind].append(checked(load(process, "--seconds", seconds, "--ranker", RANKER, *options)))
 
-    def ratio(kind: str, floor: str) -> str:
+    def middle(kind: str) -> float:
+        return float(median(each["rate"] for each in found[kind]))
+
+    def ratio(kind: str, other: str) -> str:
         """Compare within each round: what disturbs one disturbs its neighbours."""
-        return f"{median(one / other for one, other in zip(rates[kind], rates[floor], strict=True)):.0%}"
+        return f"{median(a['rate'] / b['rate'] for a, b in zip(found[kind], found[other], strict=True)):.0%}"
 
+    def cost(kind: str) -> str:
+        return f"{median(1e6 * each['computed'] / each['requests'] for each in found[kind]):.0f} µs"
+
+    busiest = max(each["busy"] for several in found.values() for each in several)
     rows = [
-        Row("bare FastAPI endpoint, requests/s", f"{middle['bare']:,.0f}"),
-        Row("the same as plain ASGI, requests/s", f"{middle['barest']:,.0f}"),
-        Row("rank, requests/s", f"{middle['rank']:,.0f}"),
+        Row("bare FastAPI endpoint, requests/s", f"{middle('bare'):,.0f}"),
+        Row("the same as plain ASGI, requests/s", f"{middle('barest'):,.0f}"),
+        Row("rank, requests/s", f"{middle('rank'):,.0f}"),
         Row("rank / bare FastAPI", ratio("rank", "bare"), "at least 40%"),
         Row("rank / plain ASGI", ratio("rank", "barest")),
-        Row("rank while all lists are clicked and learned, requests/s", f"{middle['learn']:,.0f}"),
+        Row("rank while all lists are clicked and learned, requests/s", f"{middle('learn'):,.0f}"),
         Row("the same / bare FastAPI", ratio("learn", "bare")),
-        Row("the load generator's core was busy for at most", f"{busiest:.0%}"),
+        Row("processor time of a request: bare FastAPI, all threads", cost("bare")),
+        Row("of a rank", cost("rank")),
+        Row("of a rank that is clicked and learned, with its feedback", cost("learn")),
+        Row(
+            "the load generator's core was busy for at most",
+            f"{busiest:.0%}",
+        ),
     ]
-    return rows, middle["learn"]
+    return rows, middle("learn")
 
 
-def latency(target: Process, seconds: float, most: float) -> list[Row]:
-    """Ask at half of the most that the service can do."""
-    result = checked(load(target, "--seconds", seconds, "--rate", most / 2, "--learn", "--ranker", RANKER))
-    rows = [Row(f"rank at {most / 2:,.0f} requests/s and as many clicks, p50", f"{result['p50']:.1f} ms")]
-    return [*rows, Row("the same, p99", f"{result['p99']:.1f} ms", "under 50 ms")]
+def latency(floor: Process, target: Process, seconds: float, most: float) -> list[Row]:
+    """Ask at half of the most that the service can do; the bare endpoint at the same rate shows how quiet the machine is."""
+    rate = ["--seconds", seconds, "--rate", most / 2]
+    least = checked(load(floor, *rate, "--path", "/bare"))
+    result = checked(load(target, *rate, "--learn", "--ranker", RANKER))
+    return [
+        Row(f"rank at {most / 2:,.0f} requests/s and as many clicks, p50", f"{result['p50']:.1f} ms"),
+        Row("the same, p99", f"{result['p99']:.1f} ms", "under 50 ms"),
+        Row("bare FastAPI endpoint at the same rate, p99", f"{least['p99']:.1f} ms"),
+    ]
 
 
 def feedback(target: Process, seconds: float) -> list[Row]:
@@ -144,7 +159,7 @@ def measure(folder: Path, options: argparse.Namespace) -> list[Row]:
         create(target)
         more, most = throughput(floor, target, options.seconds, options.rounds)
         rows += more
-        rows += latency(target, options.seconds * 2, most)
+        rows += latency(floor, target, options.seconds * 2, most)
         rows += feedback(target, options.seconds)
         rows.append(Row("memory after all this", f"{target.memory():.0f} MB"))
         if options.minutes:

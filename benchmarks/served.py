@@ -75,6 +75,12 @@ class Process:
         assert self.process is not None
         return float(psutil.Process(self.process.pid).memory_info().rss) / 1e6
 
+    def computed(self) -> float:
+        """Return the seconds that the process has been computing, over all threads."""
+        assert self.process is not None
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
+
     def get(self, path: str) -> Any:
         """Return the JSON at a path."""
         with urllib.request.urlopen(self.url + path, timeout=30) as answer:
@@ -109,10 +115,12 @@ def bare(folder: Path) -> Process:
 
 
 def load(target: Process, *options: object) -> dict[str, Any]:
-    """Run the load generator against a process, and return what it measured."""
+    """Run the load generator against a process, and return what it measured, and what the process computed meanwhile."""
     command = [sys.executable, str(HERE / "load.py"), target.url, *map(str, options)]
+    before = target.computed()
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:] + target.log.read_text()[-2000:])
     result: dict[str, Any] = json.loads(done.stdout)
+    result["computed"] = target.computed() - before
     return result
