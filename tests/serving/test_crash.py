@@ -189,3 +189,72 @@ def test_two_services_answer_alike(postgres_url, kit):
             assert kit.verified(one).learned == 5
 
     asyncio.run(main())
+
+
+def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
+    """As when a lease is lost and nobody has noticed: all that a leader does follows from the log, so it is only done twice."""
+    from duelrank.storage.sqlite import _MemoryLease
+
+    monkeypatch.setattr(storage, "try_lead", lambda name: _MemoryLease())
+
+    async def main():
+        clock = kit.clock()
+        async with kit.running(storage, clock=clock) as first, kit.running(storage, clock=clock) as second:
+            assert first.leads
+            assert second.leads
+            await first.create(kit.spec(close_after=50.0))
+            await kit.until(lambda: bool(second.rankers()))
+            for number in range(40):
+                service = (first, second)[number % 2]
+                answer = await service.rank("shop", kit.request(number))
+                clicks = [answer.ranking[number % 5].id]
+                await service.feedback("shop", [kit.event(number, clicks, close=number % 4 < 2)])
+                clock.advance(2.0)
+            clock.advance(100.0)
+            for service in (first, second):
+                await kit.learned(service, 40)
+            machines = [service._board["shop"].machine for service in (first, second)]
+            await kit.until(lambda: machines[0].number == machines[1].number == storage.last_number())
+            assert machines[0].checkpoint() == machines[1].checkpoint()
+        result = kit.verified(storage)
+        assert (result.learned, result.open) == (40, 0)
+
+    asyncio.run(main())
+
+
+def test_a_database_server_that_restarts_under_load(server, postgres_url, kit):
+    from duelrank.errors import StorageFailure
+
+    async def user(service, who, promised, failures):
+        for number in range(60):
+            key = 1000 * who + number
+            while True:  # as a client does: again, until it is answered
+                try:
+                    answer = await service.rank("shop", kit.request(key))
+                    await service.feedback("shop", [kit.event(key, [answer.ranking[1].id])])
+                except StorageFailure as error:
+                    failures.append(error)
+                    await asyncio.sleep(0.05)
+                else:
+                    promised.append(f"i{key}")
+                    break
+            await asyncio.sleep(0.005)
+
+    async def main():
+        promised, failures = [], []
+        with open_storage(postgres_url) as storage:
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                users = [asyncio.create_task(user(service, who, promised, failures)) for who in range(4)]
+                await asyncio.sleep(0.2)
+                await asyncio.to_thread(server.stop)
+                await asyncio.sleep(0.3)
+                await asyncio.to_thread(server.start)
+                await asyncio.gather(*users)
+                assert failures
+                assert all(error.retryable for error in failures)
+                await kit.until(lambda: service.leads and service.ranker("shop").learned == 240, 20)
+            assert len(set(promised)) == 240
+            assert kit.verified(storage).learned == 240
+
+    asyncio.run(main())

@@ -231,6 +231,33 @@ class TestModes:
 
         asyncio.run(main())
 
+    def test_a_shadow_may_serve_a_version_while_it_goes_on_learning(self, storage, kit):
+        async def main():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec(mode="shadow"))
+                for number in range(10):
+                    await service.rank("shop", kit.request(number))
+                    await service.feedback("shop", [kit.event(number, ["d3"])])
+                await kit.learned(service, 10)
+                old = service.model("shop")
+                assert (await service.control("shop", "pin", old.version)).pinned == old.version
+                for number in range(10, 30):
+                    shown = ids(await service.rank("shop", kit.request(number)))
+                    assert shown == [f"d{i}" for i in np.argsort(-old.score(kit.table(number)))[:5]]
+                    await service.feedback("shop", [kit.event(number, shown[3:])])
+                await kit.learned(service, 30)
+                assert not np.array_equal(service.model("shop").weights, old.weights)
+            async with kit.running(storage) as service:
+                assert service.ranker("shop").pinned == old.version
+                assert (await service.control("shop", "unpin")).pinned is None
+                assert ids(await service.rank("shop", kit.request(50))) == ["d0", "d1", "d2", "d3", "d4"]
+                await service.create(kit.spec("other"))
+                with pytest.raises(InvalidValue, match="no shadow"):
+                    await service.control("other", "pin", 1)
+            kit.verified(storage)
+
+        asyncio.run(main())
+
     def test_the_exploration_rate_is_the_share_of_lists_that_explore(self, storage, kit):
         """Of 400 lists a share of 1/4 explores: 100, with a standard deviation of √(400 · 3/16) < 9; 4 of these are 36."""
 

@@ -19,8 +19,9 @@ __all__ = ["Background"]
 
 logger = logging.getLogger("duelrank.serving")
 
-# Seconds: to gather some events before they are read; between two attempts to lead; after something went wrong.
-GATHER, LEAD_EVERY, RETRY = 0.01, 1.0, 1.0
+# Seconds: to gather some events before they are read; between two attempts to lead; after something went wrong; between
+# two looks for new versions where nothing has happened for as long.
+GATHER, LEAD_EVERY, RETRY, CALM = 0.01, 1.0, 1.0, 5.0
 
 
 class Background:
@@ -37,7 +38,7 @@ class Background:
         self._learn: Callable[[], Learning] = lambda: Learning(storage, settings, clock, board, close)
         self._learning: Learning | None = None
         self._lease: Lease | None = None
-        self._asked_at = self._polled_at = clock.monotonic() - 1e9
+        self._asked_at = self._polled_at = self._changed_at = clock.monotonic() - 1e9
         self._seen = -1
         self._wake, self._stop = Flag(), Flag()
         self.ready = False
@@ -73,11 +74,14 @@ class Background:
                 pause = 0.0 if more else self._settings.poll_every
             except Exception as error:
                 self._fail(error)
-                pause = RETRY
-            if pause:
+            if self.failure is not None:
+                self._stop.wait(RETRY)
+            elif pause and self.leads:
                 self._wake.wait(pause)
-                self._stop.wait(GATHER if self.failure is None else RETRY)
-                self._wake.clear()
+                self._stop.wait(GATHER)
+            elif pause:
+                self._stop.wait(pause)
+            self._wake.clear()  # what comes from here on wakes the next time
         self._end()
 
     def _fail(self, error: Exception) -> None:
@@ -125,16 +129,18 @@ class Background:
             lease.release()
 
     def _follow(self) -> None:
-        """Serve what the leader has published."""
-        last = self._storage.last_number()
-        if last == self._seen:
+        """Serve what the leader has published; its versions are saved a moment after the log has told of them."""
+        last, now = self._storage.last_number(), self._clock.monotonic()
+        if last != self._seen:
+            self._changed_at = now
+        elif now - self._changed_at > CALM and now - self._polled_at < CALM:
             return
         self._board.refresh(self._storage)
         for name in list(self._board.rankers):
             newest = Versions(self._storage, name).load()
             if newest is not None:
                 self._board.serve(name, newest)
-        self._seen = last
+        self._seen, self._polled_at = last, now
 
     def _end(self) -> None:
         try:

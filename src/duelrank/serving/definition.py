@@ -92,12 +92,16 @@ class Definition:
         features.flags.writeable = False
         return Query.trusted("", features)
 
-    def show(self, state: State, frozen: bool, key: str, raw: Features, length: int) -> tuple[list[int], int]:
-        """Return the order to show, and how it came about."""
+    def show(
+        self, state: State, frozen: bool, key: str, raw: Features, length: int, pin: State | None = None
+    ) -> tuple[list[int], int]:
+        """Return the order to show, and how it came about; a shadow shows that of the pinned state, or the client's."""
         number, n_documents = hash63(key), raw.shape[0]
         query = self.query(raw)
         if self.spec.mode == "shadow":
-            return list(range(min(length, n_documents))), SHADOW
+            if pin is None:
+                return list(range(min(length, n_documents))), SHADOW
+            return self.algorithm.best(pin, query, derive(self._rank_key, number))[:length].tolist(), SHADOW
         rate = 0.0 if frozen else self.spec.exploration
         if rate < 1.0 and uniform(derive(self._coin_key, number)) >= rate:
             best = self.algorithm.best(state, query, derive(self._rank_key, number))

@@ -79,7 +79,7 @@ class Published(_Body, frozen=True):
 
 
 class Control(_Body, frozen=True):
-    """Somebody said freeze, resume or rollback; the last brings along the state to go back to."""
+    """Somebody said freeze, resume, rollback, pin or unpin; with rollback and pin comes the state of the version."""
 
     action: str
     version: int | None = None

@@ -32,6 +32,9 @@ __all__ = ["Closed", "Machine", "Open", "Tally"]
 
 # So many states of earlier versions are held where they can be had from the store again.
 MOST_STATES = 256
+#: A process may serve a version for a while after a newer one was published; from lists of one that is older than so many
+#: versions nothing is learned, so that it is certain which states may be needed.
+WINDOW = 16
 
 
 class Open(msgspec.Struct, array_like=True, gc=False):
@@ -65,6 +68,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     state: bytes
     served: bytes
     open: dict[str, Open]
+    pin: tuple[int, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class Machine:
         self.number, self.version = 0, 1
         self.state = self.served = definition.start
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
+        self.pin: tuple[int, State] | None = None  # the version that a shadow serves, in place of the client's order
         self.tally, self.open = Tally(), dict[str, Open]()
         self._states, self.pinned = dict[int, State](), Counter[int]()
 
@@ -134,7 +139,8 @@ class Machine:
 
     def _ranked(self, event: Event) -> None:
         shown = unpack(event.body, Shown)
-        self.open[event.key] = Open(event.number, event.time, shown.version, shown.way, [], None, False)
+        way = shown.way if shown.version >= self.version - WINDOW else GREEDY
+        self.open[event.key] = Open(event.number, event.time, shown.version, way, [], None, False)
         self.pinned[shown.version] += 1
         self.tally.impressions += 1
 
@@ -199,15 +205,19 @@ class Machine:
         return after
 
     def _published(self, published: Published) -> None:
-        if self.pinned[self.version]:
-            self._hold(self.version, self.served)
+        self._hold(self.version, self.served)
         self.version, self.served, self.changed = published.version, self.state, False
+        self._let_go(self.version - WINDOW - 1)
 
     def _controlled(self, control: Control) -> None:
         if control.action == "rollback" and control.state is not None:
             old = unpack_state(control.state)
             # The counts go on: they name the random streams of learning, of which each is used once.
             self.state = State(old.weights, self.state.step, self.state.updates, old.memory)
+        elif control.action == "pin" and control.version is not None and control.state is not None:
+            self.pin = control.version, unpack_state(control.state)
+        elif control.action == "unpin":
+            self.pin = None
         elif control.action in ("freeze", "resume"):
             self.frozen = control.action == "freeze"
         self.changed = True
@@ -234,6 +244,11 @@ class Machine:
         self.pinned[version] -= 1
         if not self.pinned[version]:
             del self.pinned[version]
+            self._let_go(version)
+
+    def _let_go(self, version: int) -> None:
+        """Forget a state that no list needs, nor any that may still come."""
+        if version < self.version - WINDOW and version not in self.pinned:
             self._states.pop(version, None)
 
     def publication(self) -> Published:
@@ -243,7 +258,10 @@ class Machine:
     def checkpoint(self) -> bytes:
         """Return all that is needed to go on from here; equal machines give equal bytes."""
         states = pack_state(self.state), pack_state(self.served)
-        return pack(_Checkpoint(self.number, self.version, self.changed, self.frozen, self.tally, *states, self.open))
+        pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
+        return pack(
+            _Checkpoint(self.number, self.version, self.changed, self.frozen, self.tally, *states, self.open, pin)
+        )
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
@@ -251,10 +269,14 @@ class Machine:
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open = found.tally, found.open
         self.served, self.state = unpack_state(found.served), unpack_state(found.state)
+        self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1]))
         self.pinned = Counter(entry.version for entry in self.open.values())
         self._states.clear()
 
 
-def opened(body: bytes) -> dict[str, Open]:
-    """Return the lists that were open at a checkpoint."""
-    return unpack(body, _Checkpoint).open
+def needed(body: bytes) -> tuple[frozenset[int], frozenset[int]]:
+    """Return what is needed to go on from a checkpoint: the numbers of open lists, and versions."""
+    found = unpack(body, _Checkpoint)
+    recent = range(max(1, found.version - WINDOW), found.version + 1)
+    numbers = frozenset(entry.number for entry in found.open.values())
+    return numbers, frozenset(entry.version for entry in found.open.values()).union(recent)

@@ -47,4 +47,5 @@ def info(ranker: Ranker) -> RankerInfo:
         updates=model.state.updates if machine is None else machine.state.updates,
         created=ranker.definition.created,
         frozen=model.frozen,
+        pinned=None if model.pin is None else model.pin[0],
     )

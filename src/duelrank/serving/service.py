@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, UnknownName
 from duelrank.export import LinearModel
@@ -40,6 +40,8 @@ from duelrank.types import State
 __all__ = ["Service"]
 
 T = TypeVar("T")
+
+Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
 # Seconds that a change of a ranker may take until a leader has applied it.
 PATIENCE = 15.0
@@ -169,7 +171,8 @@ class Service:
         reader = self._readers.get(name) or self._readers.setdefault(name, Reader(ranker.definition, self.settings))
         ids, features, raw = reader.read(request.documents, self.observer)
         model = ranker.model
-        order, way = ranker.definition.show(model.state, model.frozen, key, raw, length)
+        pin = None if model.pin is None else model.pin[1]
+        order, way = ranker.definition.show(model.state, model.frozen, key, raw, length, pin)
         shown = Shown(model.version, ids, features, order, way)
         receipt = (await self._append([NewEvent(name, "ranked", key, self._clock.time(), pack(shown))]))[0]
         self._wake()
@@ -211,17 +214,28 @@ class Service:
         await self._appender.settled()
         return await self._lookup.known_events(name, keys)
 
-    async def control(
-        self, name: str, action: Literal["freeze", "resume", "rollback"], version: int | None = None
-    ) -> RankerInfo:
-        """Stop to learn, go on, or go back to a version (which becomes a new one); returns when it has happened."""
+    async def control(self, name: str, action: Action, version: int | None = None) -> RankerInfo:
+        """Change how a ranker goes on; returns when it has happened.
+
+        Parameters
+        ----------
+        name
+            Of the ranker.
+        action
+            "freeze" stops to learn and to explore, "resume" goes on; "rollback" goes back to a version, which becomes a new
+            one; "pin" makes a shadow serve a version, in place of the client's order, "unpin" ends that.
+        version
+            To go back to, or to serve.
+        """
         ranker = await self._ranker(name)
+        if action not in get_args(Action):
+            raise InvalidValue(f"a ranker can {', '.join(get_args(Action))}; got {action!r}")
+        if action in ("pin", "unpin") and ranker.definition.spec.mode != "shadow":
+            raise InvalidValue(f"{name!r} is no shadow, so it serves what it has learned; to stop that, freeze it")
         state = None
-        if action not in ("freeze", "resume", "rollback"):
-            raise InvalidValue(f"a ranker can freeze, resume or rollback, got {action!r}")
-        if action == "rollback":
+        if action in ("rollback", "pin"):
             if version is None:
-                raise InvalidValue("to roll back, name the version")
+                raise InvalidValue(f"to {action}, name the version")
             state = await self._state(name, ranker, version)
             if state is None:
                 raise UnknownName(f"version {version} of {name!r} is not there (any more); see its versions")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from duelrank.errors import StoreCorrupt
-from duelrank.serving.machine import Machine, Open, opened
+from duelrank.serving.machine import Machine, needed
 from duelrank.serving.values import Settings
 from duelrank.serving.versions import Versions
 from duelrank.storage import SnapshotInfo, Storage
@@ -13,13 +15,16 @@ __all__ = ["Tidying"]
 # Checkpoints that are always kept, should the newest be damaged; and how many more there are over the retention time.
 NEWEST, BETWEEN = 3, 8
 
+Needed: TypeAlias = tuple[frozenset[int], frozenset[int]]  # numbers of events, versions
+NOTHING: Needed = (frozenset(), frozenset())
+
 
 class Tidying:
     """Prunes rankers, such that a replay can begin at the oldest checkpoint that is kept."""
 
     def __init__(self, storage: Storage, settings: Settings) -> None:
         self._storage, self._settings = storage, settings
-        self._opened: dict[tuple[str, int], dict[str, Open]] = {}
+        self._needed: dict[tuple[str, int], Needed] = {}
 
     def tidy(self, name: str, machine: Machine, now: float) -> None:
         """Remove events and versions of a ranker that are older than the retention time."""
@@ -28,15 +33,14 @@ class Tidying:
         if not kept:
             return
         self._storage.prune_snapshots(name, NEWEST, [info.number for info in kept])
-        still = {(name, info.number): self._open_at(name, info.number) for info in kept}
-        self._opened = {key: value for key, value in self._opened.items() if key[0] != name} | still
-        pinned = {entry.version for each in still.values() for entry in each.values()} | set(machine.pinned)
-        Versions(self._storage, name).prune(self._settings.keep_versions, pinned)
+        wanted = {(name, info.number): self._needed_at(name, info.number) for info in kept}
+        self._needed = {key: value for key, value in self._needed.items() if key[0] != name} | wanted
+        versions = set(machine.pinned).union(*(each[1] for each in wanted.values()))
+        Versions(self._storage, name).prune(self._settings.keep_versions, versions)
         oldest = kept[0].number
         if oldest <= cutoff:
             # The lists that were open at a checkpoint are needed to learn from them after it.
-            keep = {entry.number for each in still.values() for entry in each.values()}
-            keep |= {entry.number for entry in machine.open.values()}
+            keep = {entry.number for entry in machine.open.values()}.union(*(each[0] for each in wanted.values()))
             age = now - 2.0 * self._settings.retention
             self._storage.prune(name, oldest, keep=keep, forget=min(oldest, self._storage.number_before(name, age)))
 
@@ -52,12 +56,12 @@ class Tidying:
                 kept.append(info)
         return kept
 
-    def _open_at(self, name: str, number: int) -> dict[str, Open]:
-        known = self._opened.get((name, number))
+    def _needed_at(self, name: str, number: int) -> Needed:
+        known = self._needed.get((name, number))
         if known is None:
             try:
                 found = self._storage.load_snapshot(name, number)
             except StoreCorrupt:
-                return {}  # nobody can begin there
-            known = {} if found is None else opened(found.body)
+                return NOTHING  # nobody can begin there
+            known = NOTHING if found is None else needed(found.body)
         return known

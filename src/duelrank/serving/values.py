@@ -43,8 +43,9 @@ class RankerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exploration
         The share of lists that explore; the others are in the order of the current weights, and nothing is learned from them.
     mode
-        "learn"; "shadow" serves the documents in the order in which the client sent them, and learns from that; "frozen"
-        serves the current weights and learns nothing until it is resumed.
+        "learn"; "shadow" serves the documents in the order in which the client sent them, or in that of a version which was
+        pinned, and learns from what users do with that; "frozen" serves the current weights and learns nothing until it is
+        resumed.
     seed
         Of all that is drawn.
     close_after
@@ -67,7 +68,8 @@ class RankerInfo(msgspec.Struct, frozen=True):
 
     Beside its spec: how many lists were made (``impressions``), how many closed ones were learned from or had no click
     (``learned``), were closed without learning, because they did not explore or learning was frozen (``skipped``), could
-    not be learned from, which is never normal (``failed``), and are still ``open``. In a process that does not learn itself
+    not be learned from, which is never normal (``failed``), and are still ``open``; the version that a shadow serves
+    (``pinned``), None where it serves the client's own order. In a process that does not learn itself
     these are as old as the newest model version.
     """
 
@@ -89,6 +91,7 @@ class RankerInfo(msgspec.Struct, frozen=True):
     updates: int
     created: float
     frozen: bool
+    pinned: int | None = None
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):

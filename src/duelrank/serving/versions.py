@@ -24,6 +24,7 @@ class _Stored(msgspec.Struct, array_like=True):
     tally: Tally
     open: int
     state: bytes
+    pin: tuple[int, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,14 @@ class Model:
     tally: Tally
     open: int
     state: State
+    pin: tuple[int, State] | None = None
 
     @classmethod
     def of(cls, machine: Machine, time: float) -> Model:
         """Return the version that a machine has just published."""
         tally = Tally(*msgspec.structs.astuple(machine.tally))
-        return cls(machine.version, machine.number, time, machine.frozen, tally, len(machine.open), machine.served)
+        head = (machine.version, machine.number, time, machine.frozen, tally, len(machine.open))
+        return cls(*head, machine.served, machine.pin)
 
 
 class Versions:
@@ -54,7 +57,8 @@ class Versions:
     def save(self, model: Model) -> None:
         """Keep a version; the same again changes nothing."""
         values = (model.version, model.number, model.time, model.frozen, model.tally, model.open)
-        body = pack(_Stored(*values, pack_state(model.state)))
+        pin = None if model.pin is None else (model.pin[0], pack_state(model.pin[1]))
+        body = pack(_Stored(*values, pack_state(model.state), pin))
         self._storage.save_snapshot(self._key, model.version, model.time, body)
 
     def load(self, version: int | None = None) -> Model | None:
@@ -64,7 +68,8 @@ class Versions:
             return None
         stored = unpack(found.body, _Stored)
         head = (stored.version, stored.number, stored.time, stored.frozen, stored.tally, stored.open)
-        return Model(*head, unpack_state(stored.state))
+        pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1]))
+        return Model(*head, unpack_state(stored.state), pin)
 
     def state(self, version: int) -> State | None:
         """Return the state of a version."""

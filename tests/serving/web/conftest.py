@@ -69,6 +69,10 @@ class FakeService(Service):
     async def start(self) -> None:
         pass
 
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+
     async def stop(self) -> None:
         self.stopped = True
 

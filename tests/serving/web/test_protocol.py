@@ -1,6 +1,7 @@
 """Slow clients lose their connection, quick ones do not notice."""
 
 import asyncio
+import signal
 import socket
 import threading
 import time
@@ -11,9 +12,10 @@ import pytest
 import uvicorn
 from tests.serving.web.conftest import SHOP
 
+from duelrank.errors import StoreCorrupt
 from duelrank.serving.web import KeyRing, create_app
 from duelrank.serving.web.protocol import ImpatientProtocol
-from duelrank.serving.web.server import listen
+from duelrank.serving.web.server import listen, run_server
 
 
 @contextmanager
@@ -40,6 +42,15 @@ def running(app, patience):
 def port(service, storage):
     with running(create_app(service, KeyRing(storage)), patience=0.4) as port:
         yield port
+
+
+def test_a_service_that_will_never_be_ready_ends_the_server(service, storage):
+    service.trouble = StoreCorrupt("the newest snapshot cannot be read")
+    before = signal.getsignal(signal.SIGTERM)
+    with listen("127.0.0.1", 0) as listening, pytest.raises(StoreCorrupt, match="newest snapshot"):
+        run_server(create_app(service, KeyRing(storage)), service, listening, when_ready=pytest.fail)
+    assert service.stopped
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_quick_ones_do_not_notice(port):

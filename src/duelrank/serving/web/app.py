@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp
 
 from duelrank.serving.service import Service
 from duelrank.serving.web.bodies import BodyReader
@@ -20,6 +21,7 @@ from duelrank.serving.web.metrics import Metrics
 from duelrank.serving.web.operations import OPERATIONS
 from duelrank.serving.web.problems import problem
 from duelrank.serving.web.refusals import NoSuchPage, WrongMethod
+from duelrank.serving.web.replies import Receive, Scope, Send, send_reply
 from duelrank.serving.web.schema import describe
 from duelrank.serving.web.settings import WebSettings
 
@@ -42,13 +44,12 @@ def create_app(service: Service, keys: KeyRing, settings: WebSettings | None = N
         metrics,
         describe(OPERATIONS, _version()),
     )
-    app = FastAPI(title="duelrank", openapi_url=None, docs_url=None, redoc_url=None, lifespan=_lifespan)
+    app = _Application(title="duelrank", openapi_url=None, docs_url=None, redoc_url=None, lifespan=_lifespan)
     app.openapi = lambda: desk.document  # type: ignore[method-assign]
     app.router.redirect_slashes = False
     app.state.desk = desk
     for operation in OPERATIONS:
         app.add_route(operation.path, Endpoint(operation, desk), methods=[operation.method])  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, _not_routed)
     return app
 
 
@@ -73,28 +74,42 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await desk.service.stop()
 
 
-async def _not_routed(request: Request, error: Exception) -> Response:
+class _Application(FastAPI):
+    """FastAPI without its layers around the router, which cost a third of a request.
+
+    They turn exceptions into answers and close what dependencies have opened; our endpoints do the one themselves and have none
+    of the other.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the router, with our own answer to what it finds nothing for."""
+
+        async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await self.router(scope, receive, send)
+            except HTTPException:
+                await _not_routed(self, scope, send)
+
+        return routed
+
+
+async def _not_routed(app: FastAPI, scope: Scope, send: Send) -> None:
     """Answer what the router found nothing for."""
-    assert isinstance(error, HTTPException)
-    path, method = request.url.path[:200], request.method
-    allowed = _methods(request)
-    refusal: Exception
-    if allowed and error.status_code in (404, 405):
+    desk: Desk = app.state.desk
+    path, method, allowed = scope["path"][:200], scope["method"], _methods(app, scope)
+    refusal: Exception = NoSuchPage(f"there is nothing at {path}; GET /docs lists what there is")
+    if allowed:
         refusal = WrongMethod(f"{path} has {allowed}, not {method}", allowed)
-    else:
-        refusal = NoSuchPage(f"there is nothing at {path}; GET /docs lists what there is")
-    desk: Desk = request.app.state.desk
-    request_id = desk.gate.request_id(dict(request.scope["headers"]))
+    request_id = desk.gate.request_id(dict(scope["headers"]))
     reply = problem(refusal, request_id)
     desk.metrics.requests("other", "other")(reply.status, 0.0)
-    headers = {"x-request-id": request_id} | {name.decode(): value.decode("latin-1") for name, value in reply.headers}
-    return Response(reply.body, reply.status, headers, reply.media_type.decode())
+    await send_reply(send, reply, request_id)
 
 
-def _methods(request: Request) -> str:
+def _methods(app: FastAPI, scope: Scope) -> str:
     """Return what methods this path has, over all of its operations."""
     found: set[str] = set()
-    for route in request.app.routes:
-        match, _ = route.matches(request.scope)
-        found |= set(route.methods or ()) if match != Match.NONE else set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE:
+            found |= route.methods or set()
     return ", ".join(sorted(found))

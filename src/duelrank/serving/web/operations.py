@@ -24,10 +24,8 @@ _EVENT = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("Feedb
 _EVENTS = {"application/json": {"anyOf": [_EVENT, {"type": "array", "items": _EVENT}]}, NDJSON: {"type": "string"}}
 _FILES = ("application/json", "text/plain", "application/octet-stream")
 
+# The router tries them in this order, so the busy ones come first.
 OPERATIONS = (
-    Operation("POST", _RANKERS, handlers.create, "admin", takes=RankerSpec, answers=RankerInfo, status=201),
-    Operation("GET", _RANKERS, handlers.rankers, "rank", answers=list[RankerInfo]),
-    Operation("GET", _ONE, handlers.ranker, "rank", answers=RankerInfo),
     Operation("POST", f"{_ONE}/rank", handlers.rank, "rank", takes=RankRequest, answers=RankAnswer),
     Operation(
         "POST",
@@ -39,6 +37,9 @@ OPERATIONS = (
         bodies=_EVENTS,
         mentions=(FeedbackEvent, UbiEvent),
     ),
+    Operation("POST", _RANKERS, handlers.create, "admin", takes=RankerSpec, answers=RankerInfo, status=201),
+    Operation("GET", _RANKERS, handlers.rankers, "rank", answers=list[RankerInfo]),
+    Operation("GET", _ONE, handlers.ranker, "rank", answers=RankerInfo),
     Operation("GET", f"{_ONE}/model", handlers.model, "admin", query=ModelQuery, answers=Model),
     Operation("GET", f"{_ONE}/model/versions", handlers.versions, "admin", answers=list[VersionInfo]),
     Operation("POST", f"{_ONE}/freeze", handlers.freeze, "admin", answers=RankerInfo),
