@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-from array import array
+import struct
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -34,6 +33,7 @@ class Reader:
         self._name, self._names, self._columns = definition.spec.name, definition.spec.features, definition.columns
         self._settings = settings
         self._range = _range(definition)
+        self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
     def read(self, documents: Sequence[Document], observer: Observer) -> tuple[list[str], bytes, Features]:
         """Return the ids, and the features as bytes and as a read-only view of these."""
@@ -43,11 +43,8 @@ class Reader:
             raise wrong(f"a request has from 1 to {most:,} documents, got {len(documents):,}")
         ids = [document.id for document in documents]
         self._check_ids(ids)
-        rows = [self._row(document, observer) for document in documents]
-        packed = b"".join(rows)
-        if sys.byteorder == "big":
-            packed = np.frombuffer(packed).astype("<f8").tobytes()
-        raw = np.frombuffer(packed, "<f8").reshape(len(rows), -1)
+        packed = b"".join([self._row(document, observer) for document in documents])
+        raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
         if not math.isfinite(raw.sum()) and not (finite := np.isfinite(raw)).all():
             self._refuse(ids, raw, finite, observer)
         if self._range is not None:
@@ -69,21 +66,20 @@ class Reader:
         except UnicodeEncodeError as error:
             raise InvalidValue(f"the id of a document must be proper Unicode: {error}") from None
 
-    def _row(self, document: Document, observer: Observer) -> array[float]:
+    def _row(self, document: Document, observer: Observer) -> bytes:
         given = document.features
-        try:
-            row = self._named(document, given, observer) if isinstance(given, Mapping) else array("d", given)
-        except (TypeError, OverflowError, ValueError) as error:
-            if isinstance(error, InvalidValue):
-                raise
-            raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
-        if len(row) != len(self._names):
-            expected, found = len(self._names), len(row)
+        if isinstance(given, dict):
+            given = self._dense(document, given, observer)
+        elif len(given) != len(self._names):
+            expected, found = len(self._names), len(given)
             raise ShapeMismatch(f"the ranker has {expected} features, document {document.id!r} has {found}")
-        return row
+        try:
+            return self._pack(*given)
+        except (struct.error, OverflowError) as error:
+            raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
 
-    def _named(self, document: Document, given: Mapping[str, float], observer: Observer) -> array[float]:
-        row = array("d", bytes(8 * len(self._names)))
+    def _dense(self, document: Document, given: Mapping[str, float], observer: Observer) -> list[float]:
+        row = [0.0] * len(self._names)
         for name, value in given.items():
             column = self._columns.get(name)
             if column is None:

@@ -1,0 +1,116 @@
+"""The small parts: what is remembered of recent lists and events, and how events get into the store."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from duelrank.errors import StoreFull
+from duelrank.serving.appender import Appender
+from duelrank.serving.events import Shown
+from duelrank.serving.feed import MOST, MOST_BYTES, Feed
+from duelrank.serving.recent import Entry, Recent
+from duelrank.storage import NewEvent, Receipt, open_storage
+
+
+def new(key, body=b""):
+    return NewEvent("shop", "ranked", str(key), 0.0, body)
+
+
+class TestRecent:
+    def test_the_oldest_goes_first(self):
+        recent = Recent(3)
+        for number in range(5):
+            recent.put("shop", f"i{number}", Entry(number, None))
+        assert [recent.get("shop", f"i{number}") is not None for number in range(5)] == [False, False, True, True, True]
+        assert recent.get("other", "i4") is None
+        first = recent.get("shop", "i3")
+        assert recent.put("shop", "i3", Entry(99, None)) is first
+        assert len(recent) == 3
+
+    def test_bytes_count_too(self):
+        recent = Recent(1000, most_bytes=10_000)
+        for number in range(50):
+            recent.put("shop", f"i{number}", Entry(number, Shown(1, ["a"], bytes(4000), [0], 0)))
+        assert len(recent) == 2
+
+
+class TestFeed:
+    def take(self, feed, store, after=0, limit=100):
+        return [event.key for event in feed.take(store, after, limit)]
+
+    def append(self, store, feed, *keys, tell=True):
+        events = [new(key) for key in keys]
+        receipts = store.append(events)
+        if tell:
+            feed.tell(events, receipts)
+
+    def test_gives_everything_once_and_in_order_whatever_it_was_told(self):
+        with open_storage("sqlite://") as store:
+            feed = Feed()
+            self.append(store, feed, "a")  # before anybody wants it
+            feed.wanted = True
+            self.append(store, feed, "b", "c", "b")
+            self.append(store, feed, "d", tell=False)  # as by another process
+            self.append(store, feed, "e")
+            assert self.take(feed, store) == ["a"]
+            assert self.take(feed, store, 1, limit=1) == ["b"]
+            assert self.take(feed, store, 2) == ["c"]
+            assert self.take(feed, store, 3) == ["d"]
+            assert self.take(feed, store, 4) == ["e"]
+            assert self.take(feed, store, 5) == []
+            assert self.take(feed, store, 2) == ["c", "d", "e"]
+
+    def test_is_bounded(self):
+        feed = Feed()
+        feed.wanted = True
+        for number in range(1, MOST + 100):
+            feed.tell([new(number)], [Receipt(number, True)])
+        assert len(feed._events) == MOST
+        for number in range(6):
+            feed.tell([new(number, bytes(MOST_BYTES // 4))], [Receipt(number, True)])
+        assert len(feed._events) <= 4
+
+
+class TestAppender:
+    def test_what_comes_together_goes_together_and_each_gets_its_own(self):
+        async def main(store):
+            sizes = []
+            submit = store.submit
+            store.submit = lambda events: (sizes.append(len(events)), submit(events))[1]
+            told = []
+            appender = Appender(store, lambda events, receipts: told.extend(receipts))
+            await appender.settled()
+            found = await asyncio.gather(
+                appender.append([new(1), new(2)]), appender.append([]), appender.append([new(1)])
+            )
+            assert found == [[Receipt(1, True), Receipt(2, True)], [], [Receipt(1, False)]]
+            assert sizes == [3]
+            assert told == [Receipt(1, True), Receipt(2, True), Receipt(1, False)]
+            gone = appender.append([new(3)])
+            gone.cancel()
+            await appender.append([new(4)])
+            assert store.last_number() == 4, "who went away has still appended"
+
+        with open_storage("sqlite://") as store:
+            asyncio.run(main(store))
+
+    def test_failures_reach_everybody(self):
+        async def main(store):
+            appender = Appender(store, lambda events, receipts: None)
+
+            def fail(events):
+                raise StoreFull("no room")
+
+            store._writer._insert, insert = fail, store._writer._insert
+            futures = [appender.append([new(1)]), appender.append([new(2)])]
+            for future in futures:
+                with pytest.raises(StoreFull, match="no room"):
+                    await future
+            await appender.settled()
+            store._writer._insert = insert
+            assert await appender.append([new(1)]) == [Receipt(1, True)]
+
+        with open_storage("sqlite://") as store:
+            asyncio.run(main(store))
