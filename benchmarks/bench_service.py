@@ -43,6 +43,10 @@ def checked(result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def middle(found: list[dict[str, Any]], what: str) -> float:
+    return float(median(each[what] for each in found))
+
+
 def throughput(floor: Process, target: Process, seconds: float, rounds: int) -> tuple[list[Row], float]:
     """Ask the bare endpoint and the service in turns; return the rows and the requests per second with learning."""
     kinds: dict[str, tuple[Process, list[str]]] = {
@@ -56,9 +60,6 @@ def throughput(floor: Process, target: Process, seconds: float, rounds: int) -> 
         for kind, (process, options) in kinds.items():
             found[kind].append(checked(load(process, "--seconds", seconds, "--ranker", RANKER, *options)))
 
-    def middle(kind: str) -> float:
-        return float(median(each["rate"] for each in found[kind]))
-
     def ratio(kind: str, other: str) -> str:
         """Compare within each round: what disturbs one disturbs its neighbours."""
         return f"{median(a['rate'] / b['rate'] for a, b in zip(found[kind], found[other], strict=True)):.0%}"
@@ -68,12 +69,12 @@ def throughput(floor: Process, target: Process, seconds: float, rounds: int) -> 
 
     busiest = max(each["busy"] for several in found.values() for each in several)
     rows = [
-        Row("bare FastAPI endpoint, requests/s", f"{middle('bare'):,.0f}"),
-        Row("the same as plain ASGI, requests/s", f"{middle('barest'):,.0f}"),
-        Row("rank, requests/s", f"{middle('rank'):,.0f}"),
+        Row("bare FastAPI endpoint, requests/s", f"{middle(found['bare'], 'rate'):,.0f}"),
+        Row("the same as plain ASGI, requests/s", f"{middle(found['barest'], 'rate'):,.0f}"),
+        Row("rank, requests/s", f"{middle(found['rank'], 'rate'):,.0f}"),
         Row("rank / bare FastAPI", ratio("rank", "bare"), "at least 40%"),
         Row("rank / plain ASGI", ratio("rank", "barest")),
-        Row("rank while all lists are clicked and learned, requests/s", f"{middle('learn'):,.0f}"),
+        Row("rank while all lists are clicked and learned, requests/s", f"{middle(found['learn'], 'rate'):,.0f}"),
         Row("the same / bare FastAPI", ratio("learn", "bare")),
         Row("processor time of a request: bare FastAPI, all threads", cost("bare")),
         Row("of a rank", cost("rank")),
@@ -83,18 +84,20 @@ def throughput(floor: Process, target: Process, seconds: float, rounds: int) -> 
             f"{busiest:.0%}",
         ),
     ]
-    return rows, middle("learn")
+    return rows, middle(found["learn"], "rate")
 
 
-def latency(floor: Process, target: Process, seconds: float, most: float) -> list[Row]:
+def latency(floor: Process, target: Process, seconds: float, rounds: int, most: float) -> list[Row]:
     """Ask at half of the most that the service can do; the bare endpoint at the same rate shows how quiet the machine is."""
     rate = ["--seconds", seconds, "--rate", most / 2]
-    least = checked(load(floor, *rate, "--path", "/bare"))
-    result = checked(load(target, *rate, "--learn", "--ranker", RANKER))
+    quiet, asked = [], []
+    for _ in range(rounds):
+        quiet.append(checked(load(floor, *rate, "--path", "/bare")))
+        asked.append(checked(load(target, *rate, "--learn", "--ranker", RANKER)))
     return [
-        Row(f"rank at {most / 2:,.0f} requests/s and as many clicks, p50", f"{result['p50']:.1f} ms"),
-        Row("the same, p99", f"{result['p99']:.1f} ms", "under 50 ms"),
-        Row("bare FastAPI endpoint at the same rate, p99", f"{least['p99']:.1f} ms"),
+        Row(f"rank at {most / 2:,.0f} requests/s and as many clicks, p50", f"{middle(asked, 'p50'):.1f} ms"),
+        Row("the same, p99", f"{middle(asked, 'p99'):.1f} ms", "under 50 ms"),
+        Row("bare FastAPI endpoint at the same rate, p99", f"{middle(quiet, 'p99'):.1f} ms"),
     ]
 
 
@@ -159,7 +162,7 @@ def measure(folder: Path, options: argparse.Namespace) -> list[Row]:
         create(target)
         more, most = throughput(floor, target, options.seconds, options.rounds)
         rows += more
-        rows += latency(floor, target, options.seconds * 2, most)
+        rows += latency(floor, target, options.seconds, options.rounds, most)
         rows += feedback(target, options.seconds)
         rows.append(Row("memory after all this", f"{target.memory():.0f} MB"))
         if options.minutes:

@@ -145,7 +145,7 @@ class RankerInfo(Answer):
 
     Of its lists (``impressions``), some are still ``open``; the closed ones were learned from or had no click (``learned``), did
     not explore or came while the ranker was frozen (``skipped``), or, which is never normal, could not be learned from
-    (``failed``).
+    (``failed``). A shadow serves the version ``pinned``, or where that is None, the caller's own order.
     """
 
     name: str
@@ -166,6 +166,7 @@ class RankerInfo(Answer):
     updates: int = 0
     created: float | None = None
     frozen: bool = False
+    pinned: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
