@@ -75,21 +75,21 @@ def web() -> FastAPI:
     return create_app(Instant(), KeyRing(storage))
 
 
-def service() -> FastAPI:
-    """The real service, on a file that is left in the folder for temporary files."""
+def service(folder: str) -> FastAPI:
+    """The real service, on a file."""
     from duelrank.serving import Service
     from duelrank.serving.web import KeyRing, create_app
     from duelrank.storage import open_storage
 
-    storage = open_storage(f"sqlite:///{tempfile.mkdtemp()}/bench.db")
+    storage = open_storage(f"sqlite:///{folder}/bench.db")
     return create_app(Service(storage), KeyRing(storage))
 
 
-def serve(which: str, pipe: Connection) -> None:
+def serve(which: str, folder: str, pipe: Connection) -> None:
     from duelrank.serving.web.protocol import ImpatientProtocol
     from duelrank.serving.web.server import listen
 
-    app = {"bare": bare, "web": web, "service": service}[which]()
+    app = service(folder) if which == "service" else {"bare": bare, "web": web}[which]()
     listening = listen("127.0.0.1", 0)
     pipe.send(listening.getsockname()[1])
     http: Any = "httptools" if which == "bare" else ImpatientProtocol
@@ -138,11 +138,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=16)
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        compare(options, folder)
+
+
+def compare(options: argparse.Namespace, folder: str) -> None:
+    """Start the servers, measure them in turns, and print what was found."""
     context = multiprocessing.get_context("spawn")
     ports, servers = {}, []
     for which in ("bare", "web", "service"):
         near, far = context.Pipe()
-        server = context.Process(target=serve, args=(which, far), daemon=True)
+        server = context.Process(target=serve, args=(which, folder, far), daemon=True)
         server.start()
         servers.append(server)
         ports[which] = near.recv()
@@ -160,6 +166,7 @@ def main() -> None:
         print(f"{which} / bare: {statistics.median(ratios):.2f} (from {min(ratios):.2f} to {max(ratios):.2f})")
     for server in servers:
         server.terminate()
+        server.join()
 
 
 if __name__ == "__main__":
