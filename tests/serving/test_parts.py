@@ -73,6 +73,24 @@ class TestFeed:
         assert len(feed._events) <= 4
 
 
+def test_a_new_leader_takes_on_rankers_that_it_had_not_heard_of(kit):
+    """As when another process makes one between two looks."""
+    from duelrank.serving.board import Board
+    from duelrank.serving.clock import Clock
+    from duelrank.serving.events import RANKERS, Created, pack
+    from duelrank.serving.learning import Learning
+
+    with open_storage("sqlite://") as store:
+        board = Board(10)
+        learning = Learning(store, kit.fast, Clock(), board, lambda name, lists: None)
+        store.append([NewEvent(RANKERS, "created", "shop", 0.0, pack(Created(kit.spec())))])
+        learning.restore()
+        assert board["shop"].machine is not None
+        store.append([NewEvent(RANKERS, "created", "late", 0.0, pack(Created(kit.spec("late"))))])
+        learning.step()
+        assert board["late"].machine is not None
+
+
 class TestAppender:
     def test_what_comes_together_goes_together_and_each_gets_its_own(self):
         async def main(store):

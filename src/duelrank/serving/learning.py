@@ -35,7 +35,7 @@ class _Course:
     """One ranker on its way through the log: its machine, and what the leader has to remember beside it."""
 
     def __init__(self, machine: Machine, started: float) -> None:
-        self.machine, self.saved, self.saved_at = machine, machine.number, started
+        self.machine, self.unsaved_events, self.saved_at = machine, 0, started
         self.published_at, self.urgent = started - 1e9, False
         self.unsaved: Model | None = None
         self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest list first
@@ -58,12 +58,13 @@ class Learning:
         self._courses: dict[str, _Course] = {}
         self._tidying = Tidying(storage, settings)
         self._cursor = 0
-        self._tidied = clock.monotonic()
+        self._tidied = self._looked = clock.monotonic()
 
     def restore(self) -> None:
         """Bring all rankers to where the log ends now."""
         self._board.feed.wanted = True
         last = self._storage.last_number()
+        self._board.refresh(self._storage)  # behind that: of a ranker that is made later, the log will tell
         for name, ranker in list(self._board.rankers.items()):
             self._begin(name, ranker, last)
         self._cursor = last
@@ -84,6 +85,7 @@ class Learning:
         time = ranker.definition.created
         for event in events(self._storage, name, machine.number, last):
             machine.apply(event)
+            course.unsaved_events += 1
             time = event.time if event.kind == "published" else time
         for key, entry in machine.open.items():
             course.deadlines[key] = self._deadline(machine, entry.time)
@@ -124,11 +126,7 @@ class Learning:
                 sleep(0)  # let those who answer requests go first
                 started = perf_counter()
         self._save_versions()
-        for name, course in self._courses.items():
-            self._sweep(name, course)
-            self._checkpoint(name, course)
-            self._board.observer.open_impressions(name, len(course.machine.open))
-        self._tell_age(found)
+        self._look_after(found)
         published = self._publish()
         if len(found) < CHUNK and self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
             self.tidy()
@@ -144,6 +142,7 @@ class Learning:
         if course is None or event.number <= course.machine.number:
             return
         closed = course.machine.apply(event)
+        course.unsaved_events += 1
         if event.kind == "ranked":
             course.deadlines[event.key] = self._deadline(course.machine, event.time)
         elif event.kind == "published":
@@ -153,6 +152,8 @@ class Learning:
         if closed is not None:
             course.deadlines.pop(closed.key, None)
             course.asked.pop(closed.key, None)
+            if (recent := self._board.recent.get(event.ranker, closed.key)) is not None:
+                recent.closed = True  # also where another process has closed it
             self._tell(event.ranker, closed)
 
     def _tell(self, name: str, closed: Closed) -> None:
@@ -161,10 +162,18 @@ class Learning:
             self._board.observer.failed(name, "learn")
         self._board.observer.learned(name, closed.norm, closed.clicks, closed.reciprocal_rank)
 
-    def _tell_age(self, found: list[Event]) -> None:
-        """Tell how far behind the learner is: the age of the newest event it has taken while there are more, else 0."""
+    def _look_after(self, found: list[Event]) -> None:
+        """Close, write down and tell what is due: of the rankers with events now, and of all now and then."""
+        now, names = self._clock.monotonic(), {event.ranker for event in found}
+        if now - self._looked >= self._settings.poll_every:
+            self._looked, names = now, set(self._courses)
+        # How far behind the learner is: the age of the newest event that it has taken, while there are more.
         age = max(0.0, self._clock.time() - found[-1].time) if len(found) == CHUNK else 0.0
-        for name in self._courses:
+        for name in names & self._courses.keys():
+            course = self._courses[name]
+            self._sweep(name, course)
+            self._checkpoint(name, course)
+            self._board.observer.open_impressions(name, len(course.machine.open))
             self._board.observer.oldest_unlearned_age(name, age)
 
     def _save_versions(self) -> None:
@@ -218,11 +227,11 @@ class Learning:
     def _checkpoint(self, name: str, course: _Course, now: bool = False) -> None:
         """Write down where a ranker stands, now and then, so that a restart has little to do."""
         machine = course.machine
-        behind, waited = machine.number - course.saved, self._clock.monotonic() - course.saved_at
+        behind, waited = course.unsaved_events, self._clock.monotonic() - course.saved_at
         enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
         if behind and (enough or now) and course.unsaved is None:
             self._storage.save_snapshot(name, machine.number, self._clock.time(), machine.checkpoint())
-            course.saved, course.saved_at = machine.number, self._clock.monotonic()
+            course.unsaved_events, course.saved_at = 0, self._clock.monotonic()
 
     def tidy(self) -> None:
         """Remove what is older than it needs to be."""
