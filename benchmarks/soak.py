@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,17 +30,23 @@ from duelrank.client import AsyncClient, Client, FeedbackEvent, RankAnswer
 from duelrank.storage import open_storage
 from served import Process, duelrank, load, service
 
-RANKER, N_FEATURES, N_DOCUMENTS = "soak", 10, 12
+N_FEATURES, N_DOCUMENTS = 10, 12
 #: Seconds after which the service closes a list by itself; short, so that this happens often.
 CLOSE_AFTER = 4.0
+#: One of each kind; the operator plays with the first.
+RANKERS: dict[str, dict[str, Any]] = {
+    "learning": {"algorithm": "mgd-dsp"},
+    "careful": {"algorithm": "pdgd", "exploration": 0.5, "normalisation": {"kind": "per_query"}},
+    "shadow": {"algorithm": "pdgd", "mode": "shadow"},
+}
 
 
 @dataclass
 class Ledger:
     """What the service has acknowledged, and what it said that it should not have."""
 
-    shown: dict[str, list[str]] = field(default_factory=dict)
-    events: set[str] = field(default_factory=set)
+    shown: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    events: set[tuple[str, str]] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     troubles: list[str] = field(default_factory=list)
 
@@ -59,53 +65,59 @@ class Users:
         self.ledger, self.random = ledger, random.Random(seed)
         self.stopping = False
 
-    async def act(self) -> None:
-        """Be one user until told to stop."""
+    async def until_told(self, act: Callable[[AsyncClient], Awaitable[None]]) -> None:
+        """Act again and again, until told to stop."""
         while not self.stopping:
-            client = self.random.choice(self.clients)
             try:
-                await self.visit(client)
+                await act(self.random.choice(self.clients))
             except Exception as error:
                 self.ledger.trouble(f"{type(error).__name__}: {error}")
 
+    async def operate(self, client: AsyncClient) -> None:
+        """Freeze, resume and roll back, as somebody in trouble would."""
+        await asyncio.sleep(self.random.uniform(0.0, 2.0))
+        await client.freeze("learning")
+        if self.random.random() < 0.5:
+            versions = await client.versions("learning")
+            await client.rollback("learning", self.random.choice(versions).version)
+            self.ledger.counts["rollbacks"] += 1
+        await client.resume("learning")
+
     async def visit(self, client: AsyncClient) -> None:
         """Ask for a list, mostly click, sometimes twice, late, never, or ask for the list again."""
+        name = self.random.choice(list(RANKERS))
         documents = {
             f"d{n}": [self.random.random() for _ in range(N_FEATURES)]
             for n in range(self.random.randint(1, N_DOCUMENTS))
         }
-        answer = await client.rank(RANKER, documents)
-        self.ledger.shown[answer.impression_id] = answer.ids
+        answer = await client.rank(name, documents)
+        self.ledger.shown[name, answer.impression_id] = answer.ids
         kind = self.random.random()
         if kind < 0.1:
             return  # never heard of again: the service closes it
         if kind < 0.2:
-            await self.same_again(client, answer.impression_id, documents)
+            again = await client.rank(name, documents, impression_id=answer.impression_id)
+            if again.ids != answer.ids:
+                self.ledger.trouble(f"list {answer.impression_id} was {answer.ids} and is now {again.ids}")
         event = FeedbackEvent(answer.impression_id, self.clicked(answer), close=kind < 0.7)
-        await self.send(client, [event])
+        await self.send(client, name, [event])
         if kind > 0.9:
-            again = FeedbackEvent(answer.impression_id, self.clicked(answer), examined=len(answer.ids), close=True)
-            await self.send(client, [event, again])
+            last = FeedbackEvent(answer.impression_id, self.clicked(answer), examined=len(answer.ids), close=True)
+            await self.send(client, name, [event, last])
 
     def clicked(self, answer: RankAnswer) -> list[str]:
         """Click a document or two of a list."""
         return self.random.sample(answer.ids, min(len(answer.ids), self.random.randint(1, 2)))
 
-    async def same_again(self, client: AsyncClient, id: str, documents: dict[str, list[float]]) -> None:
-        """Ask for a list that was shown before."""
-        again = await client.rank(RANKER, documents, impression_id=id)
-        if again.ids != self.ledger.shown[id]:
-            self.ledger.trouble(f"list {id} was {self.ledger.shown[id]} and is now {again.ids}")
-
-    async def send(self, client: AsyncClient, events: list[FeedbackEvent]) -> None:
+    async def send(self, client: AsyncClient, name: str, events: list[FeedbackEvent]) -> None:
         """Send events, and keep what became of them."""
-        counts = await client.feedback(RANKER, events)
-        for name in ("accepted", "duplicate", "unknown", "expired"):
-            self.ledger.counts[name] += getattr(counts, name)
+        counts = await client.feedback(name, events)
+        for outcome in ("accepted", "duplicate", "unknown", "expired"):
+            self.ledger.counts[outcome] += getattr(counts, outcome)
         if counts.unknown or counts.invalid:
             self.ledger.trouble(f"a list that was shown is not known: {counts}")
         if not counts.expired:
-            self.ledger.events.update(event.event_id for event in events)
+            self.ledger.events.update((name, event.event_id) for event in events)
 
 
 @contextmanager
@@ -114,7 +126,7 @@ def traffic(urls: list[str], ledger: Ledger, n_users: int, seed: int) -> Iterato
     users = Users(urls, ledger, seed)
 
     async def main() -> None:
-        await asyncio.gather(*(users.act() for _ in range(n_users)))
+        await asyncio.gather(users.until_told(users.operate), *(users.until_told(users.visit) for _ in range(n_users)))
         for client in users.clients:
             await client.close()
 
@@ -129,42 +141,44 @@ def traffic(urls: list[str], ledger: Ledger, n_users: int, seed: int) -> Iterato
 
 def create(url: str) -> None:
     with Client(url) as client:
-        names = [f"f{n}" for n in range(N_FEATURES)]
-        client.create_ranker(RANKER, "mgd-dsp", names, close_after=CLOSE_AFTER, seed=7)
+        for name, options in RANKERS.items():
+            names = [f"f{n}" for n in range(N_FEATURES)]
+            client.create_ranker(name, features=names, close_after=CLOSE_AFTER, seed=7, **options)
 
 
-def settled(target: Process, patience: float = 120.0) -> dict[str, Any]:
-    """Wait until every list is closed and learned, and return what the ranker says of itself."""
+def settled(target: Process, patience: float = 120.0) -> list[dict[str, Any]]:
+    """Wait until every list is closed and learned, and return what the rankers say of themselves."""
     end = time.monotonic() + patience
-    while target.get(f"/v1/rankers/{RANKER}")["open"] and time.monotonic() < end:
+    while any(info["open"] for info in target.get("/v1/rankers")) and time.monotonic() < end:
         time.sleep(0.5)
     time.sleep(2.5)  # the last version is published
-    result: dict[str, Any] = target.get(f"/v1/rankers/{RANKER}")
+    result: list[dict[str, Any]] = target.get("/v1/rankers")
     return result
 
 
-def verify(store: str, ledger: Ledger, info: dict[str, Any]) -> dict[str, Any]:
+def verify(store: str, ledger: Ledger, infos: list[dict[str, Any]]) -> dict[str, Any]:
     """Compare what was acknowledged with what is in the store and with what was learned; replay the log."""
     with open_storage(store) as opened:
-        lost = [id for id in ledger.shown if opened.known(RANKER, "ranked", id) is None]
-        lost += [id for id in ledger.events if opened.known(RANKER, "feedback", id) is None]
-        ranked = sum(event.kind == "ranked" for event in everything(opened.read))
+        lost = [id for name, id in ledger.shown if opened.known(name, "ranked", id) is None]
+        lost += [id for name, id in ledger.events if opened.known(name, "feedback", id) is None]
+        ranked = Counter(event.ranker for event in everything(opened.read) if event.kind == "ranked")
     if lost:
         ledger.trouble(f"{len(lost)} acknowledged events are gone, such as {lost[0]}")
-    if info["impressions"] != ranked:
-        ledger.trouble(f"{ranked} lists are in the log, the ranker has counted {info['impressions']}")
-    if info["open"] or info["failed"] or info["learned"] + info["skipped"] != ranked:
-        ledger.trouble(f"not every list was learned from exactly once: {info}")
+    for info in infos:
+        count = ranked[info["name"]]
+        if info["impressions"] != count or info["open"] or info["failed"] or info["learned"] + info["skipped"] != count:
+            ledger.trouble(f"{count} lists are in the log, and not every one was learned from exactly once: {info}")
     replay = subprocess.run(duelrank("replay", store, "--verify"), capture_output=True, text=True)
     if replay.returncode != 0:
         ledger.trouble(f"replay: {replay.stdout[-500:]} {replay.stderr[-500:]}")
-    return {"lists in the log": ranked, "learned": info["learned"], "replay": replay.stdout.strip().splitlines()[-1:]}
+    learned = {info["name"]: info["learned"] for info in infos}
+    return {"lists in the log": ranked, "learned": learned, "replay": replay.stdout.strip().splitlines()}
 
 
 def everything(read: Callable[..., list[Any]]) -> Iterator[Any]:
     """Yield all events of a store."""
     after = 0
-    while events := read(after=after, limit=1000, ranker=RANKER):
+    while events := read(after=after, limit=1000):
         yield from events
         after = events[-1].number
 
