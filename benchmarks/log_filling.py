@@ -1,0 +1,43 @@
+"""A long log in little time: the events that traffic would have left, written straight into a store."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from duelrank.serving.definition import Definition
+from duelrank.serving.events import RANKERS, Created, Fed, Shown, pack
+from duelrank.serving.intake import closing
+from duelrank.serving.values import RankerSpec
+from duelrank.storage import NewEvent, open_storage
+from load import N_FEATURES
+
+#: Fewer than a real list has, since the disk is not what is measured.
+N_DOCUMENTS, BATCH = 4, 1000
+
+
+def fill(store: str, ranker: str, algorithm: str, events: int) -> None:
+    """Write lists that were shown, clicked and closed, three events each, as a service without any version would have."""
+    spec = RankerSpec(ranker, algorithm, tuple(f"f{number}" for number in range(1, N_FEATURES + 1)))
+    with open_storage(store) as storage:
+        storage.append([NewEvent(RANKERS, "created", ranker, time.time(), pack(Created(spec)))])
+        lists = visits(Definition(spec, time.time()), storage.last_number())
+        for _ in range(0, events // 3, BATCH):
+            storage.append([event for _ in range(BATCH) for event in next(lists)])
+
+
+def visits(definition: Definition, last: int) -> Iterator[list[NewEvent]]:
+    """Yield the three events of one list after the other; the first has the number after the last one."""
+    rng = np.random.default_rng(1)
+    name, ids, now = definition.spec.name, [f"d{n}" for n in range(N_DOCUMENTS)], time.time()
+    for number in itertools.count(last + 1, 3):
+        key, raw = f"filled-{number:09}", rng.random((N_DOCUMENTS, N_FEATURES))
+        order, way = definition.show(definition.start, False, key, raw, N_DOCUMENTS)
+        yield [
+            NewEvent(name, "ranked", key, now, pack(Shown(1, ids, raw.tobytes(), order, way))),
+            NewEvent(name, "feedback", f"e-{key}", now, pack(Fed(key, [number % 2], None, None))),
+            closing(name, key, number, now),
+        ]

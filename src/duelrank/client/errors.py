@@ -1,0 +1,45 @@
+"""What a client raises where the service refuses, fails or does not answer."""
+
+from __future__ import annotations
+
+from duelrank.errors import DuelrankError
+
+__all__ = ["ServiceError", "ServiceUnreachable"]
+
+
+class ServiceError(DuelrankError, RuntimeError):
+    """The service answered that it cannot or will not do this; see RFC 9457 for the parts.
+
+    Parameters
+    ----------
+    status
+        The HTTP status, such as 404 or 422.
+    title
+        The kind of problem, in a few words.
+    detail
+        What is wrong this time, in a sentence.
+    request_id
+        Under which the service has written about it to its log, where it says so.
+    retry_after
+        Seconds after which the service asks to be asked again, where it said so.
+    """
+
+    def __init__(
+        self, status: int, title: str, detail: str = "", request_id: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(status, title, detail, request_id, retry_after)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.title}" + (f": {self.detail}" if self.detail else "")
+
+
+class ServiceUnreachable(DuelrankError, ConnectionError):
+    """No answer came, after all retries; whether the service has done what was asked is unknown, asking again is safe."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

@@ -1,0 +1,52 @@
+"""A real service for the tests of its clients."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+import uvicorn
+
+from duelrank.serving import Service, Settings
+from duelrank.serving.web import KeyRing, create_app
+from duelrank.storage import Storage, open_storage
+
+
+@contextmanager
+def served(storage: Storage, port: int = 0) -> Iterator[int]:
+    """Serve a store in a thread, and give the port."""
+    app = create_app(Service(storage, Settings(publish_every=0.05, poll_every=0.05)), KeyRing(storage))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def serve() -> Callable[..., AbstractContextManager[int]]:
+    """Serve a store for as long as a with statement lasts, which gives the port."""
+    return served
+
+
+@pytest.fixture
+def storage(tmp_path):
+    """An empty store in a file."""
+    with open_storage(f"sqlite:///{tmp_path}/store.db") as storage:
+        yield storage
+
+
+@pytest.fixture
+def url(storage):
+    """The address of a running service."""
+    with served(storage) as port:
+        yield f"http://127.0.0.1:{port}"

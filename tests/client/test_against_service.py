@@ -1,0 +1,178 @@
+"""Both clients against the real service, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError
+from duelrank.export import LinearModel
+from duelrank.serving.web import make_key
+from duelrank.storage import open_storage
+
+DOCUMENTS = {f"d{n}": [n / 8, 1 - n / 8] for n in range(8)}
+
+
+class Awaited:
+    """An `AsyncClient` whose methods wait, so that one test is for both kinds of client."""
+
+    def __init__(self, url: str, *args, **kwargs) -> None:
+        self.runner = asyncio.Runner()
+        self.client = AsyncClient(url, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Callable:
+        method = getattr(self.client, name)
+        return lambda *args, **kwargs: self.runner.run(method(*args, **kwargs))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+        self.runner.close()
+
+
+@pytest.fixture(params=[Client, Awaited])
+def kind(request):
+    """The class of a client."""
+    return request.param
+
+
+def until(happened: Callable[[], object], patience: float = 20.0) -> None:
+    end = time.monotonic() + patience
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_the_whole_tour(kind, url):
+    with kind(url) as client:
+        assert client.health()
+        until(client.ready)
+        made = client.create_ranker("shop", "mgd-dsp", ["bm25", "price"], length=5, seed=3)
+        assert (made.name, made.length, made.impressions, made.model_version) == ("shop", 5, 0, 1)
+        assert client.create_ranker("shop", "mgd-dsp", ["bm25", "price"], length=5, seed=3) == made
+        assert [each.name for each in client.rankers()] == ["shop"]
+
+        shown = [client.rank("shop", DOCUMENTS) for _ in range(10)]
+        assert all(len(each.ids) == 5 and set(each.ids) <= set(DOCUMENTS) for each in shown)
+        assert [each.position for each in shown[0].ranking] == [1, 2, 3, 4, 5]
+        again = client.rank("shop", DOCUMENTS, impression_id=shown[0].impression_id)
+        assert again == shown[0]
+
+        events = [FeedbackEvent(each.impression_id, each.ids[2:3], close=True) for each in shown]
+        assert client.feedback("shop", events).accepted == 10
+        assert client.feedback("shop", events).duplicate == 10
+        assert client.close_impression("shop", "never shown").unknown == 1
+        until(lambda: client.ranker("shop").learned == 10 and client.ranker("shop").model_version > 1)
+        assert (client.ranker("shop").impressions, client.ranker("shop").open) == (10, 0)
+
+        model = client.model("shop")
+        assert model.weights.any()
+        assert LinearModel.from_json(client.export("shop", version=model.version)) == model
+        assert json.loads(client.export("shop", "solr"))["features"] == [{"name": "bm25"}, {"name": "price"}]
+        current = [each.version for each in client.versions("shop") if each.current]
+        assert current == [model.version]
+
+        assert client.freeze("shop").frozen
+        best = client.rank("shop", DOCUMENTS, explain=True)
+        scores = [each.score for each in best.ranking]
+        assert scores == sorted(scores, reverse=True)
+        assert scores[0] == pytest.approx(sum(best.ranking[0].explain.values()))
+        assert not client.resume("shop").frozen
+        assert client.rollback("shop", model.version).model_version > model.version
+        assert client.model("shop").weights.tolist() == model.weights.tolist()
+
+
+def test_features_by_name_and_ubi_events(kind, url):
+    with kind(url) as client:
+        client.create_ranker("shop", "pdgd", ["bm25", "price"], normalisation={"kind": "per_query"})
+        documents = {"d1": {"bm25": 2.0, "price": 9.0}, "d2": {"bm25": 1.0}}
+        shown = client.rank("shop", documents, impression_id="q1")
+        click = {
+            "action_name": "click",
+            "query_id": "q1",
+            "timestamp": "2024-05-01T12:00:00Z",
+            "event_attributes": {"object": {"object_id": shown.ids[1]}, "position": {"ordinal": 2}},
+        }
+        assert client.feedback("shop", click).accepted == 1
+        counts = client.feedback("shop", [click, {"nonsense": 1}])
+        assert (counts.accepted, counts.duplicate) == (0, 1)
+        assert [each.index for each in counts.invalid] == [1]
+
+
+def test_what_the_service_refuses(kind, url):
+    with kind(url) as client:
+        client.create_ranker("shop", "mgd", ["bm25"])
+        for status, method, arguments in (
+            (404, "ranker", ("shoe",)),
+            (409, "create_ranker", ("shop", "mgd", ["price"])),
+            (422, "create_ranker", ("other", "no such recipe", ["bm25"])),
+            (422, "rank", ("shop", {"d1": [1.0, 2.0]})),
+            (422, "rank", ("shop", [{"id": 7, "features": [1.0]}])),
+            (404, "rollback", ("shop", 99)),
+            (422, "export", ("shop", "no such format")),
+        ):
+            with pytest.raises(ServiceError) as caught:
+                getattr(client, method)(*arguments)
+            assert caught.value.status == status, method
+            assert caught.value.title
+            assert caught.value.detail
+            assert caught.value.request_id
+
+
+def test_keys(kind, storage, serve):
+    token, key = make_key(["rank"])
+    storage.add_key(key)
+    with serve(storage) as port:
+        url = f"http://127.0.0.1:{port}"
+        with kind(url) as client, pytest.raises(ServiceError, match="401"):
+            client.rankers()
+        with kind(url, token) as client:
+            assert client.rankers() == ()
+            with pytest.raises(ServiceError, match="403"):
+                client.create_ranker("shop", "mgd", ["bm25"])
+
+
+def test_a_restart_goes_unnoticed(kind, tmp_path, serve):
+    """The service is away while the client asks; the very same list is there afterwards."""
+    store = f"sqlite:///{tmp_path}/store.db"
+    with open_storage(store) as storage, serve(storage) as port, kind(f"http://127.0.0.1:{port}") as client:
+        client.create_ranker("shop", "mgd", ["bm25", "price"])
+        shown = client.rank("shop", DOCUMENTS)
+    answers = []
+
+    def ask() -> None:
+        with kind(f"http://127.0.0.1:{port}", retries=10) as client:
+            answers.append(client.rank("shop", DOCUMENTS, impression_id=shown.impression_id))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    time.sleep(0.3)
+    with open_storage(store) as storage, serve(storage, port):
+        asking.join()
+    assert answers == [shown]
+
+
+def test_a_client_is_shared_by_threads(url):
+    with Client(url) as client:
+        client.create_ranker("shop", "mgd", ["bm25", "price"])
+        seen: list[str] = []
+        threads = [
+            threading.Thread(
+                target=lambda: seen.extend(client.rank("shop", DOCUMENTS).impression_id for _ in range(10))
+            )
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(seen)) == 40
+        assert httpx.get(f"{url}/v1/rankers/shop").json()["impressions"] == 40

@@ -1,0 +1,401 @@
+"""Both clients against a scripted service: what is sent, what is tried again, what comes back, what is raised."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import subprocess
+import sys
+import time
+from email.utils import formatdate
+
+import httpx
+import numpy as np
+import pytest
+
+from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, ServiceUnreachable, calls, retrying
+from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.export import Fixed, LinearModel, MinMax
+
+RANKED = {
+    "impression_id": "i1",
+    "model_version": 17,
+    "ranking": [{"id": "d7", "position": 1}, {"id": "d2", "position": 2}],
+}
+COUNTS = {
+    "accepted": 1,
+    "duplicate": 2,
+    "unknown": 3,
+    "expired": 4,
+    "invalid": [{"index": 5, "event_id": "e", "reason": "r"}],
+}
+INFO = {
+    "name": "shop", "algorithm": "mgd-dsp", "features": ["bm25", "price"], "impressions": 5, "learned": 3,
+    "model_version": 2, "open": 2, "mode": "learn", "new_in_a_later_version": 1,
+}  # fmt: skip
+DOCUMENTS = {"d2": [0.5, 1.0], "d7": {"bm25": 2.0}}
+
+
+class Script:
+    """A service that answers what it was told to, one after the other, and keeps what it was asked."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.requests = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def body(self, index=-1):
+        return json.loads(self.requests[index].content)
+
+
+def ok(content, status=200):
+    return httpx.Response(status, json=content)
+
+
+def problem(status, title="T", detail="D", **headers):
+    content = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    headers = {"Content-Type": "application/problem+json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+    return httpx.Response(status, content=json.dumps(content), headers=headers)
+
+
+def waiting(script, method, *args, base_url="http://service", api_key=None, retries=4, **kwargs):
+    with Client(base_url, api_key, retries=retries, transport=httpx.MockTransport(script)) as client:
+        return getattr(client, method)(*args, **kwargs)
+
+
+def awaiting(script, method, *args, base_url="http://service", api_key=None, retries=4, **kwargs):
+    async def main():
+        transport = httpx.MockTransport(script)
+        async with AsyncClient(base_url, api_key, retries=retries, transport=transport) as client:
+            return await getattr(client, method)(*args, **kwargs)
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(params=[waiting, awaiting])
+def ask(request):
+    """Make a client of one kind for a script, and call one of its methods."""
+    return request.param
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The pauses that a client makes, none of which takes any time."""
+    made = []
+    sleep = asyncio.sleep
+
+    async def awaited(seconds):
+        made.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("duelrank.client.client.time.sleep", made.append)
+    monkeypatch.setattr("duelrank.client.client.asyncio.sleep", awaited)
+    return made
+
+
+class TestAsking:
+    def test_rank(self, ask):
+        script = Script(ok(RANKED))
+        answer = ask(script, "rank", "shop", DOCUMENTS, length=2)
+        assert answer.ids == ["d7", "d2"]
+        assert [each.position for each in answer.ranking] == [1, 2]
+        assert (answer.impression_id, answer.model_version) == ("i1", 17)
+        assert (script.requests[0].method, script.requests[0].url.path) == ("POST", "/v1/rankers/shop/rank")
+        assert script.requests[0].headers["Content-Type"] == "application/json"
+        body = script.body()
+        assert body["documents"] == [
+            {"id": "d2", "features": [0.5, 1.0]},
+            {"id": "d7", "features": {"bm25": 2.0}},
+        ]
+        assert body["length"] == 2
+        assert "explain" not in body
+
+    def test_documents_as_the_service_has_them(self, ask):
+        script = Script(ok(RANKED))
+        documents = [{"id": "d1", "features": (1, 2)}]
+        ask(script, "rank", "shop", documents, impression_id="i1", explain=True)
+        assert script.body() == {
+            "impression_id": "i1",
+            "documents": [{"id": "d1", "features": [1, 2]}],
+            "explain": True,
+        }
+
+    def test_features_may_be_arrays_of_any_kind_of_number(self, ask):
+        script = Script(ok(RANKED))
+        rows = np.array([[0.5, 2.0]], np.float32)
+        ask(script, "rank", "shop", {"d1": rows[0], "d2": {"bm25": np.float32(0.25), "price": np.int64(3)}})
+        features = [each["features"] for each in script.body()["documents"]]
+        assert features == [[0.5, 2.0], {"bm25": 0.25, "price": 3}]
+
+    def test_a_score_and_its_parts(self, ask):
+        ranking = [{"id": "d7", "position": 1, "score": 1.5, "explain": {"bm25": 1.5}}]
+        answer = ask(Script(ok(RANKED | {"ranking": ranking})), "rank", "shop", DOCUMENTS, explain=True)
+        assert (answer.ranking[0].score, answer.ranking[0].explain) == (1.5, {"bm25": 1.5})
+
+    @pytest.mark.parametrize("number", [float("nan"), float("inf"), np.float32("nan"), object(), 1j])
+    def test_what_is_no_number_is_refused_before_it_is_sent(self, ask, number):
+        script = Script()
+        with pytest.raises(InvalidValue, match="cannot be sent"):
+            ask(script, "rank", "shop", {"d1": [number]})
+
+    def test_every_call_has_an_impression_id_of_its_own(self, ask):
+        script = Script(ok(RANKED), ok(RANKED))
+        for _ in range(2):
+            ask(script, "rank", "shop", DOCUMENTS)
+        assert script.body(0)["impression_id"] != script.body(1)["impression_id"]
+
+    def test_feedback(self, ask):
+        script = Script(ok(COUNTS))
+        ubi = {"action_name": "click", "query_id": "i2", "timestamp": "2024-01-01T00:00:00Z"}
+        counts = ask(script, "feedback", "shop", [FeedbackEvent("i1", ["d7"], examined=5, event_id="e1"), ubi])
+        assert script.requests[0].url.path == "/v1/rankers/shop/feedback"
+        assert script.body() == [
+            {"event_id": "e1", "impression_id": "i1", "clicks": ["d7"], "examined": 5, "close": False},
+            ubi,
+        ]
+        assert (counts.accepted, counts.duplicate, counts.unknown, counts.expired) == (1, 2, 3, 4)
+        assert [(each.index, each.event_id, each.reason) for each in counts.invalid] == [(5, "e", "r")]
+
+    def test_one_event_alone(self, ask):
+        script = Script(ok(COUNTS), ok(COUNTS))
+        event = FeedbackEvent("i1", "d7")
+        ask(script, "feedback", "shop", event)
+        assert script.body() == [{"event_id": event.event_id, "impression_id": "i1", "clicks": ["d7"], "close": False}]
+        ask(script, "close_impression", "shop", "i1", ["d7"], examined=3)
+        (closing,) = script.body()
+        assert (closing["close"], closing["clicks"], closing["examined"]) == (True, ["d7"], 3)
+        assert closing["event_id"] != event.event_id
+
+    def test_rankers(self, ask):
+        script = Script(ok(INFO, 201), ok([INFO]), ok(INFO))
+        made = ask(script, "create_ranker", "shop", "mgd-dsp", ("bm25", "price"), length=5)
+        assert script.body() == {
+            "name": "shop",
+            "algorithm": "mgd-dsp",
+            "features": ["bm25", "price"],
+            "length": 5,
+        }
+        assert (made.impressions, made.learned, made.model_version, made.open) == (5, 3, 2, 2)
+        assert ask(script, "rankers") == (made,)
+        assert ask(script, "ranker", "shop") == made
+
+    @pytest.mark.parametrize("name", ["a/b", "ä ö", "..x", "a?b#c%"])
+    def test_a_name_stays_one_part_of_the_path(self, ask, name):
+        script = Script(ok(INFO))
+        ask(script, "ranker", name, base_url="http://service/behind/a/proxy")
+        path = script.requests[0].url.raw_path.decode()
+        assert path.startswith("/behind/a/proxy/v1/rankers/")
+        assert path.count("/") == 6
+        assert httpx.URL("http://x" + path).path.endswith("/" + name)
+
+    @pytest.mark.parametrize("name", ["", ".", "..", None])
+    def test_a_name_that_would_lead_elsewhere(self, ask, name):
+        with pytest.raises(InvalidValue, match="has a name"):
+            ask(Script(), "ranker", name)
+
+    def test_model_and_versions(self, ask):
+        fixed = {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}
+        model = {"name": "shop", "model_version": 3, "weights": {"bm25": 0.1, "price": -0.25}, "normalisation": fixed}
+        script = Script(ok(model), ok([{"version": 3, "time": 1.5, "number": 9, "current": True}]))
+        assert ask(script, "model", "shop", version=3) == LinearModel(
+            "shop", 3, ("bm25", "price"), [0.1, -0.25], Fixed((None, MinMax(0, 900)))
+        )
+        assert script.requests[0].url.params["version"] == "3"
+        (version,) = ask(script, "versions", "shop")
+        assert (version.version, version.time, version.current) == (3, 1.5, True)
+
+    def test_control(self, ask):
+        script = Script(*[ok(INFO)] * 3)
+        ask(script, "freeze", "shop")
+        ask(script, "resume", "shop")
+        ask(script, "rollback", "shop", 2)
+        assert [each.url.path.rpartition("/")[2] for each in script.requests] == ["freeze", "resume", "rollback"]
+        assert script.body() == {"version": 2}
+
+    def test_export_gives_bytes(self, ask):
+        script = Script(httpx.Response(200, content=b"\x08\x00"))
+        assert ask(script, "export", "shop", "opensearch", allow_negative=True) == b"\x08\x00"
+        assert dict(script.requests[0].url.params) == {"format": "opensearch", "allow_negative": "true"}
+
+    def test_a_service_that_is_not_ready_is_an_answer(self, ask, pauses):
+        assert ask(Script(ok({})), "ready") is True
+        assert ask(Script(problem(503, Retry_After="1")), "ready") is False
+        assert ask(Script(ok({})), "health") is True
+        assert pauses == []
+
+    def test_the_key_travels_as_a_bearer_token(self, ask):
+        script = Script(ok(INFO), ok(INFO))
+        ask(script, "ranker", "shop", api_key="id.secret")
+        ask(script, "ranker", "shop")
+        assert script.requests[0].headers["Authorization"] == "Bearer id.secret"
+        assert "Authorization" not in script.requests[1].headers
+
+
+class TestTryingAgain:
+    @pytest.mark.parametrize("status", [429, 502, 503, 504])
+    def test_a_busy_service_is_asked_the_very_same_again(self, ask, pauses, status):
+        script = Script(problem(status), httpx.Response(status), ok(RANKED))
+        assert ask(script, "rank", "shop", DOCUMENTS).ids == ["d7", "d2"]
+        assert len({each.content for each in script.requests}) == 1
+        assert len({each.headers["X-Request-ID"] for each in script.requests}) == 1
+        assert len(pauses) == 2
+
+    @pytest.mark.parametrize(
+        "error", [httpx.ConnectError("refused"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("gone")]
+    )
+    def test_so_is_one_that_did_not_answer(self, ask, pauses, error):
+        script = Script(error, ok(COUNTS))
+        event = FeedbackEvent("i1", ["d7"])
+        assert ask(script, "feedback", "shop", event).accepted == 1
+        assert [script.body(index)[0]["event_id"] for index in (0, 1)] == [event.event_id] * 2
+
+    def test_until_the_retries_are_used_up(self, ask, pauses):
+        script = Script(*[httpx.ConnectError("refused")] * 9)
+        with pytest.raises(ServiceUnreachable, match=r"no answer to GET /v1/rankers: refused"):
+            ask(script, "rankers", retries=3)
+        assert len(script.requests) == 4
+        script = Script(*[problem(503, "Busy")] * 9)
+        with pytest.raises(ServiceError, match="503 Busy: D"):
+            ask(script, "rankers", retries=0)
+        assert len(script.requests) == 1
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 500, 501])
+    def test_a_refusal_is_final(self, ask, pauses, status):
+        script = Script(problem(status))
+        with pytest.raises(ServiceError):
+            ask(script, "rankers")
+        assert pauses == []
+
+    def test_a_wrong_address_is_final(self, ask, pauses):
+        with pytest.raises(ServiceUnreachable):
+            ask(Script(httpx.UnsupportedProtocol("no")), "rankers")
+        assert pauses == []
+
+    def test_retry_after_is_the_least_pause(self, ask, pauses):
+        date = formatdate(time.time() + 20, usegmt=True)
+        script = Script(problem(429, Retry_After="7"), problem(503, Retry_After=date), ok([]))
+        ask(script, "rankers")
+        # The date has whole seconds, and the test takes some time.
+        assert 7 <= pauses[0] <= 7 + 2 * retrying.FIRST
+        assert 18 <= pauses[1] <= 20 + 4 * retrying.FIRST
+
+    def test_an_hour_is_for_the_caller_to_wait(self, ask, pauses):
+        with pytest.raises(ServiceError) as caught:
+            ask(Script(problem(429, Retry_After="3600")), "rankers")
+        assert caught.value.retry_after == 3600
+        assert pauses == []
+
+    @pytest.mark.parametrize("value", ["soon", "-1", "²", ""])
+    def test_a_retry_after_that_is_none(self, ask, pauses, value):
+        headers = [(b"Retry-After", value.encode("latin-1"))]
+        script = Script(httpx.Response(503, headers=headers), ok([]))
+        ask(script, "rankers")
+        assert pauses[0] <= 2 * retrying.FIRST
+
+    def test_pauses_double_and_are_spread(self):
+        failed = httpx.ConnectError("refused")
+        for attempt in range(12):
+            most = min(retrying.MOST, retrying.FIRST * 2 ** (attempt + 1))
+            drawn = [retrying.pause(failed, attempt, 99) for _ in range(200)]
+            assert all(0 <= each <= most for each in drawn)
+            # All 200 below half, or all above, has probability 2 · 2^-200.
+            assert min(drawn) < most / 2 < max(drawn)
+
+
+class TestErrors:
+    def test_a_problem_carries_its_parts(self, ask):
+        answer = problem(404, "Unknown ranker", "no ranker is called 'shop'", X_Request_ID="r1")
+        with pytest.raises(ServiceError) as caught:
+            ask(Script(answer), "ranker", "shop")
+        error = caught.value
+        assert isinstance(error, DuelrankError)
+        assert (error.status, error.title, error.detail) == (404, "Unknown ranker", "no ranker is called 'shop'")
+        assert error.request_id == "r1"
+        assert str(error) == "404 Unknown ranker: no ranker is called 'shop'"
+
+    @pytest.mark.parametrize(
+        ("content", "kind"),
+        [(b"<html>", "text/html"), (b"{", "application/problem+json"), (b"[]", "application/json"), (b"", "")],
+    )
+    def test_an_error_of_something_in_between(self, ask, content, kind):
+        response = httpx.Response(500, content=content, headers={"Content-Type": kind})
+        with pytest.raises(ServiceError) as caught:
+            ask(Script(response), "rankers")
+        assert str(caught.value) == "500 Internal Server Error"
+
+    @pytest.mark.parametrize(
+        ("method", "content"),
+        [
+            ("ranker", b"<html>"),
+            ("ranker", b"[]"),
+            ("ranker", b"{}"),
+            ("model", b"{}"),
+            ("model", b"[]"),
+            ("rank", b'{"impression_id": "i"}'),
+        ],
+    )
+    def test_another_kind_of_service(self, ask, method, content):
+        arguments = ("shop", DOCUMENTS) if method == "rank" else ("shop",)
+        with pytest.raises(DataFormatError):
+            ask(Script(httpx.Response(200, content=content)), method, *arguments)
+
+    def test_a_list_where_an_object_was_expected(self, ask):
+        with pytest.raises(DataFormatError, match="array"):
+            ask(Script(ok({"other": 1})), "rankers")
+
+    @pytest.mark.parametrize("address", ["service", "ftp://service", "http://", "", "http://x:port", None])
+    def test_a_wrong_address(self, address):
+        for kind in (Client, AsyncClient):
+            with pytest.raises(InvalidValue, match="address"):
+                kind(address)
+
+    @pytest.mark.parametrize("options", [{"retries": -1}, {"retries": 1.5}, {"retries": True}])
+    def test_wrong_options(self, options):
+        with pytest.raises(InvalidValue, match="retries"):
+            Client("http://service", **options)
+
+    @pytest.mark.parametrize("key", ["", "two words", "line\nbreak", "ключ"])
+    def test_a_wrong_key_is_never_shown(self, key):
+        with pytest.raises(InvalidValue) as caught:
+            Client("http://service", key)
+        assert not key or key not in str(caught.value)
+
+
+class TestShape:
+    PUBLIC = tuple(
+        name
+        for name, value in vars(calls).items()
+        if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == calls.__name__
+    )
+
+    @pytest.mark.parametrize("name", PUBLIC)
+    def test_both_clients_have_every_call_with_its_parameters(self, name):
+        build = getattr(calls, name)
+        for kind in (Client, AsyncClient):
+            method = getattr(kind, name)
+            assert list(inspect.signature(method).parameters) == ["self", *inspect.signature(build).parameters]
+            assert method.__doc__ == build.__doc__
+            assert "Call" not in str(inspect.signature(method).return_annotation)
+        assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
+
+    def test_a_client_can_be_closed_twice(self):
+        client = Client("http://service")
+        client.close()
+        client.close()
+
+    def test_importing_duelrank_does_not_import_httpx(self):
+        code = "import sys, duelrank; print('httpx' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "False"
+
+    def test_without_httpx_the_extra_is_named(self):
+        code = "import sys; sys.modules['httpx'] = None; import duelrank.client"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "MissingExtra: duelrank.client needs httpx: pip install 'duelrank[client]'" in done.stderr

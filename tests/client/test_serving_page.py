@@ -1,0 +1,71 @@
+"""docs/serving.md has every metric, error, setting and address that the service has, and its tour is true."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from duelrank.cli.serve import serve as serve_command
+from duelrank.serving.web.metrics import Metrics
+from duelrank.serving.web.operations import OPERATIONS
+from duelrank.serving.web.problems import TABLE
+
+PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, f"docs/serving.md has no section {title}"
+    return found[1]
+
+
+def families() -> list[str]:
+    return sorted(family.name for family in Metrics().registry.collect())
+
+
+@pytest.mark.parametrize("name", families())
+def test_every_metric_is_explained(name):
+    assert f"`{name}" in section("Metrics")
+
+
+def test_no_metric_is_explained_that_does_not_exist():
+    named = set(re.findall(r"^\| `(duelrank_\w+)`", section("Metrics"), re.MULTILINE))
+    assert {name.removesuffix("_total") for name in named} == {name.removesuffix("_total") for name in families()}
+
+
+@pytest.mark.parametrize("kind", TABLE.values(), ids=lambda kind: kind.slug)
+def test_every_error_is_explained(kind):
+    assert re.search(rf"^\| {kind.status} \| `{kind.slug}` \|", section("Errors"), re.MULTILINE)
+
+
+def test_every_option_of_serve_is_explained():
+    for name in inspect.signature(serve_command).parameters:
+        assert f"| `--{name.replace('_', '-')}`" in section("Settings")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: f"{each.method} {each.path}")
+def test_every_address_is_listed(operation):
+    assert f"`{operation.method} {operation.path}`" in section("Addresses")
+
+
+def test_the_tour_is_true(url):
+    """Every curl of the tour, in order, answers what the page says; only the time of creation differs."""
+    blocks = re.findall(r"```(bash|json)\n(.*?)```", section("From nothing to the first learned click"), re.DOTALL)
+    asked, answers = [], []
+    for kind, content in blocks:
+        if kind == "bash":
+            asked += re.findall(r"curl localhost:8000(\S+)(?: -d '(.*?)')?$", content, re.DOTALL | re.MULTILINE)
+        else:
+            answers += [json.loads(line) for line in re.sub(r"\n ", " ", content).splitlines()]
+    assert len(asked) == len(answers) == 5
+    for (path, body), expected in zip(asked, answers, strict=True):
+        time.sleep(0.5 if path.endswith("model") else 0.0)  # for the version to be published
+        found = httpx.request("POST" if body else "GET", url + path, content=body or None).json()
+        found.pop("created", None), expected.pop("created", None)
+        assert found == expected
