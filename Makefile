@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types contracts unit bench docs format clean
+.PHONY: help install run test lint types contracts unit bench soak docs format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -56,6 +56,11 @@ bench: $(VENV)/.dev $(VENV)/.kernels ## time an impression of every algorithm, t
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/results.py
+	$(BIN)/python benchmarks/storage.py
+	$(BIN)/python benchmarks/bench_service.py
+
+soak: $(VENV)/.dev $(VENV)/.kernels ## survival, for minutes: kill -9 under load, a restarted database, thousands of odd requests
+	$(BIN)/python benchmarks/soak.py
 
 docs: $(VENV)/.dev ## write docs/algorithms.md anew, from the registry and docs/league.csv
 	@$(BIN)/duelrank list --markdown --results docs/league.csv > docs/algorithms.md.new && mv docs/algorithms.md.new docs/algorithms.md
