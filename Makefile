@@ -56,6 +56,7 @@ bench: $(VENV)/.dev $(VENV)/.kernels ## time an impression of every algorithm, t
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/results.py
+	$(BIN)/python benchmarks/click_models.py
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/bench_service.py
 
