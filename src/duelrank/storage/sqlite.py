@@ -141,7 +141,9 @@ class SQLiteStorage(SQLStorage):
         last = counter(session.rows(statements.LAST_NUMBER))
         keys = [(event.ranker, event.kind, event.key, event.time) for event in events]
         numbers = range(last + 1, last + 1 + len(keys))
-        if _insert_rows(session, INSERT, [(number, *key) for number, key in zip(numbers, keys, strict=True)]) == len(keys):
+        if _insert_rows(session, INSERT, [(number, *key) for number, key in zip(numbers, keys, strict=True)]) == len(
+            keys
+        ):
             receipts = [Receipt(number, True) for number in numbers]
         else:  # some are known
             session.run(TAKE_BACK, last)
