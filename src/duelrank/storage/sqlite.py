@@ -28,7 +28,7 @@ INSERT = """
     INSERT INTO duelrank_events (number, ranker, kind, key, time) VALUES {rows}
     ON CONFLICT (ranker, kind, key) DO NOTHING"""
 INSERT_BODIES = "INSERT INTO duelrank_bodies (number, checksum, body) VALUES {rows}"
-TAKE_BACK = "DELETE FROM duelrank_events WHERE number > ?"
+TAKE_BACK = "DELETE FROM duelrank_events WHERE number BETWEEN ? AND ?"
 MOST_ROWS = 64
 READERS = 8
 WAL_BYTES = 32 << 20
@@ -146,7 +146,7 @@ class SQLiteStorage(SQLStorage):
         ):
             receipts = [Receipt(number, True) for number in numbers]
         else:  # some are known
-            session.run(TAKE_BACK, last)
+            session.run(TAKE_BACK, numbers[0], numbers[-1])
             receipts = _insert_each(session, last, keys)
         bodies = [
             (receipt.number, checksum(event.body, *key), event.body)
