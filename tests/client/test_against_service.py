@@ -90,6 +90,16 @@ def test_the_whole_tour(kind, url):
         assert client.model("shop").weights.tolist() == model.weights.tolist()
 
 
+def test_a_shadow_that_serves_a_version(kind, url):
+    with kind(url) as client:
+        made = client.create_ranker("shop", "pdgd", ["bm25", "price"], mode="shadow")
+        assert (made.mode, made.pinned) == ("shadow", None)
+        assert client.rank("shop", DOCUMENTS).ids == list(DOCUMENTS)
+        assert client.pin("shop", 1).pinned == 1
+        assert client.ranker("shop").pinned == 1
+        assert client.unpin("shop").pinned is None
+
+
 def test_features_by_name_and_ubi_events(kind, url):
     with kind(url) as client:
         client.create_ranker("shop", "pdgd", ["bm25", "price"], normalisation={"kind": "per_query"})
@@ -117,6 +127,8 @@ def test_what_the_service_refuses(kind, url):
             (422, "rank", ("shop", {"d1": [1.0, 2.0]})),
             (422, "rank", ("shop", [{"id": 7, "features": [1.0]}])),
             (404, "rollback", ("shop", 99)),
+            (422, "pin", ("shop", 1)),
+            (422, "unpin", ("shop",)),
             (422, "export", ("shop", "no such format")),
         ):
             with pytest.raises(ServiceError) as caught:

@@ -212,12 +212,16 @@ class TestAsking:
         assert (version.version, version.time, version.current) == (3, 1.5, True)
 
     def test_control(self, ask):
-        script = Script(*[ok(INFO)] * 3)
+        script = Script(*[ok(INFO)] * 5)
         ask(script, "freeze", "shop")
         ask(script, "resume", "shop")
+        ask(script, "unpin", "shop")
         ask(script, "rollback", "shop", 2)
-        assert [each.url.path.rpartition("/")[2] for each in script.requests] == ["freeze", "resume", "rollback"]
-        assert script.body() == {"version": 2}
+        ask(script, "pin", "shop", 3)
+        assert [each.url.path for each in script.requests] == [
+            f"/v1/rankers/shop/{action}" for action in ("freeze", "resume", "unpin", "rollback", "pin")
+        ]
+        assert [script.body(place) for place in (3, 4)] == [{"version": 2}, {"version": 3}]
 
     def test_export_gives_bytes(self, ask):
         script = Script(httpx.Response(200, content=b"\x08\x00"))

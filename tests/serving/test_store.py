@@ -115,6 +115,7 @@ class TestReplay:
         assert done.output.count("all equal") == 2
         found = json.loads(run(sqlite_url, "--ranker", "shop", "--json").output)
         assert [(each["ranker"], each["learned"], each["difference"]) for each in found] == [("shop", 3, None)]
+        assert run("--store", sqlite_url).output == run(sqlite_url).output == run("--store", "no", sqlite_url).output
         assert run(tmp_path / "none.db").exit_code == 2
         assert not (tmp_path / "none.db").exists()
         assert run(sqlite_url, "--ranker", "nobody").exit_code == 2

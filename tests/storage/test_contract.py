@@ -7,6 +7,7 @@ import enum
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from time import sleep
 
 import pytest
@@ -61,6 +62,24 @@ class TestLog:
         receipts = store.append([event("a", body=b"first"), event("b"), event("a", body=b"second"), event("c")])
         assert receipts == [Receipt(1, True), Receipt(2, True), Receipt(1, False), Receipt(3, True)]
         assert store.find("shop", "ranked", "a").body == b"first"
+
+    def test_batches_of_many_sizes_with_and_without_duplicates(self, store, event):
+        """Also of more events than go with one statement, and longer bodies than are summed up at once."""
+        random, expected = Random(5), {}
+        for size in (1, 2, 3, 31, 64, 65, 150, 200):
+            for most in (10**9, 2 * size):  # keys that hardly ever come twice, and keys that often do
+                batch = [
+                    event(random.randrange(most), body=random.randbytes(random.choice([0, 9, 11_000])))
+                    for _ in range(size)
+                ]
+                receipts = []
+                for each in batch:
+                    new = each.key not in expected
+                    number, _ = expected.setdefault(each.key, (len(expected) + 1, each.body))
+                    receipts.append(Receipt(number, new))
+                assert store.append(batch) == receipts
+        found = store.read(limit=10_000)
+        assert [(each.key, (each.number, each.body)) for each in found] == list(expected.items())
 
     def test_the_clock_plays_no_part_in_the_order(self, store, event):
         times = [5.0, 3.0, 1e9, -7.0]

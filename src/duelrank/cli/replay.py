@@ -8,6 +8,7 @@ import typer
 
 from duelrank.cli.console import complain, out, print_json
 from duelrank.cli.options import JsonOption
+from duelrank.cli.serve import SQLITE, StoreOption
 
 if TYPE_CHECKING:
     from duelrank.serving.replay import Replayed
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["replay"]
 
 StoreArgument = Annotated[
-    str, typer.Argument(help="The file of a store, or its address: sqlite:///file.db, postgresql://…")
+    str | None,
+    typer.Argument(metavar="STORE", help="The file of a store, or its address; in place of --store."),
 ]
 RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="One ranker only.")]
 VerifyOption = Annotated[
@@ -25,7 +27,11 @@ VerifyOption = Annotated[
 
 
 def replay(
-    store: StoreArgument, ranker: RankerOption = None, verify: VerifyOption = False, json: JsonOption = False
+    place: StoreArgument = None,
+    store: StoreOption = SQLITE,
+    ranker: RankerOption = None,
+    verify: VerifyOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Replay the log of a store from empty (or the oldest checkpoint kept), and compare the versions on the way."""
     from dataclasses import asdict
@@ -33,7 +39,7 @@ def replay(
     from duelrank.serving.replay import ranker_names
     from duelrank.serving.replay import replay as replay_one
 
-    with _opened(store) as storage:
+    with _opened(place or store) as storage:
         names = ranker_names(storage) if ranker is None else [ranker]
         results = [replay_one(storage, name) for name in names]
     if json:

@@ -161,6 +161,16 @@ def rollback(name: str, version: int) -> Call[RankerInfo]:
     return Call("POST", _path(name, "rollback"), _answer(RankerInfo.read), encoded({"version": version}))
 
 
+def pin(name: str, version: int) -> Call[RankerInfo]:
+    """Have a shadow serve the best lists of one version, in place of your own order, while it goes on learning."""
+    return Call("POST", _path(name, "pin"), _answer(RankerInfo.read), encoded({"version": version}))
+
+
+def unpin(name: str) -> Call[RankerInfo]:
+    """Have a shadow serve your own order again."""
+    return Call("POST", _path(name, "unpin"), _answer(RankerInfo.read))
+
+
 def export(name: str, format: str = "json", version: int | None = None, **options: str | float | bool) -> Call[bytes]:
     """The model in the format of another engine, such as ``"solr"`` or ``"onnx"``, with the options of docs/export.md."""
     query: dict[str, Value] = {"format": format} | _version(version) | options

@@ -127,6 +127,8 @@ class Client:
     freeze = _waiting(calls.freeze)
     resume = _waiting(calls.resume)
     rollback = _waiting(calls.rollback)
+    pin = _waiting(calls.pin)
+    unpin = _waiting(calls.unpin)
     export = _waiting(calls.export)
 
     def send(self, call: Call[T]) -> T:
@@ -201,6 +203,8 @@ class AsyncClient:
     freeze = _awaiting(calls.freeze)
     resume = _awaiting(calls.resume)
     rollback = _awaiting(calls.rollback)
+    pin = _awaiting(calls.pin)
+    unpin = _awaiting(calls.unpin)
     export = _awaiting(calls.export)
 
     async def send(self, call: Call[T]) -> T:

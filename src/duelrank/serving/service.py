@@ -231,7 +231,9 @@ class Service:
         if action not in get_args(Action):
             raise InvalidValue(f"a ranker can {', '.join(get_args(Action))}; got {action!r}")
         if action in ("pin", "unpin") and ranker.definition.spec.mode != "shadow":
-            raise InvalidValue(f"{name!r} is no shadow, so it serves what it has learned; to stop that, freeze it")
+            raise InvalidValue(
+                f"{name!r} is no shadow, so it has no version to pin: it serves what it has learned, until you freeze it"
+            )
         state = None
         if action in ("rollback", "pin"):
             if version is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -23,9 +25,11 @@ T = TypeVar("T")
 
 TYPES = {"whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
 INSERT = """
-    INSERT INTO duelrank_events (number, ranker, kind, key, time) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO duelrank_events (number, ranker, kind, key, time) VALUES {rows}
     ON CONFLICT (ranker, kind, key) DO NOTHING"""
-INSERT_BODY = "INSERT INTO duelrank_bodies (number, checksum, body) VALUES (?, ?, ?)"
+INSERT_BODIES = "INSERT INTO duelrank_bodies (number, checksum, body) VALUES {rows}"
+TAKE_BACK = "DELETE FROM duelrank_events WHERE number BETWEEN ? AND ?"
+MOST_ROWS = 64
 READERS = 8
 WAL_BYTES = 32 << 20
 
@@ -135,16 +139,23 @@ class SQLiteStorage(SQLStorage):
 
     def _insert(self, session: Session, events: Sequence[NewEvent]) -> list[Receipt]:
         last = counter(session.rows(statements.LAST_NUMBER))
-        receipts, bodies = [], []
-        for event in events:
-            row = (event.ranker, event.kind, event.key, event.time)
-            if new := bool(session.run(INSERT, last + 1, *row)):
-                last += 1
-                bodies.append((last, checksum(event.body, *row), event.body))
-            receipts.append(Receipt(last if new else session.rows(statements.KNOWN, *row[:3])[0][0], new))
+        keys = [(event.ranker, event.kind, event.key, event.time) for event in events]
+        numbers = range(last + 1, last + 1 + len(keys))
+        if _insert_rows(session, INSERT, [(number, *key) for number, key in zip(numbers, keys, strict=True)]) == len(
+            keys
+        ):
+            receipts = [Receipt(number, True) for number in numbers]
+        else:  # some are known
+            session.run(TAKE_BACK, numbers[0], numbers[-1])
+            receipts = _insert_each(session, last, keys)
+        bodies = [
+            (receipt.number, checksum(event.body, *key), event.body)
+            for receipt, key, event in zip(receipts, keys, events, strict=True)
+            if receipt.new
+        ]
         if bodies:
-            session.run_many(INSERT_BODY, bodies)
-            session.run(statements.SET_LAST_NUMBER, last)
+            _insert_rows(session, INSERT_BODIES, bodies)
+            session.run(statements.SET_LAST_NUMBER, bodies[-1][0])
         return receipts
 
     def _lead(self, name: str) -> Lease | None:
@@ -183,6 +194,36 @@ class _SQLiteSession(Session):
 
     def run_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
         self._connection.executemany(statement, parameters)
+
+
+def _insert_each(session: Session, last: int, keys: Sequence[tuple[Any, ...]]) -> list[Receipt]:
+    """Insert what is new, one by one, behind the last number, and find what is known."""
+    receipts = []
+    for key in keys:
+        new = _insert_rows(session, INSERT, [(last + 1, *key)]) == 1
+        last += new
+        receipts.append(Receipt(last if new else session.rows(statements.KNOWN, *key[:3])[0][0], new))
+    return receipts
+
+
+def _insert_rows(session: Session, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Insert rows and return how many were new.
+
+    Many go with one statement, because Python lets other threads go first at each, and to get one's turn again takes longer
+    than a row; in powers of two, so that few statements have to be prepared.
+    """
+    start = changed = 0
+    while start < len(rows):
+        some = rows[start : start + min(MOST_ROWS, 1 << (len(rows) - start).bit_length() - 1)]
+        changed += session.run(_with_rows(statement, len(some), len(some[0])), *chain.from_iterable(some))
+        start += len(some)
+    return changed
+
+
+@cache
+def _with_rows(statement: str, count: int, width: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return statement.format(rows=", ".join([row] * count))
 
 
 def _size(path: Path) -> int:

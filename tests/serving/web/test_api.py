@@ -99,14 +99,15 @@ class TestModel:
     def test_versions(self, client):
         assert client.get("/v1/rankers/shop/model/versions").json()[0]["version"] == 1
 
-    @pytest.mark.parametrize("action", ["freeze", "resume"])
+    @pytest.mark.parametrize("action", ["freeze", "resume", "unpin"])
     def test_control(self, client, action):
         assert client.post(f"/v1/rankers/shop/{action}").json()["name"] == "shop"
 
-    def test_rollback(self, client):
-        assert client.post("/v1/rankers/shop/rollback", json={"version": 1}).status_code == 200
-        problem(client.post("/v1/rankers/shop/rollback", json={"version": 7}), 404, "unknown-name")
-        problem(client.post("/v1/rankers/shop/rollback", json={}), 422, "wrong-shape")
+    @pytest.mark.parametrize("action", ["rollback", "pin"])
+    def test_control_with_a_version(self, client, action):
+        assert client.post(f"/v1/rankers/shop/{action}", json={"version": 1}).status_code == 200
+        problem(client.post(f"/v1/rankers/shop/{action}", json={"version": 7}), 404, "unknown-name")
+        problem(client.post(f"/v1/rankers/shop/{action}", json={}), 422, "wrong-shape")
 
     @pytest.mark.parametrize("format", ["solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"])
     def test_export(self, client, format):

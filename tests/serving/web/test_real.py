@@ -63,6 +63,38 @@ def test_freeze_and_roll_back(real_client):
     assert real_client.get("/v1/rankers/shop/export?format=json").json()["name"] == "shop"
 
 
+def test_a_shadow_serves_the_version_that_is_pinned(real_client):
+    real_client.post("/v1/rankers", json=SHOP | {"name": "shadow", "algorithm": "pdgd", "mode": "shadow"})
+    candidates = [{"id": f"d{i}", "features": [i / 9, 0.5]} for i in range(10)]
+    sent = [each["id"] for each in candidates]
+
+    def shown():
+        answer = real_client.post("/v1/rankers/shadow/rank", json={"documents": candidates}).json()
+        clicks = {"impression_id": answer["impression_id"], "clicks": ["d9"], "close": True}
+        assert real_client.post("/v1/rankers/shadow/feedback", json=clicks).json()["accepted"] == 1
+        return [each["id"] for each in answer["ranking"]]
+
+    assert all(shown() == sent for _ in range(20))  # a click on the last, with the largest bm25
+    until(lambda: real_client.get("/v1/rankers/shadow/model").json()["weights"]["bm25"] > 0.0)
+    version = real_client.get("/v1/rankers/shadow").json()["model_version"]
+    assert real_client.post("/v1/rankers/shadow/pin", json={"version": 999}).status_code == 404
+    assert real_client.post("/v1/rankers/shadow/pin", json={"version": version}).json()["pinned"] == version
+    assert shown() == sent[::-1]
+    until(lambda: real_client.get("/v1/rankers/shadow").json()["learned"] == 21)
+    assert real_client.post("/v1/rankers/shadow/unpin").json()["pinned"] is None
+    assert shown() == sent
+
+
+def test_only_a_shadow_can_be_pinned(real_client):
+    for refused in (
+        real_client.post("/v1/rankers/shop/pin", json={"version": 1}),
+        real_client.post("/v1/rankers/shop/unpin"),
+    ):
+        assert refused.status_code == 422
+        assert "'shop' is no shadow" in refused.json()["detail"]
+        assert "freeze" in refused.json()["detail"]
+
+
 def test_an_algorithm_that_there_is_not(real_client):
     refused = real_client.post("/v1/rankers", json=SHOP | {"name": "b", "algorithm": "mgd-dps"})
     assert refused.status_code == 422

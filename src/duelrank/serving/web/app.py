@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -25,7 +26,13 @@ from duelrank.serving.web.replies import Receive, Scope, Send, send_reply
 from duelrank.serving.web.schema import describe
 from duelrank.serving.web.settings import WebSettings
 
+if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig
+
 __all__ = ["create_app"]
+
+# FastAPI would look at each request whether OpenTelemetry was set up, at a cost; earlier versions ignore the setting.
+_UNWATCHED: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
 
 
 def create_app(service: Service, keys: KeyRing, settings: WebSettings | None = None) -> FastAPI:
@@ -44,7 +51,9 @@ def create_app(service: Service, keys: KeyRing, settings: WebSettings | None = N
         metrics,
         describe(OPERATIONS, _version()),
     )
-    app = _Application(title="duelrank", openapi_url=None, docs_url=None, redoc_url=None, lifespan=_lifespan)
+    app = _Application(
+        title="duelrank", openapi_url=None, docs_url=None, redoc_url=None, lifespan=_lifespan, telemetry=_UNWATCHED
+    )
     app.openapi = lambda: desk.document  # type: ignore[method-assign]
     app.router.redirect_slashes = False
     app.state.desk = desk

@@ -17,11 +17,17 @@ from duelrank.serving.web.events import decode_events
 from duelrank.serving.web.page import page
 from duelrank.serving.web.replies import Reply
 
-__all__ = ["ExportQuery", "Health", "Model", "ModelQuery", "Rollback"]
+__all__ = ["ExportQuery", "Health", "Model", "ModelQuery", "Pin", "Rollback"]
 
 
 class Rollback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The version to go back to, which becomes a new one."""
+
+    version: int
+
+
+class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The version to serve."""
 
     version: int
 
@@ -137,6 +143,16 @@ async def resume(call: Call) -> RankerInfo:
 async def rollback(call: Call) -> RankerInfo:
     """Go back to the weights of an earlier version, as a new version."""
     return await call.service.control(call.name, "rollback", call.body.version)
+
+
+async def pin(call: Call) -> RankerInfo:
+    """Have a shadow serve the best lists of one version, in place of your own order, while it goes on learning."""
+    return await call.service.control(call.name, "pin", call.body.version)
+
+
+async def unpin(call: Call) -> RankerInfo:
+    """Have a shadow serve your own order again."""
+    return await call.service.control(call.name, "unpin")
 
 
 async def export(call: Call) -> Reply:

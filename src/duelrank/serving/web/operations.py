@@ -14,7 +14,7 @@ from duelrank.serving.values import (
 from duelrank.serving.web import handlers
 from duelrank.serving.web.endpoint import Operation
 from duelrank.serving.web.events import NDJSON, UbiEvent
-from duelrank.serving.web.handlers import ExportQuery, Health, Model, ModelQuery, Rollback
+from duelrank.serving.web.handlers import ExportQuery, Health, Model, ModelQuery, Pin, Rollback
 
 __all__ = ["OPERATIONS"]
 
@@ -45,6 +45,8 @@ OPERATIONS = (
     Operation("POST", f"{_ONE}/freeze", handlers.freeze, "admin", answers=RankerInfo),
     Operation("POST", f"{_ONE}/resume", handlers.resume, "admin", answers=RankerInfo),
     Operation("POST", f"{_ONE}/rollback", handlers.rollback, "admin", takes=Rollback, answers=RankerInfo),
+    Operation("POST", f"{_ONE}/pin", handlers.pin, "admin", takes=Pin, answers=RankerInfo),
+    Operation("POST", f"{_ONE}/unpin", handlers.unpin, "admin", answers=RankerInfo),
     Operation("GET", f"{_ONE}/export", handlers.export, "admin", query=ExportQuery, media_types=_FILES),
     Operation("GET", "/healthz", handlers.healthz, answers=Health, always=True),
     Operation("GET", "/readyz", handlers.readyz, answers=Health, always=True),

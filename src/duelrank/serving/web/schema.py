@@ -85,11 +85,11 @@ def _responses(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 def _problems(one: Operation) -> dict[int, list[str]]:
     """What can go wrong, by status: some things only where there is a body, a key or a ranker."""
     possible = {403, 405, 500, 503}
-    possible |= {400, 413, 422} if one.takes is not None else set()
+    possible |= {400, 413} if one.takes is not None else set()
     possible |= {422} if one.query is not None else set()
     possible |= {401, 429} if one.needs else set()
     possible |= {404} if "{name}" in one.path else set()
-    possible |= {409} if one.method == "POST" and one.path.startswith("/v1/") else set()
+    possible |= {409, 422} if one.method == "POST" and one.path.startswith("/v1/") else set()
     possible |= {501} if one.path.endswith("/export") else set()
     found: dict[int, list[str]] = {}
     for kind in TABLE.values():

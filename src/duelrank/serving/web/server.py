@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import ipaddress
 import signal
 import socket
@@ -96,6 +97,7 @@ async def _serve(
         except BaseException:
             server.should_exit = True
             raise
+        gc.freeze()  # what is there now stays: to look through it for garbage again and again would only take time
         when_ready()
 
     watching = asyncio.create_task(watch())
