@@ -136,7 +136,7 @@ def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
 
 @njit(cache=True)
 def _bound(lead: float) -> float:
-    """Jaakkola and Jordan's (σ(m) − 1/2) / m: the curvature of the parabola that touches the logistic loss at m, nowhere under it."""
+    """Jaakkola and Jordan's (σ(m) − 1/2) / m, the curvature of a parabola that touches the logistic loss at m, never under it."""
     return 0.25 if abs(lead) < 1e-6 else 0.5 * math.tanh(0.5 * lead) / lead
 
 
