@@ -34,8 +34,8 @@ class PairRank(Algorithm):
 
     The defaults are the authors': their public code (github.com/yilingjia/PairRank) with the options of its example, λ = α = 0.1,
     independent pairs and ``--refine``. That code counts the document below the last click as seen. It adds λ|w|² to the mean loss
-    of all pairs, where the paper adds λ/2 |w|² to their sum, so the penalty does not fade as pairs come in. With ``--refine``,
-    i ≻ k is certain where i ≻ j and j ≻ k are.
+    of all pairs, where the λI in M belongs to λ/2 |w|² added to their sum, so the penalty does not fade as pairs come in. With
+    ``--refine``, i ≻ k is certain where i ≻ j and j ≻ k are.
 
     The authors fit w to all pairs ever seen, anew after each click. Here memory is bounded, so each pair is remembered as the
     parabola that touches its logistic loss at the weights of its time and is nowhere under it (Jaakkola and Jordan). The weights
@@ -50,7 +50,7 @@ class PairRank(Algorithm):
         The paper's λ: what the first pairs have to outweigh, in M and in the loss.
     loss
         What λ stands against. "mean": λ|w|² against the mean loss of a pair, as in the authors' code; weights stay small, which
-        helps under noisy clicks. "sum": λ/2 |w|² against the sum, as in the paper.
+        helps under noisy clicks. "sum": λ/2 |w|² against the sum, to which the λI in M belongs.
     transitive
         Whether what is certainly better than a certainly better document is certainly better, too: the authors' ``--refine``. It
         changes little: of leads that are small enough for P to be straight, this is true anyway.
