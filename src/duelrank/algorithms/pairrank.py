@@ -9,9 +9,10 @@ import numpy as np
 
 from duelrank.algorithms.base import Algorithm
 from duelrank.kernels import pair_rank as kernel
+from duelrank.memory import replaced
 from duelrank.projection import Examination, LastClick
 from duelrank.registry import Between, alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.updates import Step, Update
 
 __all__ = ["PairRank"]
@@ -103,8 +104,9 @@ class PairRank(Algorithm):
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return how far the weights are from those that fit all pairs, the new ones among them."""
-        seen = self.examination.weights(state.memory, impression, feedback) > 0.0
-        memory = self.examination.observe(state.memory, impression, feedback)
+        users = state.of("examination").memory
+        seen = self.examination.weights(users, impression, feedback) > 0.0
+        memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
         pairs = kernel.independent_pairs(feedback.clicks, seen, stream)
         if not pairs.shape[0]:
             return np.zeros(state.weights.shape[0]), memory
@@ -123,9 +125,10 @@ class PairRank(Algorithm):
             "pairs": state.memory["pairs"] + differences.shape[0],
         }
 
-    def update(self, state: State, gradient: Gradient) -> State:
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move by the step."""
-        return State(self.step.move(state, gradient), state.step, state.updates, state.memory)
+        weights, memory = self.step.move(state.of("step"), gradient)
+        return weights, replaced(state.memory, "step", memory)
 
 
 alias("pairrank", PairRank())
