@@ -23,6 +23,7 @@ from hypothesis import settings
 from duelrank import registry
 from duelrank.datasets.base import Dataset
 from duelrank.errors import InvalidValue
+from duelrank.experiments.run import extensions
 from duelrank.registry import Between
 from duelrank.types import Fold, Split
 
@@ -40,8 +41,8 @@ def duelrank_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
-    """Forget what a test registers."""
-    tables = (registry._CLASSES, registry._ALIASES)
+    """Forget what a test registers, and the extensions that it loads."""
+    tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
     before, sources = [dict(table) for table in tables], list(registry._SOURCES)
     yield
     for table, content in zip(tables, before, strict=True):

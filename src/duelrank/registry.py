@@ -56,22 +56,42 @@ class Part:
 
 _CLASSES: dict[str, type[Part]] = {}
 _ALIASES: dict[str, Part] = {}
+#: The module that gave each alias its name.
+_ALIAS_MODULES: dict[str, str] = {}
 #: Where names come from that are only known when asked for, such as the data sets that a user has imported.
 _SOURCES: list[Callable[[], Mapping[str, Part]]] = []
 
 
 def register(cls: type[P]) -> type[P]:
-    """Class decorator: make a part known by its class name."""
-    _claim(cls.__name__)
+    """Class decorator: make a part known by its class name.
+
+    A class that is defined again, in the same place of the same module, replaces the one before, as when a cell of a
+    notebook runs again.
+    """
+    before = _CLASSES.get(cls.__name__)
+    if before is None or (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
+        _claim(cls.__name__)
     _CLASSES[cls.__name__] = cls
     return cls
 
 
 def alias(name: str, part: P) -> P:
-    """Make a part known by a short name, which may contain dashes."""
-    _claim(name)
+    """Make a part known by a short name, which may contain dashes; the module that gave a name may give it again."""
+    module = sys._getframe(1).f_globals.get("__name__", "")
+    if name not in _ALIASES or _ALIAS_MODULES.get(name) != module:
+        _claim(name)
     _ALIASES[name] = part
+    _ALIAS_MODULES[name] = module
     return part
+
+
+def forget(module: str) -> None:
+    """Remove every name that a module has registered."""
+    for name in [name for name, cls in _CLASSES.items() if cls.__module__ == module]:
+        del _CLASSES[name]
+    for name in [name for name, giver in _ALIAS_MODULES.items() if giver == module]:
+        del _ALIAS_MODULES[name]
+        _ALIASES.pop(name, None)
 
 
 def source(find: Callable[[], Mapping[str, Part]]) -> None:
