@@ -27,8 +27,8 @@ pytestmark = [
 
 def local_cluster(n_workers, **options):
     """Start a cluster whose scheduler leaves it to duelrank to repeat the runs of workers that have died."""
-    here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-    options = {"processes": True, "scheduler_kwargs": {"allowed_failures": 0}} | options
+    here = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    options = options or {"host": "127.0.0.1", "processes": True, "scheduler_kwargs": {"allowed_failures": 0}}
     return distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, **here, **options)
 
 

@@ -53,7 +53,7 @@ def test_errors_arrive_as_themselves_name_their_run_and_leave_no_worker(workers)
 
 
 def test_stopping_early_ends_the_workers():
-    records = run_all(grid().specs(), workers=2)
+    records = local.LocalProcesses(1).run(grid().specs())
     next(records)
     records.close()
     assert not active_children()

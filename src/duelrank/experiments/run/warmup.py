@@ -62,7 +62,7 @@ def _announced(spec: RunSpec, announce: Announce | None) -> Iterator[None]:
 
     first = [spec.algorithm]
 
-    class FirstCompilation(Listener):
+    class _FirstCompilation(Listener):
         def on_start(self, event: Event) -> None:
             if announce is not None and first:
                 announce(f"compiling the kernels of {spell(first.pop())}; later runs load them from disk")
@@ -70,5 +70,5 @@ def _announced(spec: RunSpec, announce: Announce | None) -> Iterator[None]:
         def on_end(self, event: Event) -> None:
             pass
 
-    with install_listener("numba:compile", FirstCompilation()):
+    with install_listener("numba:compile", _FirstCompilation()):
         yield
