@@ -13,6 +13,7 @@ from duelrank.experiments.run.local import LocalProcesses
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.run.warmup import Announce, named, run_warm
 from duelrank.simulation import Record, RunSpec
+from duelrank.validation import whole_number
 
 __all__ = ["Executor", "InProcess", "choose", "run_all", "usable_cpus"]
 
@@ -94,6 +95,5 @@ def usable_cpus() -> int:
 
 
 def _n_workers(wanted: int | None, n_specs: int) -> int:
-    if wanted is not None and wanted < 1:
-        raise InvalidValue(f"workers must be a whole number from 1 up, got {wanted}")
-    return max(1, min(wanted or usable_cpus(), n_specs))
+    most = usable_cpus() if wanted is None else whole_number("workers", wanted)
+    return max(1, min(most, n_specs))
