@@ -21,10 +21,9 @@ import pytest
 from hypothesis import settings
 
 from duelrank import registry
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
 from duelrank.registry import Between
-from duelrank.types import Fold, Split
 
 settings.register_profile("duelrank", deadline=None, derandomize=True, max_examples=50, database=None)
 settings.load_profile("duelrank")

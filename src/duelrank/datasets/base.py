@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from duelrank.datasets.split import Fold
 from duelrank.registry import Part
-from duelrank.types import Fold
 
 __all__ = ["Dataset"]
 

@@ -18,8 +18,8 @@ from duelrank.datasets.catalogue import CATALOGUE, Entry
 from duelrank.datasets.files import discard, new_folder, publish, writing
 from duelrank.datasets.installation import ImportReport, Progress, install
 from duelrank.datasets.preparation import Preparation, prepare_fold
+from duelrank.datasets.split import Fold
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
-from duelrank.types import Fold
 
 __all__ = ["ImportReport", "Info", "add", "check_name", "fetch", "home", "info", "installed", "remove"]
 

@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.datasets import Fold
 from duelrank.errors import InvalidValue
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.kernels.updates import distance
@@ -16,7 +17,7 @@ from duelrank.metrics import evaluate
 from duelrank.randomness import stream, stream_key
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
-from duelrank.types import Fold, Stream, Weights
+from duelrank.types import Stream, Weights
 
 __all__ = ["simulate"]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.datasets import Split
 from duelrank.errors import DuelrankError, InvalidRecipe
 from duelrank.grammar import parse
 from duelrank.kernels.random import derive
@@ -18,7 +19,7 @@ from duelrank.metrics import nDCG
 from duelrank.snapshot import Snapshot
 from duelrank.testing.parameters import variations
 from duelrank.testing.tiny import play, tiny_split
-from duelrank.types import Feedback, Impression, Query, Split, State
+from duelrank.types import Feedback, Impression, Query, State
 
 __all__ = ["CHECKS", "check_algorithm"]
 
