@@ -29,14 +29,6 @@ settings.register_profile("duelrank", deadline=None, derandomize=True, max_examp
 settings.load_profile("duelrank")
 
 
-@pytest.fixture(autouse=True)
-def duelrank_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep caches and imported data sets of a test out of the user's home, and the user's out of the test."""
-    home = tmp_path / "duelrank-home"
-    monkeypatch.setenv("DUELRANK_HOME", str(home))
-    return home
-
-
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
     """Forget what a test registers."""

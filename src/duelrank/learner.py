@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidRecipe, InvalidValue
-from duelrank.grammar import parse
+from duelrank.errors import InvalidValue
+from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
 from duelrank.randomness import stream, stream_key
 from duelrank.snapshot import Snapshot
@@ -43,9 +43,7 @@ class Learner:
     """
 
     def __init__(self, algorithm: Algorithm | str, n_features: int, seed: int = 0, length: int = 10) -> None:
-        self.algorithm: Algorithm = parse(algorithm, Algorithm) if isinstance(algorithm, str) else algorithm
-        if not isinstance(self.algorithm, Algorithm):
-            raise InvalidRecipe(f"a learner needs an algorithm or its text, such as 'mgd-dsp', got {algorithm!r}")
+        self.algorithm: Algorithm = as_part(algorithm, Algorithm)
         if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
             raise InvalidValue(f"n_features must be a whole number from 1 up, got {n_features!r}")
         self.n_features = n_features

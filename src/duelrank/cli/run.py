@@ -55,7 +55,7 @@ def run(
     with spinner("compiling and opening data (slow only the first time)"):
         warm_up([spec])
     with count_bar(algorithm) as tell:
-        record = simulate(spec, lambda done: tell(done, impressions))
+        record = simulate(spec, progress=lambda done: tell(done, impressions))
     if as_json:
         curve = {"checkpoints": record.checkpoints.tolist(), "offline": record.offline.tolist()}
         print_json(record.summary() | curve)

@@ -24,4 +24,4 @@ def warm_up(specs: Iterable[RunSpec]) -> None:
 def run_warm(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Record:
     """Run a spec, after what it needs was compiled once in this process."""
     warm_up([spec])
-    return simulate(spec, progress)
+    return simulate(spec, progress=progress)

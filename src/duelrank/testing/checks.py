@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Split
 from duelrank.errors import DuelrankError, InvalidRecipe
-from duelrank.grammar import parse
+from duelrank.grammar import as_part, parse
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.metrics import nDCG
@@ -26,10 +26,11 @@ __all__ = ["CHECKS", "check_algorithm"]
 Check = Callable[[Algorithm], None]
 
 
-def check_algorithm(algorithm: Algorithm) -> None:
-    """Run every check; an AssertionError or an error of the algorithm tells what does not hold."""
+def check_algorithm(algorithm: Algorithm | str) -> None:
+    """Run every check on an algorithm or its text; an AssertionError or an error of the algorithm tells what does not hold."""
+    recipe = as_part(algorithm, Algorithm)
     for check in CHECKS:
-        check(algorithm)
+        check(recipe)
 
 
 def _learner(algorithm: Algorithm, n_impressions: int = 30) -> Learner:
