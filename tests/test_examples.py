@@ -24,3 +24,21 @@ def test_an_algorithm_in_one_file() -> None:
     options = ["one-feature(n_candidates=3)", "--dataset", "synthetic(n_queries=10)", "--impressions", "50", "--json"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["algorithm"] == "one-feature(n_candidates=3)"
+
+
+def run_example(name: str) -> str:
+    command = [sys.executable, str(EXAMPLES / name)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_click_log_teaches() -> None:
+    pytest.importorskip("sklearn", reason="needs the extra sklearn")
+    qualities = [float(number) for number in re.findall(r"nDCG@10 ([0-9.]+)", run_example("click_log.py"))]
+    assert len(qualities) == 5
+    assert min(qualities[1:]) > qualities[0] + 0.2
+
+
+def test_a_learner_in_a_pyterrier_experiment() -> None:
+    pytest.importorskip("pyterrier", reason="needs the extra pyterrier")
+    rows = [line.split() for line in run_example("pyterrier_experiment.py").splitlines()[1:]]
+    assert float(rows[1][1]) > float(rows[0][2]) + 0.2

@@ -32,6 +32,14 @@ def text_for_parts() -> Record:
     return simulate(algorithm, parse("synthetic", Dataset), "navigational", seed=3, impressions=10)
 
 
+def learning() -> None:
+    """Weights and names come as lists or by name; lists of others are observed."""
+    Learner("pdgd", weights=[0.5, 1], feature_names=["a", "b"])
+    learner = Learner("pdgd", weights={"a": 0.5, "b": 1})
+    learner.learn(learner.observe(Query("shoes", [[0.1, 0.9]]), [0]), Feedback([True]))
+    learner.to_pyterrier(scale="query")
+
+
 def data() -> Fold:
     """Own data comes as lists, arrays or frames."""
     split = Split([[0.5]], [1], [0, 1], ["q"])
