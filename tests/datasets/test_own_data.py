@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from duelrank import Dataset, RunSpec, parse, simulate, spell
 from duelrank.datasets import Preparation, Split, library, read_letor, remove
-from duelrank.errors import DataFormatError, InvalidValue, MissingData, ShapeMismatch
+from duelrank.errors import DataFormatError, InvalidValue, MissingData, ShapeMismatch, StorageFailure
+from duelrank.experiments import Grid, run_all
 
 N_QUERIES, N_DOCUMENTS = 10, 4
 
@@ -125,6 +127,20 @@ class TestAsADataset:
     def test_it_can_be_learned_on(self, arrays):
         spec = RunSpec(parse("mgd"), Dataset.from_arrays(**arrays), parse("perfect"), impressions=20)
         assert simulate(spec).weights.shape == (2,)
+
+    def test_worker_processes_find_it(self, arrays):
+        grid = Grid(["mgd"], Dataset.from_arrays(**arrays), ["perfect"], runs=2, impressions=20)
+        found = {record.spec.seed: record.weights.tolist() for record in run_all(grid.specs(), workers=2)}
+        assert found == {spec.seed: simulate(spec).weights.tolist() for spec in grid.specs()}
+
+    def test_a_full_disk_leaves_nothing(self, arrays, home, monkeypatch):
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("duelrank.datasets.files.ArrayWriter.append", full)
+        with pytest.raises(StorageFailure, match=r"No space left on device; DUELRANK_HOME names another folder"):
+            Dataset.from_arrays(**arrays)
+        assert not list((home / "datasets").iterdir())
 
     def test_it_is_listed_and_can_be_removed(self, arrays):
         data = Dataset.from_arrays(**arrays)

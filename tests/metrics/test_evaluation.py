@@ -31,6 +31,11 @@ class TestEvaluate:
             assert value == nDCG(10).of(labels[order], labels)
         assert evaluate(weights, split, nDCG(10), stream(0, "ties")) == pytest.approx(values.mean())
 
+    def test_a_metric_may_be_given_as_its_text(self, split):
+        weights = np.array([1.0, -2.0, 0.5])
+        found = evaluate(weights, split, "nDCG@10", stream(0, "ties"))
+        assert found == evaluate(weights, split, nDCG(10), stream(0, "ties"))
+
     def test_features_that_are_the_labels_rank_perfectly(self, make_split):
         split = make_split([(np.array([[0.0], [2.0], [1.0]]), [0, 2, 1]), (np.array([[1.0], [0.0]]), [1, 0])])
         assert evaluate(np.array([1.0]), split, nDCG(), stream(0, "ties")) == 1.0

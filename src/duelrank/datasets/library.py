@@ -129,6 +129,8 @@ def keep(name: str, write: Callable[[Path], Meta]) -> None:
         with new_folder(_folder(name)) as folder, writing("the cache", folder):
             write(folder).write(folder)
             publish(folder, _raw(name))  # where another process was faster, its copy is as good
+    except StorageFailure as error:
+        raise StorageFailure(f"{error}; DUELRANK_HOME names another folder for data sets") from error
     finally:
         with suppress(OSError):
             _folder(name).rmdir()  # only where it is empty: nothing was installed

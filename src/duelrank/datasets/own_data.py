@@ -55,6 +55,7 @@ def from_arrays(
     rows, offsets, ids = _grouped(query_ids, len(table))
     if not np.array_equal(rows, np.arange(len(rows))):
         table, grades = table[rows], grades[rows]
+        table.flags.writeable = False  # so that it is not copied once more
     whole = Split(table, grades, offsets, ids)
     parts = _drawn(split, len(whole), seed) if _are_shares(split) else _given(split, rows, offsets)
     return _keep(_divided(whole, parts), name, preparation)
