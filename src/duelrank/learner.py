@@ -18,6 +18,7 @@ from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell
 from duelrank.snapshot import Snapshot
 from duelrank.types import Feedback, Impression, Query, Ranking, State, Weights, frozen
+from duelrank.validation import whole_number
 
 if TYPE_CHECKING:
     from duelrank.pyterrier import Reranker
@@ -82,9 +83,7 @@ class Learner:
         self.feature_names = None if feature_names is None else _checked_names(feature_names)
         given = None if weights is None else _checked_weights(weights, self.feature_names)
         self.n_features = _checked_number(n_features, given, self.feature_names)
-        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            raise InvalidValue(f"the length of a list is a whole number from 1 up, got {length!r}")
-        self.length = length
+        self.length = whole_number("length", length)
         self.ranked = 0  # how many lists were made: the number of the next impression
         self._plant(seed)
         self.state: State = self.algorithm.start(self.n_features, stream(seed, "start"))
@@ -242,16 +241,15 @@ def _checked_weights(given: ArrayLike | Mapping[str, float], names: tuple[str, .
     return frozen(np.ascontiguousarray(weights))
 
 
-def _checked_number(n_features: object, weights: Weights | None, names: tuple[str, ...] | None) -> int:
+def _checked_number(n_features: int | None, weights: Weights | None, names: tuple[str, ...] | None) -> int:
     """Return how many features there are, by whatever says it; all that say it have to agree."""
-    if n_features is not None and (isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1):
-        raise InvalidValue(f"n_features must be a whole number from 1 up, got {n_features!r}")
-    said = {
-        "n_features": n_features,
-        "weights": None if weights is None else weights.shape[0],
-        "feature_names": None if names is None else len(names),
-    }
-    numbers = {name: number for name, number in said.items() if isinstance(number, int)}
+    numbers: dict[str, int] = {}
+    if n_features is not None:
+        numbers["n_features"] = whole_number("n_features", n_features)
+    if weights is not None:
+        numbers["weights"] = weights.shape[0]
+    if names is not None:
+        numbers["feature_names"] = len(names)
     if not numbers:
         raise InvalidValue("n_features must be a whole number from 1 up, unless feature_names or weights say it")
     if len(set(numbers.values())) > 1:

@@ -12,7 +12,6 @@ import pytest
 from duelrank import Dataset, RunSpec, parse, simulate, spell
 from duelrank.datasets import Preparation, Split, library, read_letor, remove
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, ShapeMismatch, StorageFailure
-from duelrank.experiments import Grid, run_all
 
 N_QUERIES, N_DOCUMENTS = 10, 4
 
@@ -127,11 +126,6 @@ class TestAsADataset:
     def test_it_can_be_learned_on(self, arrays):
         spec = RunSpec(parse("mgd"), Dataset.from_arrays(**arrays), parse("perfect"), impressions=20)
         assert simulate(spec).weights.shape == (2,)
-
-    def test_worker_processes_find_it(self, arrays):
-        grid = Grid(["mgd"], Dataset.from_arrays(**arrays), ["perfect"], runs=2, impressions=20)
-        found = {record.spec.seed: record.weights.tolist() for record in run_all(grid.specs(), workers=2)}
-        assert found == {spec.seed: simulate(spec).weights.tolist() for spec in grid.specs()}
 
     def test_a_full_disk_leaves_nothing(self, arrays, home, monkeypatch):
         def full(*_: object) -> None:
