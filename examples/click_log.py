@@ -44,5 +44,5 @@ if __name__ == "__main__":
     for day in range(3):
         ranker.partial_fit(*click_log(n_lists=500, seed=day))
         print(f"{500 * (day + 1):>6} lists: nDCG@10 {quality(ranker.coef_):.3f}")
-    other = clone(ranker).set_params(algorithm="mgd-dsp").fit(*click_log(n_lists=1500, seed=0))
+    other = clone(ranker).set_params(algorithm="mgd-dsp").fit(*click_log(n_lists=500, seed=0))
     print(f"mgd-dsp: nDCG@10 {quality(other.coef_):.3f}")

@@ -72,7 +72,7 @@ def test_errors_are_one_helpful_line(cli, words, hint, json):
 
 
 def test_ctrl_c(cli, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("duelrank.simulation.simulate", interrupted)
