@@ -21,22 +21,13 @@ import pytest
 from hypothesis import settings
 
 from duelrank import registry
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run import extensions
 from duelrank.registry import Between
-from duelrank.types import Fold, Split
 
 settings.register_profile("duelrank", deadline=None, derandomize=True, max_examples=50, database=None)
 settings.load_profile("duelrank")
-
-
-@pytest.fixture(autouse=True)
-def duelrank_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep caches and imported data sets of a test out of the user's home, and the user's out of the test."""
-    home = tmp_path / "duelrank-home"
-    monkeypatch.setenv("DUELRANK_HOME", str(home))
-    return home
 
 
 @pytest.fixture

@@ -354,6 +354,8 @@ class TestImporting:
             "dask",
             "onnx",
             "psycopg",
+            "pandas",
+            "pyterrier",
         )
         code = f"import sys, duelrank; print([name for name in {heavy!r} if name in sys.modules])"
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

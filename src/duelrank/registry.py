@@ -49,6 +49,11 @@ class Part:
             if checked is not value:
                 object.__setattr__(self, name, checked)
 
+    @classmethod
+    def from_path(cls, text: str) -> Part | None:
+        """Return what a text stands for that is a path instead of a recipe, for kinds that come from files; else None."""
+        return None
+
     def __repr__(self) -> str:
         given = (f"{name}={value!r}" for name, value in _changed(self))
         return f"{type(self).__name__}({', '.join(given)})"
@@ -60,6 +65,8 @@ _ALIASES: dict[str, Part] = {}
 _ALIAS_MODULES: dict[str, str] = {}
 #: Where names come from that are only known when asked for, such as the data sets that a user has imported.
 _SOURCES: list[Callable[[], Mapping[str, Part]]] = []
+#: What turns a text into a part, where a part is wanted: set by the grammar, which is built upon this module.
+_READERS: list[Callable[[str, type[Part]], Part]] = []
 
 
 def register(cls: type[P]) -> type[P]:
@@ -97,6 +104,11 @@ def forget(module: str) -> None:
 def source(find: Callable[[], Mapping[str, Part]]) -> None:
     """Add a function that returns further aliases at the time they are asked for."""
     _SOURCES.append(find)
+
+
+def reader(read: Callable[[str, type[Part]], Part]) -> None:
+    """Set the function by which the fields of parts, which are of a given kind, take text for a part."""
+    _READERS[:] = [read]
 
 
 def registered(kind: type[P]) -> dict[str, P]:
@@ -273,6 +285,8 @@ def _fit_one(value: Any, hint: Any) -> Any:
         return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
     if hint is type(None) or hint is None:
         return value if value is None else _MISFIT
+    if isinstance(value, str) and issubclass(hint, Part) and _READERS:
+        return _READERS[0](value, hint)
     return value if isinstance(value, hint) else _MISFIT
 
 

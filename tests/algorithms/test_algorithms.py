@@ -9,7 +9,7 @@ from duelrank import DBGD, MGD, Feedback, Projected, Query, parse
 from duelrank.algorithms import Algorithm
 from duelrank.errors import InvalidRecipe
 from duelrank.registry import aliases
-from duelrank.testing import CHECKS, play
+from duelrank.testing import CHECKS, check_algorithm, play
 from duelrank.testing.checks import check_every_parameter_matters
 from duelrank.types import Gradient, Impression, Memory, State, Stream
 
@@ -106,3 +106,10 @@ def test_start() -> None:
     assert not play(MGD(), 0).weights.any()
     random = play(replace(MGD(), initial="random"), 0).weights
     assert np.linalg.norm(random) == pytest.approx(1.0)
+
+
+def test_an_algorithm_may_be_checked_by_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[object] = []
+    monkeypatch.setattr("duelrank.testing.checks.CHECKS", (checked.append,))
+    check_algorithm("mgd")
+    assert checked == [parse("mgd")]

@@ -55,7 +55,7 @@ def run(
     with spinner("compiling and opening data (slow only the first time)"):
         warm_up([spec], announce=tell)
     with count_bar(algorithm) as progress:
-        record = simulate(spec, lambda done: progress(done, impressions))
+        record = simulate(spec, progress=lambda done: progress(done, impressions))
     if as_json:
         curve = {"checkpoints": record.checkpoints.tolist(), "offline": record.offline.tolist()}
         print_json(record.summary() | curve)

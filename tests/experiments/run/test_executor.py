@@ -25,6 +25,11 @@ def test_runs_go_over_folds_then_seeds():
     assert [(spec.fold, spec.seed) for spec in specs] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (1, 2), (2, 2)]
 
 
+def test_a_grid_takes_text():
+    grid = Grid(["mgd"], "synthetic", ["perfect"], metric="MRR@5")
+    assert grid == Grid((parse("mgd"),), parse("synthetic"), (parse("perfect"),), metric=parse("MRR@5"))
+
+
 def test_what_is_named_twice_runs_once():
     twice = Grid((parse("mgd"), parse("MGD()")), DATASET, (parse("perfect"),) * 2, runs=1)
     assert len(twice.specs()) == 1

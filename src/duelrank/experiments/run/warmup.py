@@ -34,7 +34,7 @@ def warm_up(specs: Iterable[RunSpec], announce: Announce | None = None) -> None:
 def run_warm(spec: RunSpec, progress: Callable[[int], None] | None = None, announce: Announce | None = None) -> Record:
     """Run a spec, after its kernels were compiled once in this process."""
     _prepare(spec, announce)
-    return simulate(spec, progress)
+    return simulate(spec, progress=progress)
 
 
 @contextmanager
