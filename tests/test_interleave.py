@@ -151,7 +151,10 @@ class TestCounting:
             ranking, trace = part.leave(rankings, 3, stream(number, "list"))
             impression = Impression(Query("q", np.ones((4, 1))), ranking, trace)
             clicks = np.array([uniform(stream(number, f"click {i}")) < 0.5 for i in range(3)])
-            credit, preferences = part.credit(impression, clicks), part.preferences(impression, clicks)
+            credit, preferences = (
+                method(impression, clicks, stream(number, "credit"))
+                for method in (part.assign_credit, part.preferences)
+            )
             np.testing.assert_allclose(preferences, -preferences.T, atol=1e-12)
             np.testing.assert_allclose(preferences[:, 0], credit - credit[0], atol=1e-12)
 

@@ -181,6 +181,28 @@ def preference_case(draw: Any) -> tuple[Any, ...]:
     return wins, np.array([draw(st.floats(0, 0.5)) for _ in wins])
 
 
+SIZES = st.sampled_from([0, 1, 7, 60, 500])
+SHARES = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(1e-6, 1.0))
+
+
+def shares(draw: Any, n: int) -> Any:
+    """Probabilities that sum to 1, some of them 0."""
+    masses = np.array([draw(st.sampled_from([0.0, 0.01, 0.3, 1.0])) for _ in range(n)]) + np.eye(n)[0]
+    return masses / masses.sum()
+
+
+def assignments_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 4))
+    table = np.array([shares(draw, n) for _ in range(draw(st.integers(0, 4)))]).reshape(-1, n)
+    return table, draw(st.sampled_from([1, 5, 60, 500])), draw(streams())
+
+
+def sampled_case(draw: Any) -> tuple[Any, ...]:
+    table, samples, stream = assignments_case(draw)
+    owners, times = twin("probabilistic", "assignments")(table, samples, stream)
+    return owners, times, table.shape[1], draw(st.integers(0, table.shape[1] - 1))
+
+
 def draft_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, _, stream = leave_case(draw)
     if draw(st.booleans()):  # a top that all agree on
@@ -417,11 +439,15 @@ CASES: dict[tuple[str, str], Case] = {
     ("random", "integers"): lambda draw: (draw(streams()), draw(st.integers(1, 100)), draw(st.integers(0, 50))),
     ("random", "normals"): lambda draw: (draw(streams()), draw(st.integers(0, 9)), draw(st.integers(1, 60))),
     ("random", "permutation"): lambda draw: (draw(streams()), draw(st.integers(0, 30))),
+    ("random", "categories"): lambda draw: (draw(streams()), shares(draw, draw(st.integers(1, 9))), draw(SIZES)),
+    ("random", "binomial"): lambda draw: (draw(streams()), draw(SIZES), draw(SHARES)),
+    ("random", "multinomial"): lambda draw: (draw(streams()), draw(SIZES), shares(draw, draw(st.integers(1, 9)))),
     ("ranking", "scores"): scores_case,
     ("ranking", "sort_descending"): sort_case,
     ("ranking", "best_first"): lambda draw: (sort_case(draw)[0],),
     ("ranking", "sorted_rows"): sorted_rows_case,
     ("ranking", "rankings"): ranker_case,
+    ("ranking", "separate_rankings"): ranker_case,
     ("ranking", "ranked_labels"): split_case,
     ("span", "dot"): lambda draw: (draw(numbers(7)), draw(numbers(7))),
     ("span", "subtract"): lambda draw: (draw(numbers(7)), draw(NUMBERS), draw(numbers(7))),
@@ -461,6 +487,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("probabilistic", "placements"): ranks_case,
     ("probabilistic", "preference"): preference_case,
     ("probabilistic", "credit"): ranks_case,
+    ("probabilistic", "assignments"): assignments_case,
+    ("probabilistic", "sampled_preference"): sampled_case,
     ("history", "draw_chances"): replay_ranks_case,
     ("history", "log_probability"): replay_ranks_case,
     ("history", "replay"): replayed_case,
@@ -567,6 +595,7 @@ def same(one: Any, other: Any) -> None:
         "batchrank(horizon=1)",
         "mgd(multileaver=TeamDraft(), inference=BestWinner())",
         "mgd(exploration=InDocumentSpace())",
+        "mgd(credit='sampled', ties='separate')",
         "wmgd-dsp",
         "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
         "mgd-dsp(examination=AdaptiveLastClick())",

@@ -27,6 +27,7 @@ from duelrank.types import Impression, Query
 
 NAMES = list(classes(Multileaver))
 EXACT = 1e-9  # of sums over all lists; 1e-7 is what the solver of the linear programme promises
+UNUSED = stream(0, "unused")  # no default draws anything for its credit
 SAMPLED = 600  # lists, where they cannot all be gone through
 
 
@@ -183,7 +184,7 @@ def examples(name: str) -> settings:
 
 def leads(lists: Lists, multileaver: Multileaver, clicks: Callable[[np.ndarray], Any], one: int) -> np.ndarray:
     """By how much a ranker leads the first, in each list, where a user clicks as the function says."""
-    credit = (multileaver.credit(each, np.asarray(clicks(each.ranking))) for each in lists.impressions)
+    credit = (multileaver.assign_credit(each, np.asarray(clicks(each.ranking)), UNUSED) for each in lists.impressions)
     return np.array([given[one] - given[0] for given in credit])
 
 
@@ -376,7 +377,9 @@ def moved(row: np.ndarray, old: int, new: int) -> np.ndarray:
 def lead_on(multileaver: Multileaver, shown: Impression, rankings: np.ndarray, clicks: np.ndarray) -> float:
     """By how much ranker 1 leads ranker 0 on a list that was shown, had the rankings been these."""
     ranks = twin("leaving", "shown_ranks")(rankings, shown.ranking)
-    credit = multileaver.credit(Impression(shown.query, shown.ranking, {**shown.trace, "ranks": ranks}), clicks)
+    credit = multileaver.assign_credit(
+        Impression(shown.query, shown.ranking, {**shown.trace, "ranks": ranks}), clicks, UNUSED
+    )
     return float(credit[1] - credit[0])
 
 
@@ -458,7 +461,7 @@ def test_pairwise_preference_may_lose_a_pair_where_a_move_changes_what_could_be_
     for candidate in ([0, 1, 2, 3], [0, 3, 1, 2]):
         rankings = np.array([current, candidate])
         (found,) = (x for x in all_lists(multileaver, rankings, 4).impressions if x.ranking.tolist() == shown)
-        credit = multileaver.credit(found, np.array([False, False, False, True]))
+        credit = multileaver.assign_credit(found, np.array([False, False, False, True]), UNUSED)
         lead.append(credit[1] - credit[0])
     assert lead[1] < lead[0]
 

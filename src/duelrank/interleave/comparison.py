@@ -95,7 +95,8 @@ class Comparison:
             listed = ", ".join(map(repr, shown.documents))
             raise InvalidValue(f"{', '.join(strangers)} cannot have been clicked: this list has {listed}")
         flags = np.array([document in clicked for document in shown.documents])
-        self._tally.add(self.multileaver.preferences(impression, flags), bool(clicked))
+        draws = stream(shown.seed, "record", number)
+        self._tally.add(self.multileaver.preferences(impression, flags, draws), bool(clicked))
 
     def result(self, test: Literal["sign", "credit"] = "sign") -> Result:
         """Return who was preferred to whom until now.

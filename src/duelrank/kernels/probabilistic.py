@@ -1,4 +1,4 @@
-"""Probabilistic multileaving: lists drawn from softmax rankers, and the exact expected preference of each candidate.
+"""Probabilistic multileaving: lists drawn from softmax rankers, and the expected preference of each candidate, exact or sampled.
 
 References: Hofmann, Whiteson and de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015).
 """
@@ -9,10 +9,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import below, uniform
+from duelrank.kernels.random import below, categories, multinomial, uniform
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_MANY = 16  # samples per ranker from which a multinomial draw is cheaper than single ones
 
 
 @njit(cache=True)
@@ -114,3 +116,58 @@ def credit(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float)
     for i in range(1, ranks.shape[0]):
         values[i] = preference(table[:, i], table[:, 0])
     return values
+
+
+@njit(cache=True)
+def assignments(table: Floats, samples: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Draw, many times, who placed each clicked document by its row of `placements`.
+
+    Returns assignments, (n_drawn, n_clicks), and for how many samples each stands. Samples that agree so far stay together while
+    they are many, as how they divide over the rankers is one multinomial draw. Such groups come first in the arrays, and single
+    samples from the end: a group has room for itself wherever it falls apart.
+    """
+    n_clicks, n_rankers = table.shape
+    owners, times = np.empty((samples, n_clicks), np.int64), np.ones(samples, np.int64)
+    times[0], n_groups, first = samples, 1, samples  # single samples are those from `first` on
+    for click in range(n_clicks):
+        groups, sizes = owners[:n_groups, :click].copy(), times[:n_groups].copy()
+        many = sizes > _MANY * n_rankers
+        drawn = categories(stream, table[click], samples - np.sum(sizes[many]))
+        owners[first:, click] = drawn[: samples - first]
+        used, n_groups = samples - first, 0
+        for group in range(sizes.shape[0]):
+            if many[group]:
+                counts = multinomial(stream, sizes[group], table[click])
+                for i in np.flatnonzero(counts):
+                    owners[n_groups, :click], owners[n_groups, click], times[n_groups] = groups[group], i, counts[i]
+                    n_groups += 1
+            else:
+                for i in drawn[used : used + sizes[group]]:
+                    first -= 1
+                    owners[first, :click], owners[first, click], times[first] = groups[group], i, 1
+                used += sizes[group]
+    return np.concatenate((owners[:n_groups], owners[first:])), np.concatenate((times[:n_groups], times[first:]))
+
+
+@njit(cache=True)
+def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) -> Floats:
+    """Mean over sampled assignments of sign(clicks of ranker i − clicks of the rival), for each i.
+
+    Most rankers own no click of a sample. They lose where the rival owns one: that is counted once for all of them, and what
+    the few owners do better is added to it.
+    """
+    total, counts = np.zeros(n_rankers, np.int64), np.zeros(n_rankers, np.int64)
+    lost = 0
+    for sample in range(times.shape[0]):
+        for i in owners[sample]:
+            counts[i] += 1
+        against = counts[rival]
+        behind = 1 if against > 0 else 0
+        lost += behind * times[sample]
+        for i in owners[sample]:
+            if counts[i] > 0:
+                lead = counts[i] - against
+                total[i] += times[sample] * ((1 if lead > 0 else (-1 if lead < 0 else 0)) + behind)
+            counts[i] = 0
+    total[rival] = lost
+    return (total - lost) / np.sum(times)

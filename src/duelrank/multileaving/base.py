@@ -30,19 +30,22 @@ class Multileaver(Part, ABC):
 
     @abstractmethod
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return a list of that length without duplicates, and the evidence that `credit` will need."""
+        """Return a list of that length without duplicates, and the evidence that `assign_credit` will need."""
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return what `credit` will need about a list that somebody else made; `InvalidRecipe` where it could give none."""
+        """Return what `assign_credit` will need about a list that somebody else made; `InvalidRecipe` where it could give none."""
         raise InvalidRecipe(f"{self!r} gives credit only for lists that it has made itself")
 
     @abstractmethod
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
-        """Return the credit of each ranker; one that beats the current ranker has more than entry 0."""
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
+        """Return the credit of each ranker; one that beats the current ranker has more than entry 0.
 
-    def preferences(self, impression: Impression, clicks: Clicks) -> Preferences:
+        The stream is for methods whose credit is itself an estimate from samples; most draw nothing from it.
+        """
+
+    def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
         """Return by how much each ranker (row) is preferred to each other (column): by default, their difference in credit."""
-        credit = self.credit(impression, clicks)
+        credit = self.assign_credit(impression, clicks, stream)
         return credit[:, np.newaxis] - credit[np.newaxis, :]
 
     def check_rankers(self, n_rankers: int) -> None:

@@ -65,7 +65,7 @@ class OptimizedInterleaving(Multileaver):
         chosen = min(int(np.searchsorted(bounds, uniform(stream), side="right")), len(lists) - 1)
         return np.array(documents)[lists[chosen]], {"ranks": ranks[chosen]}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return the sum over the clicks of what each is worth to each ranker."""
         ranks = impression.trace["ranks"]
         sums: Credit = _worth(ranks, self.scoring)[:, clicks].sum(axis=1)

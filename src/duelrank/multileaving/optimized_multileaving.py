@@ -50,7 +50,7 @@ class OptimizedMultileaving(Multileaver):
         chosen = min(int(np.searchsorted(chances.cumsum(), uniform(stream), side="right")), len(lists) - 1)
         return lists[chosen], {"ranks": ranks[chosen]}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return the sum of 1/rank over the clicks."""
         sums: Credit = np.sum(1.0 / (impression.trace["ranks"][:, clicks] + 1.0), axis=1)
         return sums

@@ -37,7 +37,7 @@ class PairwisePreference(Multileaver):
         ranking, earliest, choices = kernel.leave(rankings, length, stream)
         return ranking, {"ranks": shown_ranks(rankings, ranking), "earliest": earliest, "choices": choices}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return the weight of the preferences that each ranker agrees with, less those that it contradicts."""
         trace = impression.trace
         sums: Credit = kernel.credit(trace["ranks"], trace["earliest"], trace["choices"], clicks)

@@ -48,7 +48,7 @@ class SampleOnlyScored(Multileaver):
         """Return the rank of each shown document in each ranking: the credit depends on nothing else."""
         return {"ranks": shown_ranks(rankings, ranking)}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return each ranker's points for the clicked documents."""
         points: Credit = kernel.credit(impression.trace["ranks"], clicks, self.tau)
         return points

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import below, uniform
+from duelrank.kernels.random import below, categories, multinomial, uniform
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,3 +53,31 @@ def credit(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker."""
     table = placements(ranks, clicks, n_documents, tau)
     return np.array([0.0] + [preference(table[:, i], table[:, 0]) for i in range(1, ranks.shape[0])])
+
+
+def assignments(table: Floats, samples: int, stream: Any) -> tuple[Ints, Ints]:
+    """Draw who placed each clicked document: groups of samples that agree are divided, small ones fall apart."""
+    groups: list[tuple[list[int], int]] = [([], samples)]
+    single: list[list[int]] = []
+    for chances in table:
+        many = sum(size for _, size in groups if size > 16 * len(chances))
+        drawn = categories(stream, chances, samples - many).tolist()
+        single = [[*owners, drawn.pop(0)] for owners in single]
+        divided = []
+        for owners, size in groups:
+            if size > 16 * len(chances):
+                counts = multinomial(stream, size, chances)
+                divided += [([*owners, i], count) for i, count in enumerate(counts.tolist()) if count]
+            else:
+                for _ in range(size):
+                    single.insert(0, [*owners, drawn.pop(0)])
+        groups = divided
+    drawn_owners = [each for each, _ in groups] + single
+    times = [size for _, size in groups] + [1] * len(single)
+    return np.array(drawn_owners, np.int64).reshape(len(times), len(table)), np.array(times, np.int64)
+
+
+def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) -> Floats:
+    """Mean of sign(clicks of each ranker − clicks of the rival)."""
+    counts = np.array([np.bincount(each, minlength=n_rankers) for each in owners]).reshape(-1, n_rankers)
+    return np.average(np.sign(counts - counts[:, [rival]]), axis=0, weights=times)
