@@ -133,19 +133,29 @@ def worst_case(draw: Any) -> tuple[Any, ...]:
 
 def leave_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
-    rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
+    rankings = partly(draw, orders(draw, draw(st.integers(1, 4)), n_documents))
     return rankings, draw(st.integers(1, n_documents)), 3.0, draw(streams())
+
+
+def partly(draw: Any, rankings: Any) -> Any:
+    """Some rankers but one, in any row, return some documents only."""
+    complete = draw(st.integers(0, len(rankings) - 1))
+    for i, row in enumerate(rankings):
+        row[draw(st.integers(0, row.size)) if i != complete else row.size :] = -1
+    return rankings
 
 
 def ranks_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, tau, stream = leave_case(draw)
-    _, ranks = twin("probabilistic", "leave")(rankings, length, tau, stream)
-    return ranks, draw(flags(length)), rankings.shape[1], tau
+    _, ranks, sizes = twin("probabilistic", "leave")(rankings, length, tau, stream)
+    return ranks, draw(flags(length)), sizes, tau
 
 
 def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
-    ranks, _, n_documents, tau = ranks_case(draw)
-    return ranks, n_documents, tau
+    n_documents = draw(st.integers(1, 8))
+    rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
+    ranking = orders(draw, 1, n_documents)[0][: draw(st.integers(1, n_documents))]
+    return twin("leaving", "shown_ranks")(rankings, ranking), n_documents, 3.0
 
 
 def replayed_case(draw: Any) -> tuple[Any, ...]:
@@ -224,7 +234,7 @@ def chances(*shape: int) -> st.SearchStrategy[Any]:
 
 def duel_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
-    return orders(draw, 2, n_documents), draw(st.integers(1, n_documents)), draw(streams())
+    return partly(draw, orders(draw, 2, n_documents)), draw(st.integers(1, n_documents)), draw(streams())
 
 
 def shown_ranks_case(draw: Any) -> tuple[Any, ...]:
@@ -239,7 +249,7 @@ def lists_case(draw: Any) -> tuple[Any, ...]:
 
 def rank_rows_case(draw: Any) -> tuple[Any, ...]:
     """Ranks, in two rankings, of some documents, and clicks on them."""
-    ranks = twin("leaving", "shown_ranks")(orders(draw, 2, 8), np.arange(draw(st.integers(1, 8))))
+    ranks = twin("leaving", "shown_ranks")(partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8))))
     return ranks, draw(flags(ranks.shape[1]))
 
 
@@ -497,6 +507,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
     ("leaving", "shown_ranks"): shown_ranks_case,
+    ("leaving", "returned"): lambda draw: (leave_case(draw)[0],),
+    ("leaving", "next_new"): lambda draw: (leave_case(draw)[0][0], draw(st.integers(0, 3)), draw(flags(8))),
     ("leaving", "draw_lists"): lists_case,
     ("balanced", "leave"): duel_case,
     ("balanced", "credit"): rank_rows_case,

@@ -129,7 +129,11 @@ class TestCredit:
         shown, credit = credit_of(*case)
         swapped = np.ascontiguousarray(rankings[::-1])
         ranks = np.array([[row.index(document) for document in shown] for row in swapped.tolist()])
-        impression = Impression(Query("q", np.ones((rankings.shape[1], 1))), np.array(shown), {"ranks": ranks})
+        impression = Impression(
+            Query("q", np.ones((rankings.shape[1], 1))),
+            np.array(shown),
+            {"ranks": ranks, "sizes": np.full(len(ranks), rankings.shape[1])},
+        )
         other = Probabilistic(tau).assign_credit(impression, clicks, stream(0, "credit"))
         assert other[1] == pytest.approx(-credit[1], abs=1e-12)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.kernels.leaving import MISSING, returned
 from duelrank.kernels.random import below, categories, multinomial, uniform
 
 Floats = NDArray[np.float64]
@@ -28,59 +29,67 @@ def _masses(n_documents: int, tau: float) -> Floats:
 
 
 @njit(cache=True)
-def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Fill each position: choose a ranker uniformly, then draw from its softmax over the documents not yet shown.
+def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
+    """Fill each position: choose a ranker uniformly, then draw from its softmax over its documents not yet shown.
 
-    Returns the list and the rank, from 0, of each shown document in each ranking: (n_rankers, length).
+    A ranker that has none left leaves the position to another. Returns the list, the rank, from 0, of each shown document in each
+    ranking, (n_rankers, length), and how many documents each ranker returned.
     """
     n_rankers, n_documents = rankings.shape
     masses = _masses(n_documents, tau)
+    sizes = returned(rankings)
     shown = np.full(n_documents, -1)
     ranking = np.empty(length, np.int64)
     for position in range(length):
-        order = rankings[below(stream, n_rankers)]
-        rest = 0.0
-        for r in range(n_documents):
-            if shown[order[r]] < 0:
-                rest += masses[r]
-        target = uniform(stream) * rest
         drawn = -1
-        for r in range(n_documents):
-            if shown[order[r]] < 0:
-                drawn = order[r]
-                target -= masses[r]
-                if target < 0.0:
-                    break
+        while drawn < 0:
+            i = below(stream, n_rankers)
+            rest = 0.0
+            for r in range(sizes[i]):
+                if shown[rankings[i, r]] < 0:
+                    rest += masses[r]
+            target = uniform(stream) * rest
+            for r in range(sizes[i]):
+                if shown[rankings[i, r]] < 0:
+                    drawn = rankings[i, r]
+                    target -= masses[r]
+                    if target < 0.0:
+                        break
         ranking[position] = drawn
         shown[drawn] = position
-    ranks = np.empty((n_rankers, length), np.int64)
+    ranks = np.full((n_rankers, length), MISSING)
     for i in range(n_rankers):
-        for r in range(n_documents):
+        for r in range(sizes[i]):
             if shown[rankings[i, r]] >= 0:
                 ranks[i, shown[rankings[i, r]]] = r
-    return ranking, ranks
+    return ranking, ranks, sizes
 
 
 @njit(cache=True)
-def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
-    """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1."""
+def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
+    """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1.
+
+    Ranker i has returned sizes[i] documents; others it cannot have placed.
+    """
     n_rankers, length = ranks.shape
-    masses = _masses(n_documents, tau)
-    table = np.empty((int(np.sum(clicks)), n_rankers))
+    masses = _masses(np.max(sizes), tau)
+    table = np.zeros((int(np.sum(clicks)), n_rankers))
     for i in range(n_rankers):
-        shown = np.zeros(n_documents, np.bool_)
+        shown = np.zeros(sizes[i], np.bool_)
         for position in range(length):
-            shown[ranks[i, position]] = True
+            if ranks[i, position] < MISSING:
+                shown[ranks[i, position]] = True
         # What was left to draw from is added up from the end: subtracting from the whole would cancel for a steep softmax.
         rest = 0.0
-        for r in range(n_documents):
+        for r in range(sizes[i]):
             rest += 0.0 if shown[r] else masses[r]
         row = table.shape[0]
         for position in range(length - 1, -1, -1):
-            rest += masses[ranks[i, position]]
-            if clicks[position]:
-                row -= 1
-                table[row, i] = masses[ranks[i, position]] / rest
+            row -= clicks[position]
+            if ranks[i, position] < MISSING:
+                rest += masses[ranks[i, position]]
+                if clicks[position]:
+                    table[row, i] = masses[ranks[i, position]] / rest
     for row in range(table.shape[0]):
         table[row] /= np.sum(table[row])
     return table
@@ -109,9 +118,9 @@ def preference(wins: Floats, losses: Floats) -> float:
 
 
 @njit(cache=True)
-def credit(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
+def credit(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
-    table = placements(ranks, clicks, n_documents, tau)
+    table = placements(ranks, clicks, sizes, tau)
     values = np.zeros(ranks.shape[0])
     for i in range(1, ranks.shape[0]):
         values[i] = preference(table[:, i], table[:, 0])

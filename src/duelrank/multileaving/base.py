@@ -22,7 +22,11 @@ Preferences: TypeAlias = NDArray[
 
 @dataclass(frozen=True, repr=False)
 class Multileaver(Part, ABC):
-    """Merge the rankings of several rankers into one list, and turn its clicks into credit for each of them."""
+    """Merge the rankings of several rankers into one list, and turn its clicks into credit for each of them.
+
+    A ranker may have returned some of the documents only; its row of the rankings then ends in −1. It adds no other document to
+    the list, and a click on another one is never to its credit.
+    """
 
     kind: ClassVar[str] = "multileaver"
     #: How many rankers it can compare at once; None where there is no limit.
@@ -30,7 +34,10 @@ class Multileaver(Part, ABC):
 
     @abstractmethod
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return a list of that length without duplicates, and the evidence that `assign_credit` will need."""
+        """Return a list of that length without duplicates, and the evidence that `assign_credit` will need.
+
+        The length is at most the number of documents (the columns of the rankings), each of which some ranker returned.
+        """
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
         """Return what `assign_credit` will need about a list that somebody else made; `InvalidRecipe` where it could give none."""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from duelrank.kernels import probabilistic as kernel
-from duelrank.kernels.leaving import shown_ranks
+from duelrank.kernels.leaving import returned, shown_ranks
 from duelrank.multileaving.base import Multileaver, Preferences
 from duelrank.registry import Between, register
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
@@ -51,29 +51,29 @@ class Probabilistic(Multileaver):
     samples: Annotated[int, Between(1, 1_000_000)] = 10_000
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list, and the rank of each shown document in each ranking."""
-        ranking, ranks = kernel.leave(rankings, length, self.tau, stream)
-        return ranking, {"ranks": ranks}
+        """Return the list, the rank of each shown document in each ranking, and how many documents each ranker returned."""
+        ranking, ranks, sizes = kernel.leave(rankings, length, self.tau, stream)
+        return ranking, {"ranks": ranks, "sizes": sizes}
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return the rank of each shown document in each ranking: the credit depends on nothing else."""
-        return {"ranks": shown_ranks(rankings, ranking)}
+        """Return the ranks of the shown documents and the sizes of the rankings: the credit depends on nothing else."""
+        return {"ranks": shown_ranks(rankings, ranking), "sizes": returned(rankings)}
 
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return each candidate's expected preference over the current ranker."""
-        ranks, n_documents = impression.trace["ranks"], impression.query.n_documents
+        ranks, sizes = impression.trace["ranks"], impression.trace["sizes"]
         values: Credit
         if self.credit == "exact":
-            values = kernel.credit(ranks, clicks, n_documents, self.tau)
+            values = kernel.credit(ranks, clicks, sizes, self.tau)
         else:
-            drawn = kernel.assignments(kernel.placements(ranks, clicks, n_documents, self.tau), self.samples, stream)
+            drawn = kernel.assignments(kernel.placements(ranks, clicks, sizes, self.tau), self.samples, stream)
             values = kernel.sampled_preference(*drawn, len(ranks), 0)
         return values
 
     def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
         """Return each ranker's expected preference over each other one; that over the current ranker is its credit."""
         ranks = impression.trace["ranks"]
-        n, placed = len(ranks), kernel.placements(ranks, clicks, impression.query.n_documents, self.tau)
+        n, placed = len(ranks), kernel.placements(ranks, clicks, impression.trace["sizes"], self.tau)
         if self.credit == "sampled":
             drawn = kernel.assignments(placed, self.samples, stream)
             return np.stack([kernel.sampled_preference(*drawn, n, rival) for rival in range(n)], axis=1)
