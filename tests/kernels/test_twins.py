@@ -628,6 +628,17 @@ def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
     np.testing.assert_array_equal(slow.online, fast.online)
 
 
+@pytest.mark.parametrize("tolerance", [-1.0, 0.0, 0.2])
+def test_both_bases_span_the_same_where_a_row_nearly_repeats_another(tolerance: float) -> None:
+    """Rows 1e-16 to 1e-13 away from another: on both sides of the cut, and in between."""
+    for number in range(400):
+        stream = derive(number, 1)
+        rows = normals(stream, 2 + number % 12, 5 + number % 40)
+        rows[-1] = rows[0] + 10.0 ** -(13 + number % 7 / 2) * normals(stream, 1, rows.shape[1])[0]
+        one, other = (kernels()["span", basis](rows, tolerance) for basis in ("qr_basis", "svd_basis"))
+        np.testing.assert_allclose(one.T @ one, other.T @ other, atol=1e-12)
+
+
 def test_a_direction_that_only_a_nearly_dependent_row_has_is_found() -> None:
     """Ten rows of rank three, one of them moved a little: rank four, whichever basis is asked."""
     for number in range(200):
