@@ -80,7 +80,7 @@ def _count(users: Floats, column: int, successes: float, trials: float, forgetti
 def _fading(trials: float) -> float:
     """The forgetting after which a column that t trials have made counts as t^0.6 of them.
 
-    Most of what the position-based model learns from is hidden. Were all trials to count alike, those that were judged by the first
+    Most of what the position-based model learns from is hidden. If all trials counted alike, those that were judged by the first
     guess would hold the estimate back for ever; steps of t^−0.6 forget them (Cappé and Moulines, 2009).
     """
     return 1.0 - (1.0 - 0.6 * trials ** (-2.0 / 3.0)) / trials
