@@ -26,8 +26,8 @@ class NullSpace(Exploration):
 
     The published code does not draw uniformly: it weights, by normal numbers, the vectors of the basis that symbolic elimination
     (sympy's ``nullspace``) gives, which have length 1 but are not orthogonal to each other. Directions that several of them share
-    come up more often there. The margins of losers that it has not met yet are
-    uninitialised memory there, so which of the first losers it avoids is not defined; here it is all of them.
+    come up more often there. The margins of losers that it has not met yet are uninitialised memory, so which of the first losers
+    it avoids is not defined; here it is all of them.
 
     Parameters
     ----------
