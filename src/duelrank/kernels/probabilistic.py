@@ -72,7 +72,7 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) 
     Ranker i has returned sizes[i] documents; others it cannot have placed.
     """
     n_rankers, length = ranks.shape
-    masses = _masses(np.max(sizes), tau)
+    masses = _masses(int(np.max(sizes)), tau)
     table = np.zeros((int(np.sum(clicks)), n_rankers))
     for i in range(n_rankers):
         shown = np.zeros(sizes[i], np.bool_)
