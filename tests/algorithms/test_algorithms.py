@@ -75,6 +75,18 @@ def test_what_inert_fields_excuse_is_true() -> None:
         assert np.allclose(plain, unit) != matters
 
 
+def test_shared_ties_leave_nothing_to_chance_and_separate_ones_do() -> None:
+    """Documents that are all alike score alike in every ranker: with one order of ties they all rank alike, and nobody can win."""
+    query, moved = Query("q", np.ones((6, 20))), {}
+    for ties in ("shared", "separate"):
+        learner = play(parse(f"mgd(ties={ties!r})"), 0)
+        for _ in range(30):
+            impression = learner.rank(query)
+            learner.learn(impression, Feedback(np.arange(impression.ranking.size) == 0))
+        moved[ties] = bool(learner.weights.any())
+    assert moved == {"shared": False, "separate": True}
+
+
 def test_a_projection_wraps_once() -> None:
     with pytest.raises(InvalidRecipe, match="projected already"):
         Projected(Projected(MGD()))

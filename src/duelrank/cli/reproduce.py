@@ -24,7 +24,7 @@ def reproduce(
     suite: Annotated[
         str,
         typer.Argument(
-            help="sigir19, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
+            help="sigir19, sigir19-exact, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
             " future-exploration, future-best or quick."
         ),
     ],
