@@ -417,7 +417,7 @@ def blocks_case(draw: Any) -> tuple[Any, ...]:
     features = np.array(draw(st.lists(st.integers(-3, 3), min_size=n * d, max_size=n * d)), float).reshape(n, d)
     weights = np.array(draw(st.lists(st.integers(-2, 2), min_size=d, max_size=d)), float)
     width = draw(st.sampled_from([0.0, 0.03, 0.1, 0.3]))
-    return weights, inverse_of(key, d), features, width, draw(st.integers(1, n)), derive(key, 1)
+    return weights, inverse_of(key, d), features, width, draw(st.booleans()), draw(st.integers(1, n)), derive(key, 1)
 
 
 def inverse_of(key: int, d: int) -> Any:
@@ -425,12 +425,22 @@ def inverse_of(key: int, d: int) -> Any:
     return np.linalg.inv(np.eye(d) + rows.T @ rows)
 
 
-def newton_case(draw: Any) -> tuple[Any, ...]:
-    n, d = draw(st.integers(2, 8)), draw(st.integers(1, 6))
-    length = draw(st.integers(2, n))
-    ranking, positions = orders(draw, 1, n)[0][:length], orders(draw, 1, length)[0]
-    pairs = positions[: length - length % 2].reshape(-1, 2)[: draw(st.integers(0, length // 2))]
-    return draw(numbers(d)), inverse_of(draw(st.integers(0, 2**62)), d), draw(numbers(n, d)), ranking, pairs
+def inverse_case(draw: Any) -> tuple[Any, ...]:
+    d = draw(st.integers(1, 6))
+    return inverse_of(draw(st.integers(0, 2**62)), d), draw(numbers(draw(st.integers(0, 4)), d))
+
+
+def curvature_case(draw: Any) -> tuple[Any, ...]:
+    """Weights of zero among them: there the parabola is the flattest."""
+    inverse, differences = inverse_case(draw)
+    d = inverse.shape[0]
+    return draw(st.sampled_from([np.zeros(d), draw(numbers(d))])), inverse, differences
+
+
+def solution_case(draw: Any) -> tuple[Any, ...]:
+    inverse, _ = inverse_case(draw)
+    d = inverse.shape[0]
+    return inverse, draw(st.floats(0.1, 10.0)), draw(numbers(d)), draw(numbers(d)), 1e-13
 
 
 def seen_case(draw: Any) -> tuple[Any, ...]:
@@ -526,7 +536,9 @@ CASES: dict[tuple[str, str], Case] = {
     ("plackett_luce", "pair_gradient"): plackett_luce_case,
     ("pair_rank", "shuffled_blocks"): blocks_case,
     ("pair_rank", "independent_pairs"): seen_case,
-    ("pair_rank", "newton_step"): newton_case,
+    ("pair_rank", "shrunk_inverse"): inverse_case,
+    ("pair_rank", "grown_curvature"): curvature_case,
+    ("pair_rank", "ridge_solution"): solution_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,
     ("inference", "weighted_direction"): weighted_case,
@@ -602,6 +614,7 @@ def same(one: Any, other: Any) -> None:
         "c-mgd",
         "pdgd",
         "pairrank",
+        'pairrank(loss="sum", transitive=False)',
         "cascade-ucb1",
         "dcm-kl-ucb(queries=5)",
         "batchrank(horizon=1)",
