@@ -133,19 +133,29 @@ def worst_case(draw: Any) -> tuple[Any, ...]:
 
 def leave_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
-    rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
+    rankings = partly(draw, orders(draw, draw(st.integers(1, 4)), n_documents))
     return rankings, draw(st.integers(1, n_documents)), 3.0, draw(streams())
+
+
+def partly(draw: Any, rankings: Any) -> Any:
+    """Some rankers but one, in any row, return some documents only."""
+    complete = draw(st.integers(0, len(rankings) - 1))
+    for i, row in enumerate(rankings):
+        row[draw(st.integers(0, row.size)) if i != complete else row.size :] = -1
+    return rankings
 
 
 def ranks_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, tau, stream = leave_case(draw)
-    _, ranks = twin("probabilistic", "leave")(rankings, length, tau, stream)
-    return ranks, draw(flags(length)), rankings.shape[1], tau
+    _, ranks, sizes = twin("probabilistic", "leave")(rankings, length, tau, stream)
+    return ranks, draw(flags(length)), sizes, tau
 
 
 def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
-    ranks, _, n_documents, tau = ranks_case(draw)
-    return ranks, n_documents, tau
+    n_documents = draw(st.integers(1, 8))
+    rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
+    ranking = orders(draw, 1, n_documents)[0][: draw(st.integers(1, n_documents))]
+    return twin("leaving", "shown_ranks")(rankings, ranking), n_documents, 3.0
 
 
 def replayed_case(draw: Any) -> tuple[Any, ...]:
@@ -181,6 +191,28 @@ def preference_case(draw: Any) -> tuple[Any, ...]:
     return wins, np.array([draw(st.floats(0, 0.5)) for _ in wins])
 
 
+SIZES = st.sampled_from([0, 1, 7, 60, 500])
+SHARES = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(1e-6, 1.0))
+
+
+def shares(draw: Any, n: int) -> Any:
+    """Probabilities that sum to 1, some of them 0."""
+    masses = np.array([draw(st.sampled_from([0.0, 0.01, 0.3, 1.0])) for _ in range(n)]) + np.eye(n)[0]
+    return masses / masses.sum()
+
+
+def assignments_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 4))
+    table = np.array([shares(draw, n) for _ in range(draw(st.integers(0, 4)))]).reshape(-1, n)
+    return table, draw(st.sampled_from([1, 5, 60, 500])), draw(streams())
+
+
+def sampled_case(draw: Any) -> tuple[Any, ...]:
+    table, samples, stream = assignments_case(draw)
+    owners, times = twin("probabilistic", "assignments")(table, samples, stream)
+    return owners, times, table.shape[1], draw(st.integers(0, table.shape[1] - 1))
+
+
 def draft_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, _, stream = leave_case(draw)
     if draw(st.booleans()):  # a top that all agree on
@@ -202,7 +234,7 @@ def chances(*shape: int) -> st.SearchStrategy[Any]:
 
 def duel_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
-    return orders(draw, 2, n_documents), draw(st.integers(1, n_documents)), draw(streams())
+    return partly(draw, orders(draw, 2, n_documents)), draw(st.integers(1, n_documents)), draw(streams())
 
 
 def shown_ranks_case(draw: Any) -> tuple[Any, ...]:
@@ -217,7 +249,7 @@ def lists_case(draw: Any) -> tuple[Any, ...]:
 
 def rank_rows_case(draw: Any) -> tuple[Any, ...]:
     """Ranks, in two rankings, of some documents, and clicks on them."""
-    ranks = twin("leaving", "shown_ranks")(orders(draw, 2, 8), np.arange(draw(st.integers(1, 8))))
+    ranks = twin("leaving", "shown_ranks")(partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8))))
     return ranks, draw(flags(ranks.shape[1]))
 
 
@@ -427,11 +459,15 @@ CASES: dict[tuple[str, str], Case] = {
     ("random", "integers"): lambda draw: (draw(streams()), draw(st.integers(1, 100)), draw(st.integers(0, 50))),
     ("random", "normals"): lambda draw: (draw(streams()), draw(st.integers(0, 9)), draw(st.integers(1, 60))),
     ("random", "permutation"): lambda draw: (draw(streams()), draw(st.integers(0, 30))),
+    ("random", "categories"): lambda draw: (draw(streams()), shares(draw, draw(st.integers(1, 9))), draw(SIZES)),
+    ("random", "binomial"): lambda draw: (draw(streams()), draw(SIZES), draw(SHARES)),
+    ("random", "multinomial"): lambda draw: (draw(streams()), draw(SIZES), shares(draw, draw(st.integers(1, 9)))),
     ("ranking", "scores"): scores_case,
     ("ranking", "sort_descending"): sort_case,
     ("ranking", "best_first"): lambda draw: (sort_case(draw)[0],),
     ("ranking", "sorted_rows"): sorted_rows_case,
     ("ranking", "rankings"): ranker_case,
+    ("ranking", "separate_rankings"): ranker_case,
     ("ranking", "ranked_labels"): split_case,
     ("span", "dot"): lambda draw: (draw(numbers(7)), draw(numbers(7))),
     ("span", "subtract"): lambda draw: (draw(numbers(7)), draw(NUMBERS), draw(numbers(7))),
@@ -471,6 +507,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("probabilistic", "placements"): ranks_case,
     ("probabilistic", "preference"): preference_case,
     ("probabilistic", "credit"): ranks_case,
+    ("probabilistic", "assignments"): assignments_case,
+    ("probabilistic", "sampled_preference"): sampled_case,
     ("history", "draw_chances"): replay_ranks_case,
     ("history", "log_probability"): replay_ranks_case,
     ("history", "replay"): replayed_case,
@@ -479,6 +517,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
     ("leaving", "shown_ranks"): shown_ranks_case,
+    ("leaving", "returned"): lambda draw: (leave_case(draw)[0],),
+    ("leaving", "next_new"): lambda draw: (leave_case(draw)[0][0], draw(st.integers(0, 3)), draw(flags(8))),
     ("leaving", "draw_lists"): lists_case,
     ("balanced", "leave"): duel_case,
     ("balanced", "credit"): rank_rows_case,
@@ -580,6 +620,7 @@ def same(one: Any, other: Any) -> None:
         "batchrank(horizon=1)",
         "mgd(multileaver=TeamDraft(), inference=BestWinner())",
         "mgd(exploration=InDocumentSpace())",
+        "mgd(credit='sampled', ties='separate')",
         "wmgd-dsp",
         "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
         "mgd-dsp(examination=AdaptiveLastClick())",
@@ -598,6 +639,17 @@ def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
         slow = simulate(spec)
     np.testing.assert_allclose(slow.weights, fast.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_array_equal(slow.online, fast.online)
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, 0.0, 0.2])
+def test_both_bases_span_the_same_where_a_row_nearly_repeats_another(tolerance: float) -> None:
+    """Rows 1e-16 to 1e-13 away from another: on both sides of the cut, and in between."""
+    for number in range(400):
+        stream = derive(number, 1)
+        rows = normals(stream, 2 + number % 12, 5 + number % 40)
+        rows[-1] = rows[0] + 10.0 ** -(13 + number % 7 / 2) * normals(stream, 1, rows.shape[1])[0]
+        one, other = (kernels()["span", basis](rows, tolerance) for basis in ("qr_basis", "svd_basis"))
+        np.testing.assert_allclose(one.T @ one, other.T @ other, atol=1e-12)
 
 
 def test_a_direction_that_only_a_nearly_dependent_row_has_is_found() -> None:
