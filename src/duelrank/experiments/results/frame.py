@@ -105,7 +105,7 @@ class Frame:
         from duelrank.experiments.results.summary import MEASURES, summarise
         from duelrank.experiments.tables import performance_table
 
-        return performance_table([summarise(self, measure, baseline) for measure in MEASURES], times=True)
+        return performance_table([summarise(self, measure, baseline) for measure in MEASURES], detailed=True)
 
     def plot(self, column: CurveColumn = "offline_curve") -> Figure:
         """Return the learning curves as a figure, with 95% confidence bands; the runs are on one data set."""

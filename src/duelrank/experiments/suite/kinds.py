@@ -29,7 +29,7 @@ class Tables(Experiment):
     baseline
         The label of the recipe that all others are compared with; without it a projected one is compared with its base.
     together
-        Whether both measures share one table, which also has the time of an impression.
+        Whether both measures share one table, which also has p-values and the time of an impression.
     """
 
     baseline: str = ""
@@ -39,7 +39,7 @@ class Tables(Experiment):
         """Return a table per measure, or one of both, and those beside the published numbers."""
         summaries = [study.summary(measure, self.baseline) for measure in MEASURES]
         if self.together:
-            return (performance_table(summaries, study.labels, times=True),)
+            return (performance_table(summaries, study.labels, detailed=True),)
         ours = [performance_table(summary, study.labels) for summary in summaries]
         return *ours[:-1], _with_skyline(ours[-1], study), *self._published(study)
 

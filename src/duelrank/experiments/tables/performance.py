@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from duelrank.experiments.tables.text import (
     label,
     meaning,
     number,
+    p_cell,
     recipes,
     runs_note,
     test_notes,
@@ -26,11 +27,13 @@ from duelrank.experiments.tables.text import (
 
 __all__ = ["league_table", "performance_table", "replication_table"]
 
+_Writer = Callable[[Estimate | None], Cell]
+
 _Z = 2.0  # a difference of more standard errors is hardly chance
 
 
 def performance_table(
-    summaries: Sequence[Summary] | Summary, labels: Labels | None = None, times: bool = False
+    summaries: Sequence[Summary] | Summary, labels: Labels | None = None, detailed: bool = False
 ) -> Table:
     """Tabulate mean and deviation by user and algorithm, with the change against the baseline and its significance.
 
@@ -40,29 +43,33 @@ def performance_table(
         One or several measures of the same runs, which become columns beside one another.
     labels
         From a recipe, user or data set to the short name to print for it.
-    times
-        Whether there is a column with the time of an impression.
+    detailed
+        Whether there are columns with p-values and with the time of an impression.
     """
     summaries = (summaries,) if isinstance(summaries, Summary) else tuple(summaries)
     first = summaries[0]
     places = [(summary, dataset) for summary in summaries for dataset in first.datasets]
-    changed = any(each.change is not None for summary in summaries for each in summary.estimates)
-    heads = ("mean (sd)", "change") if changed else ("mean (sd)",)
-    columns = [Column(head, _group(*place, len(summaries), labels)) for place in places for head in heads]
+    estimates = [each for summary in summaries for each in summary.estimates]
+    writers: dict[str, _Writer] = {"mean (sd)": _value}
+    if any(each.change is not None for each in estimates):
+        writers["change"] = change_cell
+    if detailed and any(each.p is not None for each in estimates):
+        writers["p"] = p_cell
+    columns = [Column(head, _group(*place, len(summaries), labels)) for place in places for head in writers]
     rows = []
     for user in first.users:
         for algorithm, base in first.algorithms.items():
             found = [summary.find(dataset, user, algorithm) for summary, dataset in places]
-            cells = [cell for each in found for cell in _cells(each, changed, labels)]
-            cells += [Cell(_microseconds(found))] if times else []
+            cells = [write(each) for each in found for write in writers.values()]
+            cells += [Cell(_microseconds(found))] if detailed else []
             if any(found):
                 rows.append(Row(label(algorithm, labels), tuple(cells), label(user, labels), base or algorithm))
     return Table(
         name="-".join(summary.measure for summary in summaries),
         title=" and ".join(summary.measure for summary in summaries).capitalize() + f" {first.metric}",
-        columns=(*columns, *([Column("µs")] if times else [])),
+        columns=(*columns, *([Column("µs")] if detailed else [])),
         rows=tuple(rows),
-        notes=tuple(_notes(summaries, labels, times)),
+        notes=tuple(_notes(summaries, labels, detailed)),
         section_head="user",
         recipes=recipes(first.algorithms, labels),
     )
@@ -74,32 +81,25 @@ def _group(summary: Summary, dataset: str, n_measures: int, labels: Labels | Non
     return f"{summary.measure} {label(dataset, labels)}" if len(summary.datasets) > 1 else summary.measure
 
 
-def _cells(estimate: Estimate | None, changed: bool, labels: Labels | None) -> Iterator[Cell]:
-    yield _value(estimate, labels)
-    if changed:
-        yield change_cell(estimate)
-
-
-def _value(estimate: Estimate | None, labels: Labels | None) -> Cell:
+def _value(estimate: Estimate | None) -> Cell:
     if estimate is None:
         return Cell("–")
     digits = DIGITS[estimate.measure]
     text, detail = number(estimate.mean, digits), deviation(estimate.std, digits)
-    record = {**asdict(estimate), "label": label(estimate.algorithm, labels)}
-    return Cell(text, detail, "strong" if estimate.best else "", record)
+    return Cell(text, detail, "strong" if estimate.best else "", asdict(estimate))
 
 
 def _microseconds(estimates: Sequence[Estimate | None]) -> str:
     return number(float(np.mean([each.microseconds for each in estimates if each])), 1)
 
 
-def _notes(summaries: Sequence[Summary], labels: Labels | None, times: bool) -> Iterator[str]:
+def _notes(summaries: Sequence[Summary], labels: Labels | None, detailed: bool) -> Iterator[str]:
     estimates = [each for summary in summaries for each in summary.estimates]
     yield f"{runs_note(each.runs for each in estimates)}."
     yield from (f"{s.measure.capitalize()}: {meaning(s.measure, s.metric)}." for s in summaries)
     yield "Bold: the best with that user on that data set."
     yield from test_notes(summaries, labels)
-    if times:
+    if detailed:
         yield "µs: microseconds per impression, without evaluation."
 
 
@@ -123,7 +123,7 @@ def league_table(summaries: Sequence[Summary], labels: Labels | None = None) -> 
     rows = [
         Row(
             f"{place}. {label(algorithm, labels)}",
-            tuple(_league_cell(estimates[s.measure, user, algorithm], labels) for s, user in places),
+            tuple(_league_cell(estimates[s.measure, user, algorithm]) for s, user in places),
         )
         for place, algorithm in enumerate(ranked, 1)
     ]
@@ -137,9 +137,8 @@ def league_table(summaries: Sequence[Summary], labels: Labels | None = None) -> 
     return Table(f"league-{dataset}", f"League on {dataset}", columns, tuple(rows), notes, recipes=listed)
 
 
-def _league_cell(estimate: Estimate, labels: Labels | None) -> Cell:
-    value = _value(estimate, labels)
-    return Cell(value.text, "", value.style, value.record)
+def _league_cell(estimate: Estimate) -> Cell:
+    return replace(_value(estimate), detail="")
 
 
 def replication_table(replication: Replication, labels: Labels | None = None) -> Table:
@@ -151,7 +150,7 @@ def replication_table(replication: Replication, labels: Labels | None = None) ->
     rows = []
     for user, algorithm in pairs:
         found = [cells.get((user, algorithm, dataset)) for dataset in datasets]
-        shown = tuple(cell for each in found for cell in _replication_cells(each, labels))
+        shown = tuple(cell for each in found for cell in _replication_cells(each))
         rows.append(Row(label(algorithm, labels), shown, label(user, labels), algorithm))
     return Table(
         name=f"{replication.measure}-published",
@@ -164,14 +163,13 @@ def replication_table(replication: Replication, labels: Labels | None = None) ->
     )
 
 
-def _replication_cells(cell: ReplicationCell | None, labels: Labels | None) -> tuple[Cell, ...]:
+def _replication_cells(cell: ReplicationCell | None) -> tuple[Cell, ...]:
     if cell is None:
         return Cell("–"), Cell("–"), Cell(), Cell()
     digits = DIGITS[cell.measure]
-    record: Mapping[str, object] = {**asdict(cell), "label": label(cell.algorithm, labels)}
     far = cell.z is not None and abs(cell.z) > _Z
     return (
-        Cell(number(cell.mean, digits), deviation(cell.std, digits), record=record),
+        Cell(number(cell.mean, digits), deviation(cell.std, digits), record=asdict(cell)),
         Cell(number(cell.published_mean, digits), deviation(cell.published_std, digits)),
         Cell(number(cell.difference, digits, sign=True), deviation(cell.standard_error, digits)),
         Cell("" if cell.z is None else number(cell.z, 1, sign=True), style="strong" if far else ""),

@@ -24,8 +24,9 @@ def to_terminal(table: Table, width: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    names = min(max(len(row.name) for row in table.rows), max(16, width // 3)) if table.rows else 0
-    blocks = [_block(table, columns, names) for columns in _blocks(table, width - max(names, len(table.row_head)))]
+    longest = max([len(table.row_head), *(len(name) for row in table.rows for name in (row.name, row.section))])
+    names = min(longest, max(16, width // 3))
+    blocks = [_block(table, columns, names) for columns in _blocks(table, width - names - 2)]
     notes = Text(" ".join(table.notes).replace("Bold:", "*:").replace("are bold", "have a *"), style="dim")
     recipes = [Text.assemble((f"{label}: ", "bold dim"), (recipe, "dim")) for label, recipe in table.recipes]
     return Group(Text(table.title, style="bold"), *blocks, notes, *recipes, "")
@@ -64,7 +65,7 @@ def _block(table: Table, numbers: _Columns, names: int) -> RichTable:
     from rich.text import Text
 
     block = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
-    block.add_column(table.row_head, width=max(names, len(table.row_head)), overflow="fold", style="cyan")
+    block.add_column(table.row_head, width=names, overflow="fold", style="cyan")
     columns = [table.columns[number] for number in numbers]
     for before, column in zip([None, *columns], columns, strict=False):
         block.add_column(_head(column, before), justify="right", no_wrap=True)

@@ -8,7 +8,19 @@ from math import isnan
 from duelrank.experiments.results.summary import Estimate, Measure, Summary
 from duelrank.experiments.tables.table import Cell
 
-__all__ = ["DIGITS", "Labels", "change_cell", "deviation", "label", "mark", "meaning", "number", "recipes", "runs_note"]
+__all__ = [
+    "DIGITS",
+    "Labels",
+    "change_cell",
+    "deviation",
+    "label",
+    "mark",
+    "meaning",
+    "number",
+    "p_cell",
+    "recipes",
+    "runs_note",
+]
 
 #: From a recipe, user or data set to the short name to print for it; what is not in it is printed as it is.
 Labels = Mapping[str, str]
@@ -39,6 +51,13 @@ def change_cell(estimate: Estimate | None) -> Cell:
         return Cell()
     text = f"{number(100.0 * estimate.change, 1, sign=True)}%{mark(estimate.p)}"
     return Cell(text, style="up" if estimate.change > 0 else "down")
+
+
+def p_cell(estimate: Estimate | None) -> Cell:
+    """Write a p-value; nothing where nothing was tested."""
+    if estimate is None or estimate.p is None:
+        return Cell()
+    return Cell("<0.001" if estimate.p < 0.001 else number(estimate.p, 3))
 
 
 def mark(p: float | None) -> str:
