@@ -91,11 +91,15 @@ def _lines(console: Console, label: str) -> Tell:
             return
         told = now
         rate = (done - before) / (now - started)
-        left = f", about {(total - done) / rate / 60:,.0f} min left" if total and rate else ""
+        left = f", about {_time((total - done) / rate)} left" if total and rate else ""
         text = f"{label}: {done:,} of {total:,}" if total else f"{label}: {done:,}"
         console.print(f"{text}, {_rate(rate)}{left}", highlight=False, markup=False, soft_wrap=True)
 
     return tell
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60:,.0f} min" if seconds > 100 else f"{seconds:.0f} s"
 
 
 def _progress(*columns: ProgressColumn) -> Progress:

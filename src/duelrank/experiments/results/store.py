@@ -209,23 +209,17 @@ def _frame(path: Path) -> Frame:
 
 def _acquire(lock: FileLock, folder: Path) -> None:
     """Lock a folder for writing, or raise where another process has it; file systems without locks go unlocked."""
-    try:
-        with writing("results", folder):
-            _try_lock(lock)
-    except Timeout:
-        raise InvalidValue(f"another process is writing results in {folder}; wait for it or stop it first") from None
-
-
-def _try_lock(lock: FileLock) -> None:
-    try:
-        lock.acquire(timeout=0)
-    except NotImplementedError:
-        return
-    except Timeout:
-        raise
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise
+    with writing("results", folder):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            busy = f"another process is writing results in {folder}; wait for it or stop it first"
+            raise InvalidValue(busy) from None
+        except NotImplementedError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
 
 
 def _check_folder(folder: Path, suite: str | None) -> None:

@@ -13,7 +13,7 @@ __all__ = ["to_markdown"]
 def to_markdown(table: Table) -> str:
     """Write a table, its notes, and the exact recipe of every label."""
     sections = [table.section_head] if table.section_head else []
-    heads = [*sections, table.row_head, *(column.title for column in table.columns)]
+    heads = [*sections, table.row_head, *table.heads()]
     lines = [_line(map(escape, heads)), _line([*("---" for _ in (*sections, "")), *("---:" for _ in table.columns)])]
     for section, rows in table.sections():
         first = [escape(section)] if sections else []

@@ -44,11 +44,6 @@ class Column:
     head: str
     group: str = ""
 
-    @property
-    def title(self) -> str:
-        """The heading where there is no line for groups."""
-        return f"{self.group}: {self.head}" if self.group else self.head
-
 
 @dataclass(frozen=True)
 class Row:
@@ -94,6 +89,14 @@ class Table:
     row_head: str = "algorithm"
     section_head: str = ""
     recipes: tuple[tuple[str, str], ...] = ()
+
+    def heads(self) -> list[str]:
+        """Return the headings for formats that have one line for them: the first column of a group names it."""
+        befores = ["", *(column.group for column in self.columns)]
+        return [
+            f"{column.group}: {column.head}" if column.group != before else column.head
+            for before, column in zip(befores, self.columns, strict=False)
+        ]
 
     def groups(self) -> list[tuple[str, int]]:
         """Return the headings that columns share, each with its number of columns; empty headings too."""

@@ -71,8 +71,9 @@ def label(text: str, labels: Labels | None) -> str:
 
 
 def recipes(algorithms: Iterable[str], labels: Labels | None) -> tuple[tuple[str, str], ...]:
-    """Return label and recipe of each algorithm that has a label other than itself."""
-    return tuple((label(a, labels), a) for a in dict.fromkeys(algorithms) if label(a, labels) != a)
+    """Return label and recipe of each algorithm whose label is not its recipe, as MGD is of mgd."""
+    named = ((label(algorithm, labels), algorithm) for algorithm in dict.fromkeys(algorithms))
+    return tuple((name, recipe) for name, recipe in named if name.lower() != recipe)
 
 
 def meaning(measure: Measure, metric: str) -> str:

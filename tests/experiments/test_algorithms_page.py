@@ -6,7 +6,7 @@ import pytest
 
 from duelrank.algorithms import Algorithm
 from duelrank.errors import InvalidValue
-from duelrank.experiments.handbook import Measured, handbook, read_league, sections
+from duelrank.experiments.report.algorithms import Measured, algorithms_page, read_league, sections
 from duelrank.projection import DocumentSpace
 from duelrank.registry import aliases, classes
 
@@ -19,7 +19,7 @@ mq2008,nDCG@10,15,dbgd,perfect,online,900
 
 
 def test_every_algorithm_and_part_is_on_the_page():
-    page = handbook(Measured({}))
+    page = algorithms_page(Measured({}))
     for name in aliases(Algorithm):
         assert f"`{name}`" in page
     for kind in ("exploration", "multileaver", "inference", "projection", "examination", "update"):
@@ -29,7 +29,7 @@ def test_every_algorithm_and_part_is_on_the_page():
 
 
 def test_numbers_are_those_of_the_league_and_order_the_page():
-    lines = handbook(read_league(LEAGUE)).splitlines()
+    lines = algorithms_page(read_league(LEAGUE)).splitlines()
     rows = [line for line in lines if line.startswith("| [`")]
     assert rows[0].startswith("| [`dbgd`](#dbgd)")
     assert rows[0].endswith("| 900.0 |  |")
@@ -53,7 +53,7 @@ def test_another_file_is_refused(text):
 def test_the_page_in_docs_is_not_stale():
     """To renew it: ``make docs``."""
     measured = read_league((DOCS / "league.csv").read_text())
-    assert (DOCS / "algorithms.md").read_text() == handbook(measured)
+    assert (DOCS / "algorithms.md").read_text() == algorithms_page(measured)
 
 
 def test_the_page_in_docs_has_numbers_for_every_algorithm():
