@@ -155,7 +155,9 @@ class TestAblation:
         assert (online[0].get_ylabel(), offline[0].get_ylabel()) == ("online nDCG@10", "offline nDCG@10")
         for measure, panels in (("online", online), ("offline", offline)):
             here = runs.where(user="perfect")
-            means = {name: here.where(algorithm=name)[f"{measure}_performance"].mean() for name in ("mgd", "dbgd", "mgd-dsp")}
+            means = {
+                name: here.where(algorithm=name)[f"{measure}_performance"].mean() for name in ("mgd", "dbgd", "mgd-dsp")
+            }
             without, with_it = (container.lines[0] for container in panels[0].containers)
             assert without.get_ydata() == pytest.approx([means["mgd"], means["dbgd"]])
             assert with_it.get_ydata() == pytest.approx([means["mgd-dsp"]])

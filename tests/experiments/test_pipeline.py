@@ -6,22 +6,24 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from duelrank import parse
+from duelrank import parse, register
 from duelrank.errors import InvalidValue, MissingData
-from duelrank.experiments import reproduce
-from duelrank.experiments.fingerprint import fingerprint
-from duelrank.experiments.present import labels_of, present
-from duelrank.experiments.reproduce import Plan, collect, plan, select
-from duelrank.experiments.store import Store
+from duelrank.experiments import Experiment, Frame, Store, Study, Table, compare, pipeline, reproduce
+from duelrank.experiments.pipeline import Plan, collect, make_report, plan, select
+from duelrank.experiments.results.provenance import fingerprint
 from duelrank.experiments.suite import load_suite, read_suite
+from duelrank.experiments.tables import Cell, Column, Row
 
 SMALL = "synthetic(n_queries=20, n_documents=8, n_features=6)"
+
+SPELLED = "Synthetic(n_queries=20, n_documents=8, n_features=6)"
 
 EVERYTHING = f"""
 title = "Every kind of experiment"
@@ -75,24 +77,32 @@ def everything() -> Plan:
     return plan(read_suite("everything", EVERYTHING))
 
 
-def run(wanted: Plan, folder: Path, **options: object) -> reproduce.Frame:
+def run(wanted: Plan, folder: Path, **options: object) -> Frame:
     with Store(folder, wanted.suite.name) as store:
         return collect(wanted, store, workers=1, **options)  # type: ignore[arg-type]
 
 
 def test_every_experiment_is_written(everything: Plan, tmp_path: Path) -> None:
-    report = present(everything, run(everything, tmp_path), tmp_path, 1.0, "duelrank reproduce everything")
+    frame = run(everything, tmp_path)
+    report = make_report(everything, frame, 1.0, "duelrank reproduce everything").write(tmp_path)
     text = report.read_text(encoding="utf-8")
-    for section in ("The tables", "Offline curves", "Cosine curves", "A sweep", "An ablation", "How this was made"):
+    for section in (
+        "The tables",
+        "Offline curves",
+        "Cosine curves",
+        "A sweep",
+        "An ablation",
+        "How these results were made",
+    ):
         assert section in text
     for name in ("online.md", "online.csv", "online.tex", "offline.md"):
         assert (tmp_path / name).stat().st_size > 0
     figures = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
     assert figures == {path.stem for path in (tmp_path / "figures").glob("*.png")}
-    assert len(figures) == 2 + 2 + 1  # two of curves, a sweep of two measures, one number of candidates
+    assert len(figures) == 1 + 2 + 2 + 1  # tables, two of curves, a sweep of two measures, one number of candidates
     HTMLParser().feed(text)
     assert "Skyline, a linear LambdaRank" in text
-    assert f"{everything.skyline(everything.datasets[0]):.3f}" in (tmp_path / "offline.md").read_text(encoding="utf-8")
+    assert f"{everything.study(frame).skylines[SPELLED]:.3f}" in (tmp_path / "offline.md").read_text(encoding="utf-8")
 
 
 def test_a_finished_run_is_never_run_again(everything: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,9 +111,87 @@ def test_a_finished_run_is_never_run_again(everything: Plan, tmp_path: Path, mon
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("ran again")
 
-    monkeypatch.setattr(reproduce, "run_all", refuse)
+    monkeypatch.setattr(pipeline, "run_all", refuse)
     again = run(everything, tmp_path)
-    np.testing.assert_array_equal(first["online"], again["online"])
+    np.testing.assert_array_equal(first["online_performance"], again["online_performance"])
+
+
+def test_only_sessions_that_make_runs_add_to_the_wall_time(everything: Plan, tmp_path: Path) -> None:
+    run(everything, tmp_path)
+    with Store(tmp_path, "everything") as store:
+        taken = store.wall_seconds
+    assert taken > 0
+    run(everything, tmp_path)
+    with Store(tmp_path, "everything") as store:
+        assert store.wall_seconds == taken
+
+
+def test_an_interrupted_session_keeps_runs_and_wall_time(everything: Plan, tmp_path: Path) -> None:
+    def interrupt(done: int, _total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(everything, tmp_path, progress=interrupt)
+    with Store(tmp_path, "everything") as store:
+        assert len(store.done()) == 3
+        assert store.wall_seconds > 0
+
+
+def test_compare_and_reproduce_are_one_pipeline(tmp_path: Path) -> None:
+    """The same runs give the same rows, in memory and in a folder, through either front door."""
+    asked = {"users": ["perfect"], "runs": 2, "impressions": 30, "workers": 1}
+    kept = compare(["mgd", "mgd-dsp"], SMALL, out=tmp_path / "kept", **asked)
+    memory = compare(["mgd", "mgd-dsp"], SMALL, **asked)
+    report = reproduce("quick", tmp_path / "quick", [SMALL], algorithms=["mgd", "mgd-dsp"], **asked)
+    assert kept["digest"].tolist() == memory["digest"].tolist()
+    assert kept["online_performance"].tolist() == memory["online_performance"].tolist()
+    online = report.tables()["online"].records()
+    together = [record for record in memory.table().records() if record["measure"] == "online"]
+    assert [(r["algorithm"], r["mean"], r["p"]) for r in online] == [
+        (r["algorithm"], r["mean"], r["p"]) for r in together
+    ]
+    assert (tmp_path / "quick" / "report.html").exists()
+
+
+OWN_KIND = f"""
+title = "A kind of one's own"
+datasets = ["{SMALL}"]
+users = ["perfect"]
+runs = 1
+impressions = 30
+recipes = {{ MGD = "mgd" }}
+[[experiments]]
+kind = "update-counts"
+title = "How often it learns"
+least = 1
+"""
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_kind_of_experiment_from_outside(tmp_path: Path) -> None:
+    @register
+    @dataclass(frozen=True, repr=False, kw_only=True)
+    class UpdateCounts(Experiment):
+        """A table of how many impressions changed the weights."""
+
+        least: int = 0
+
+        def tables(self, study: Study) -> tuple[Table, ...]:
+            rows = tuple(
+                Row(study.labels[name], (Cell(str(n), record={"algorithm": name, "updates": n}),))
+                for name, n in zip(study.frame["algorithm"].tolist(), study.frame["updates"].tolist(), strict=True)
+                if n >= self.least
+            )
+            return (Table("updates", "Updates", (Column("updates"),), rows),)
+
+    wanted = plan(read_suite("own", OWN_KIND))
+    frame = run(wanted, tmp_path)
+    make_report(wanted, frame).write(tmp_path)
+    assert (tmp_path / "updates.csv").read_text() == f"algorithm,updates\nmgd,{frame['updates'][0]}\n"
+    assert "How often it learns" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    with pytest.raises(InvalidValue, match=r"experiment 1 \(update-counts\): least must be a whole number"):
+        read_suite("own", OWN_KIND.replace("least = 1", 'least = "1"'))
 
 
 def test_more_runs_are_added_to_those_that_are_there(everything: Plan, tmp_path: Path) -> None:
@@ -125,32 +213,34 @@ def test_cosines_are_those_of_the_reference(everything: Plan, tmp_path: Path) ->
 def test_strength_zero_is_the_base_to_the_bit(everything: Plan, tmp_path: Path) -> None:
     frame = run(everything, tmp_path)
     projected = next(a for a in set(frame["algorithm"].tolist()) if "strength=0.0" in a)
-    for measure in ("online", "offline"):
+    for measure in ("online_performance", "offline_performance"):
         base = frame.where(algorithm="mgd(n_candidates=3)")[measure]
         np.testing.assert_array_equal(frame.where(algorithm=projected)[measure], base)
 
 
 def test_labels_are_found_by_spelled_recipes(everything: Plan) -> None:
-    assert labels_of(everything)["mgd-dsp(n_candidates=3)"] == "MGD-DSP"
+    assert everything.study(Frame({})).labels["mgd-dsp(n_candidates=3)"] == "MGD-DSP"
 
 
 def test_missing_data_is_named_and_skipped() -> None:
     wanted = plan(load_suite("quick"), datasets=["synthetic", "mq2008"])
-    assert list(wanted.skipped) == ["mq2008"]
-    assert "duelrank data add mq2008" in wanted.skipped["mq2008"]
+    assert wanted.skipped == ("mq2008",)
     assert [repr(dataset) for dataset in wanted.datasets] == ["Synthetic()"]
 
 
 def test_without_any_data_there_is_nothing_to_do() -> None:
-    with pytest.raises(MissingData, match=r"none of the data sets is installed.*mq2007.*mq2008"):
+    with pytest.raises(MissingData, match=r"none of the data sets of sigir19 is installed: mq2007, mq2008") as caught:
         plan(load_suite("sigir19"), datasets=["mq2007", "mq2008"])
+    assert len(str(caught.value)) < 300
+    with pytest.raises(MissingData, match="duelrank data add mq2008"):
+        plan(load_suite("sigir19"), datasets=["mq2008"])
 
 
 def test_results_on_other_data_are_not_mixed_in(
     everything: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(everything, tmp_path)
-    monkeypatch.setattr(reproduce, "fingerprint", lambda fold: "imported anew")
+    monkeypatch.setattr(pipeline, "fingerprint", lambda fold: "imported anew")
     with pytest.raises(InvalidValue, match="has results on other data"):
         run(everything, tmp_path)
 
@@ -196,7 +286,9 @@ def test_a_killed_suite_resumes_and_ends_as_if_nothing_had_happened(tmp_path: Pa
     clean = subprocess.run(
         [*command[:-1], str(tmp_path / "clean"), "--json"], capture_output=True, text=True, check=True
     )
-    results = [{run["id"]: run["online"] for run in json.loads(done.stdout)["runs"]} for done in (whole, clean)]
+    results = [
+        {run["id"]: run["online_performance"] for run in json.loads(done.stdout)["runs"]} for done in (whole, clean)
+    ]
     assert results[0] == results[1]
     assert len(results[0]) == 6 * 3 * 2
 
@@ -216,6 +308,6 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "what is finished is kept" in said
+    assert "finished runs are kept" in said
     assert "duelrank reproduce quick" in said
     assert lines.read_bytes().endswith(b"\n")

@@ -30,12 +30,16 @@ class TestPaired:
     def test_only_common_cells_count(self, run):
         whole = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
         more = pairs(run, [1.0, 2.0, 4.0, 99.0, None], [0.5, 1.0, 2.0, None, 99.0])
-        assert paired(whole, "mgd-dsp", "mgd", "online_performance") == paired(more, "mgd-dsp", "mgd", "online_performance")
+        assert paired(whole, "mgd-dsp", "mgd", "online_performance") == paired(
+            more, "mgd-dsp", "mgd", "online_performance"
+        )
 
     def test_the_order_of_rows_does_not_matter(self, run):
         frame = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
         turned = frame.take(np.arange(len(frame))[::-1])
-        assert paired(frame, "mgd-dsp", "mgd", "online_performance") == paired(turned, "mgd-dsp", "mgd", "online_performance")
+        assert paired(frame, "mgd-dsp", "mgd", "online_performance") == paired(
+            turned, "mgd-dsp", "mgd", "online_performance"
+        )
 
     @pytest.mark.parametrize(("ours", "theirs", "n"), [([], [1.0], 0), ([1.0], [2.0], 1)])
     def test_fewer_than_two_pairs_are_no_test(self, run, ours, theirs, n):

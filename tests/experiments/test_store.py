@@ -178,9 +178,7 @@ def test_results_of_format_1_load_and_can_be_added_to(tmp_path):
     frame = load_results(folder, "quick")
     assert frame["online_performance"].tolist() == [row["online"] for row in old]
     assert frame["offline_performance"].tolist() == [row["offline"] for row in old]
-    wanted = plan(
-        load_suite("quick"), [frame["dataset"][0]], ["perfect"], ["mgd", "mgd-dsp"], runs=3, impressions=40
-    )
+    wanted = plan(load_suite("quick"), [frame["dataset"][0]], ["perfect"], ["mgd", "mgd-dsp"], runs=3, impressions=40)
     with Store(folder, "quick") as store:
         assert len(store.missing(wanted.specs())) == 2
         assert store.wall_seconds == 0.0

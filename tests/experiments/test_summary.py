@@ -34,9 +34,7 @@ class TestRows:
         assert (row["data"], row["updates"], record().row()["cosine_curve"]) == ("x", 2, [])
 
     def test_records_are_short_in_notebooks(self):
-        assert repr(record()) == (
-            "Record(mgd/perfect/synthetic/fold1/seed1: online 0.75, offline 0.4000, nDCG@10)"
-        )
+        assert repr(record()) == ("Record(mgd/perfect/synthetic/fold1/seed1: online 0.75, offline 0.4000, nDCG@10)")
         assert "<td>0.4000</td>" in record()._repr_html_()
 
 
@@ -75,7 +73,11 @@ class TestEstimates:
 
     def test_a_baseline_is_compared_with_all_others(self, frame):
         made = summarise(frame(), "online", baseline="dbgd")
-        assert {each.algorithm: each.baseline for each in made.estimates} == {"mgd": "dbgd", "mgd-dsp": "dbgd", "dbgd": ""}
+        assert {each.algorithm: each.baseline for each in made.estimates} == {
+            "mgd": "dbgd",
+            "mgd-dsp": "dbgd",
+            "dbgd": "",
+        }
         with pytest.raises(UnknownName, match="did you mean dbgd"):
             summarise(frame(), "online", baseline="dbgb")
 

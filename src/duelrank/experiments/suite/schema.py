@@ -18,6 +18,7 @@ _PLAIN: dict[Any, tuple[str, str]] = {
     bool: ("true or false", "true or false"),
     int | float: ("a number", "numbers"),
 }
+_TABLE = ("a table", "tables")
 
 
 def read_table(cls: type, table: Mapping[str, Any], where: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
+    return isinstance(value, hint if hint in _PLAIN else dict)
 
 
 def _wanted(hint: Any) -> str:
@@ -64,7 +65,7 @@ def _wanted(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(f'"{choice}"' for choice in arguments)
     if origin is tuple:
-        return f"a list of {_PLAIN[arguments[0]][1]}"
+        return f"a list of {_PLAIN.get(arguments[0], _TABLE)[1]}"
     if origin is dict:
         return "a table of texts"
-    return _PLAIN[hint][0]
+    return _PLAIN.get(hint, _TABLE)[0]

@@ -131,12 +131,11 @@ def read_suite(name: str, text: str, where: str = "") -> Suite:
         raise InvalidValue(f"{where} is not TOML: {error}") from None
     if content.get("recipes") == _ALL:
         content["recipes"] = {alias: alias for alias in aliases(Algorithm)}
-    tables = content.pop("experiments", [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise InvalidValue(f"{where}: experiments must be tables, each under [[experiments]]")
-    given = read_table(Suite, content, where, ("name", "experiments"))
-    experiments = tuple(_experiment(table, f"{where}, experiment {n}") for n, table in enumerate(tables, start=1))
-    suite = Suite(name=name, experiments=experiments, **given)
+    given = read_table(Suite, content, where, ("name",))
+    given["experiments"] = tuple(
+        _experiment(table, f"{where}, experiment {n}") for n, table in enumerate(given["experiments"], start=1)
+    )
+    suite = Suite(name=name, **given)
     _check_names(suite, where)
     return suite
 
