@@ -62,7 +62,9 @@ def test_a_suite_of_ones_own(tmp_path: Path) -> None:
 def test_without_data_it_is_short() -> None:
     done = invoke("sigir19")
     assert done.exit_code == 2
-    assert "none of the data sets of sigir19 is installed: mq2007, mq2008, mslr-web10k, np2003, yahoo-set1" in done.stderr
+    assert (
+        "none of the data sets of sigir19 is installed: mq2007, mq2008, mslr-web10k, np2003, yahoo-set1" in done.stderr
+    )
     assert len(done.stderr) < 400
 
 
