@@ -141,7 +141,6 @@ def test_plot_without_matplotlib_says_so_before_any_run(cli, tmp_path, monkeypat
         (("mgd", "--latex", "nowhere/table.tex"), "no folder"),
         (("mgd", "--plot", "curves.docx"), ".png"),
         (("mgd", "--baseline", "mdg"), "did you mean mgd"),
-        (("mgd", "--dataset", "mq2008"), "duelrank data add mq2008"),
     ],
 )
 def test_errors_are_one_helpful_line(cli, words, hint):

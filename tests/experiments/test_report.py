@@ -9,7 +9,7 @@ from duelrank import parse
 from duelrank.errors import StorageFailure
 from duelrank.experiments import Picture, Report, Section
 from duelrank.experiments.figures import learning_curves
-from duelrank.experiments.report.report import QUESTIONS
+from duelrank.experiments.report.report import QUESTIONS, file_stem
 from duelrank.experiments.results.provenance import duration, provenance
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" <img src=http://example.org/x>"
@@ -134,7 +134,7 @@ def test_a_hostile_recipe_in_table_and_figure(frame):
     picture = Picture(HOSTILE, learning_curves(runs), HOSTILE)
     page = page_of([Section("x", tables=(runs.table(),), figures=(picture,))])
     assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags)
-    assert "/" not in picture.stem
+    assert "/" not in file_stem(picture.name)
 
 
 def test_an_old_report_is_replaced_or_kept(tmp_path):

@@ -134,8 +134,10 @@ def _show_charts(frame: Frame) -> None:
 
 
 def _short(names: list[str], room: int) -> dict[str, str]:
-    """Return names that fit into a chart: long ones are cut, and numbered as the table has them."""
-    return {
-        name: name if len(name) <= room else f"{name.partition('(')[0][: room - 8]}(…) [{number}]"
-        for number, name in enumerate(names, start=1)
-    }
+    """Return names that fit into a chart: long ones are cut, and numbered where they would be the same."""
+    short: dict[str, str] = {}
+    for name in names:
+        cut = name if len(name) <= room else f"{name[: room - 1]}…"
+        same = sum(cut == known for known in short.values())
+        short[name] = f"{cut[: room - 4]}… [{same + 1}]" if same else cut
+    return short

@@ -25,7 +25,7 @@ def list_parts(
         str | None,
         typer.Argument(
             help="algorithms, users, datasets, multileavers, metrics, explorations, inferences, projections,"
-            " examinations or updates; all of them by default."
+            " examinations, updates or experiments; all of them by default."
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -65,6 +65,7 @@ def _algorithms_page(results: Path | None) -> str:
 def _kinds() -> dict[str, type[Part]]:
     from duelrank.algorithms import Algorithm
     from duelrank.datasets import Dataset
+    from duelrank.experiments import Experiment
     from duelrank.exploration import Exploration
     from duelrank.inference import Inference
     from duelrank.metrics import Metric
@@ -84,6 +85,7 @@ def _kinds() -> dict[str, type[Part]]:
         "projections": Projection,
         "examinations": Examination,
         "updates": Update,
+        "experiments": Experiment,
     }
 
 

@@ -42,11 +42,6 @@ class Picture:
     figure: Figure
     caption: str
 
-    @property
-    def stem(self) -> str:
-        """The name as a file can have it."""
-        return re.sub(r"[^\w.,()=-]+", "-", self.name).strip("-")
-
 
 @dataclass(frozen=True, eq=False)
 class Section:
@@ -95,9 +90,9 @@ class Report:
         """
         for name, table in self.tables().items():
             for ending, to_text in _FORMATS.items():
-                write_bytes(folder / f"{name}.{ending}", to_text(table).encode())
+                write_bytes(folder / f"{file_stem(name)}.{ending}", to_text(table).encode())
         for picture in self._pictures():
-            save(picture.figure, folder / "figures", picture.stem)
+            save(picture.figure, folder / "figures", file_stem(picture.name))
         path = folder / "report.html"
         write_bytes(path, self.to_html().encode())
         return path
@@ -147,6 +142,11 @@ def outline(part: Part, name: str = "", depth: int = 0) -> Iterator[tuple[int, s
     for field, value in values.items():
         if isinstance(value, Part):
             yield from outline(value, field, depth + 1)
+
+
+def file_stem(name: str) -> str:
+    """Return a name as a file can have it, without its ending."""
+    return re.sub(r"[^\w.,()=-]+", "-", name).strip("-.")
 
 
 @cache
