@@ -50,7 +50,8 @@ def sweep(
     _check(frame, points, base)
     summary = summarise(frame, measure, tests=False)
     (dataset,) = summary.datasets
-    styles = family_styles({"base": "", "varied": "base"})
+    related = base is not None and all(summary.algorithms[recipe] == base[1] for _, recipe in points)
+    styles = family_styles({"base": "", "varied": "base" if related else ""})
     figure, (panels,) = new_figure(len(summary.users), sharex=True)
     drawn: dict[str, Any] = {}
     for panel, user in zip(panels, summary.users, strict=True):
