@@ -21,27 +21,19 @@ import pytest
 from hypothesis import settings
 
 from duelrank import registry
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
+from duelrank.experiments.run import extensions
 from duelrank.registry import Between
-from duelrank.types import Fold, Split
 
 settings.register_profile("duelrank", deadline=None, derandomize=True, max_examples=50, database=None)
 settings.load_profile("duelrank")
 
 
-@pytest.fixture(autouse=True)
-def duelrank_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep caches and imported data sets of a test out of the user's home, and the user's out of the test."""
-    home = tmp_path / "duelrank-home"
-    monkeypatch.setenv("DUELRANK_HOME", str(home))
-    return home
-
-
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
-    """Forget what a test registers."""
-    tables = (registry._CLASSES, registry._ALIASES)
+    """Forget what a test registers, and the extensions that it loads."""
+    tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
     before, sources = [dict(table) for table in tables], list(registry._SOURCES)
     yield
     for table, content in zip(tables, before, strict=True):

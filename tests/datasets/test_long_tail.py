@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from duelrank.experiments.reproduce import collect, plan
-from duelrank.experiments.store import Store
 
 from duelrank import parse, simulate
 from duelrank.datasets import Dataset, Imported, LongTail, Synthetic, add
 from duelrank.errors import InvalidRecipe, InvalidValue, MissingData
-from duelrank.experiments import Grid, run_all
+from duelrank.experiments import Grid, Store, run_all
+from duelrank.experiments.pipeline import collect, plan
 from duelrank.experiments.suite import load_suite
 from duelrank.registry import spell
 from duelrank.simulation import RunSpec

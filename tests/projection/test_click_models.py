@@ -189,6 +189,16 @@ class TestLearning:
         assert (np.abs(found[1 : self.N] - truth[1:]) < self.bound(truth[1:], forgetting)).all()
         np.testing.assert_allclose(found[self.N :], np.arange(self.N + 1, 21) ** -1.5)
 
+    def test_position_based_that_remembers_all_lists_finds_the_truth_too(self):
+        """With steps of 1/t the estimate of the second position was still 0.12 too low after 10,000 lists.
+
+        The steps are t^−0.6: the variance as above, with 1 − f = 6000^−0.6.
+        """
+        truth = np.arange(1, self.N + 1) ** -0.6
+        model = PositionBased(forgetting=1.0, bias=1.5)
+        found = self.chances(self.learned(model, 6000, lambda attracted, rng: attracted & (rng.random(self.N) < truth)))
+        assert (np.abs(found[1 : self.N] - truth[1:]) < self.bound(truth[1:], 1 - 6000**-0.6)).all()
+
     def test_attraction_is_learned_from_the_features(self):
         """A gradient step η on a likelihood leaves a covariance of η/2 in the long run, where noise and curvature are alike.
 
@@ -240,14 +250,12 @@ class TestMemory:
     @pytest.mark.parametrize("model", MODELS)
     def test_it_does_not_grow_and_belongs_to_the_state_alone(self, model):
         rng, part = np.random.default_rng(0), model(forgetting=0.9)
-        memory = before = {"losers": np.ones(3)}
+        memory = {}
         for n in (3, 40, 7):
             feedback = Feedback(rng.random(n) < 0.3)
             memory = part.observe(memory, shown(rng.random((n, 5))), feedback)
-            assert memory["losers"] is before["losers"]
-            assert set(memory) == {"losers", "examination_documents", "examination_users"}
-            assert sum(array.size for array in memory.values()) <= 3 + 2 * (5 + 1) + 2 * 21
-        assert set(before) == {"losers"}
+            assert set(memory) == {"examination_documents", "examination_users"}
+            assert sum(array.size for array in memory.values()) <= 2 * (5 + 1) + 2 * 21
 
     @pytest.mark.parametrize("model", MODELS)
     def test_nothing_is_written_to(self, model):

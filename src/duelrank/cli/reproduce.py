@@ -18,7 +18,7 @@ def reproduce(
     suite: Annotated[
         str,
         typer.Argument(
-            help="quick, sigir19, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
+            help="quick, sigir19, sigir19-exact, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
             " future-exploration, future-best, or the path of your own suite, such as my-suite.toml."
         ),
     ],

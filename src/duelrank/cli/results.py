@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duelrank.cli.console import complain, count_bar, out, print_json, spinner
+from duelrank.cli.console import complain, count_bar, out, print_json, spinner, tell
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
@@ -22,18 +22,15 @@ def run_plan(
     wanted: Plan, folder: Path | None, workers: int | None, scheduler: str | None
 ) -> tuple[Frame, float | None]:
     """Run what is missing; return all results, and the wall time of all sessions where a folder keeps it."""
-    from duelrank.experiments import Store, warm_up
+    from duelrank.experiments import Store
     from duelrank.experiments.pipeline import collect
 
-    if scheduler is None:  # else the data may be where the workers are, and not here
-        with spinner("compiling and opening data (slow only the first time)"):
-            warm_up(wanted.specs())
     try:
-        with count_bar("runs") as tell:
+        with count_bar("runs") as progress:
             if folder is None:
-                return collect(wanted, None, workers, scheduler, tell), None
+                return collect(wanted, None, workers, scheduler, progress, announce=tell), None
             with Store(folder, wanted.suite.name) as store:
-                return collect(wanted, store, workers, scheduler, tell), store.wall_seconds
+                return collect(wanted, store, workers, scheduler, progress, announce=tell), store.wall_seconds
     except KeyboardInterrupt:
         complain(_after_interrupt(folder))
         raise

@@ -1,7 +1,5 @@
 """Experiments: many runs over several processes or machines, what is kept of them, their tables, figures and reports."""
 
-from duelrank.experiments.executor import Executor, run_all
-from duelrank.experiments.extensions import load_extension, load_extensions
 from duelrank.experiments.pipeline import compare, reproduce
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.report import Picture, Report, Section
@@ -17,9 +15,9 @@ from duelrank.experiments.results import (
     replicate,
     summarise,
 )
+from duelrank.experiments.run import Executor, load_extension, load_extensions, run_all, warm_up
 from duelrank.experiments.suite import Experiment, Grid, Study, Suite, load_suite
 from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
-from duelrank.experiments.warming import warm_up
 
 __all__ = [
     "Curve",

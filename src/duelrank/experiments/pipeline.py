@@ -16,12 +16,13 @@ import numpy as np
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.errors import InvalidValue, MissingData
-from duelrank.experiments.executor import run_all
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.report import Report
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.provenance import fingerprint, provenance
 from duelrank.experiments.results.store import Store
+from duelrank.experiments.run import run_all
+from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
 from duelrank.grammar import parse
 from duelrank.metrics import Metric
@@ -159,8 +160,9 @@ def collect(
     plan: Plan,
     store: Store | None = None,
     workers: int | None = None,
-    scheduler: str | None = None,
+    scheduler: Scheduler | None = None,
     progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Frame:
     """Run what is missing and return all results of the plan.
 
@@ -169,6 +171,8 @@ def collect(
     store
         Keeps each row as soon as its run is finished, and says what is missing; without one, all runs are made and kept in
         memory only.
+    announce
+        Called with a sentence when something slow begins, such as compiling for the first time.
     """
     specs = plan.specs()
     missing = store.missing(specs) if store else specs
@@ -180,7 +184,7 @@ def collect(
     rows = []
     tell(len(specs) - len(missing), len(specs))
     with _timed(store) if missing else nullcontext():
-        for record in run_all(missing, workers, scheduler=scheduler) if missing else ():
+        for record in run_all(missing, workers, scheduler, announce=announce) if missing else ():
             place = record.spec.dataset, record.spec.fold
             reference = references[place]
             rows.append(record.row(reference.weights if reference else None, data[place]))
@@ -256,7 +260,7 @@ def compare(
     *,
     out: str | Path | None = None,
     workers: int | None = None,
-    scheduler: str | None = None,
+    scheduler: Scheduler | None = None,
 ) -> Frame:
     """Run some algorithms with some users on one data set and return all runs; `Frame.table` and `Frame.plot` show them.
 
@@ -291,7 +295,7 @@ def reproduce(
     impressions: int | None = None,
     *,
     workers: int | None = None,
-    scheduler: str | None = None,
+    scheduler: Scheduler | None = None,
 ) -> Report:
     """Run what is missing of a suite in a folder, write its tables, figures and ``report.html`` there, and return the report.
 
@@ -312,7 +316,9 @@ def reproduce(
     return report
 
 
-def _run(plan: Plan, out: str | Path | None, workers: int | None, scheduler: str | None) -> tuple[Frame, float | None]:
+def _run(
+    plan: Plan, out: str | Path | None, workers: int | None, scheduler: Scheduler | None
+) -> tuple[Frame, float | None]:
     with count_bar("runs") as tell:
         if out is None:
             return collect(plan, None, workers, scheduler, tell), None

@@ -10,25 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.datasets import Split
 from duelrank.errors import DuelrankError, InvalidRecipe
-from duelrank.grammar import parse
+from duelrank.grammar import as_part, parse
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
+from duelrank.memory import flatten
 from duelrank.metrics import nDCG
 from duelrank.snapshot import Snapshot
 from duelrank.testing.parameters import variations
 from duelrank.testing.tiny import play, tiny_split
-from duelrank.types import Feedback, Impression, Query, Split, State
+from duelrank.types import Feedback, Impression, Query, State
 
 __all__ = ["CHECKS", "check_algorithm"]
 
 Check = Callable[[Algorithm], None]
 
 
-def check_algorithm(algorithm: Algorithm) -> None:
-    """Run every check; an AssertionError or an error of the algorithm tells what does not hold."""
+def check_algorithm(algorithm: Algorithm | str) -> None:
+    """Run every check on an algorithm or its text; an AssertionError or an error of the algorithm tells what does not hold."""
+    recipe = as_part(algorithm, Algorithm)
     for check in CHECKS:
-        check(algorithm)
+        check(recipe)
 
 
 def _learner(algorithm: Algorithm, n_impressions: int = 30) -> Learner:
@@ -266,7 +269,7 @@ def _learned(learner: Learner) -> NDArray[Any]:
 
 
 def _memory_bytes(state: State) -> int:
-    return sum(array.nbytes for array in state.memory.values())
+    return sum(array.nbytes for array in flatten(state.memory).values())
 
 
 CHECKS: tuple[Check, ...] = tuple(

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from math import ceil
 from pathlib import Path
 
+from duelrank.datasets import Fold
 from duelrank.experiments.results.frame import Frame
-from duelrank.types import Fold
 
 __all__ = ["duration", "fingerprint", "machine", "provenance", "versions"]
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from duelrank.algorithms import Algorithm
 from duelrank.datasets.base import Dataset
 from duelrank.errors import InvalidValue
-from duelrank.grammar import parse
+from duelrank.grammar import as_part
 from duelrank.metrics import Metric, nDCG
 from duelrank.registry import Part
 from duelrank.simulation import RunSpec
 from duelrank.users import User
+from duelrank.validation import whole_number
 
 __all__ = ["Grid"]
 
-P = TypeVar("P", bound=Part)
 _NDCG = nDCG(cutoff=10)
 
 
@@ -41,54 +41,63 @@ class Grid:
     ['mgd/perfect/synthetic/fold1/seed1', 'mgd/perfect/synthetic/fold2/seed1']
     """
 
-    algorithms: Sequence[Algorithm | str] | Algorithm | str
-    dataset: Dataset | str
-    users: Sequence[User | str] | User | str
+    algorithms: tuple[Algorithm, ...]
+    dataset: Dataset
+    users: tuple[User, ...]
     runs: int = 3
     impressions: int = 10_000
     length: int = 10
-    metric: Metric | str = _NDCG
+    metric: Metric = _NDCG
     split: Literal["test", "validation"] = "test"
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            algorithms: Sequence[Algorithm | str] | Algorithm | str,
+            dataset: Dataset | str,
+            users: Sequence[User | str] | User | str,
+            runs: int = 3,
+            impressions: int = 10_000,
+            length: int = 10,
+            metric: Metric | str = ...,
+            split: Literal["test", "validation"] = "test",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algorithms", _parts(self.algorithms, Algorithm))
         object.__setattr__(self, "users", _parts(self.users, User))
-        object.__setattr__(self, "dataset", _part(self.dataset, Dataset))
-        object.__setattr__(self, "metric", _part(self.metric, Metric))
+        object.__setattr__(self, "dataset", as_part(self.dataset, Dataset))
+        object.__setattr__(self, "metric", as_part(self.metric, Metric))
         if not self.algorithms or not self.users:
             raise InvalidValue("an experiment needs at least one algorithm and one user")
-        if self.runs < 1:
-            raise InvalidValue(f"runs must be a whole number from 1 up, got {self.runs}")
+        whole_number("runs", self.runs)
 
     def specs(self) -> list[RunSpec]:
         """Return the runs, user by user and algorithm by algorithm."""
         return [
             self._spec(algorithm, user, number)
-            for user in cast(tuple[User, ...], self.users)
-            for algorithm in cast(tuple[Algorithm, ...], self.algorithms)
+            for user in self.users
+            for algorithm in self.algorithms
             for number in range(self.runs)
         ]
 
     def _spec(self, algorithm: Algorithm, user: User, number: int) -> RunSpec:
-        dataset, metric = cast(Dataset, self.dataset), cast(Metric, self.metric)
-        seed, fold = divmod(number, dataset.n_folds)
+        seed, fold = divmod(number, self.dataset.n_folds)
         return RunSpec(
             algorithm=algorithm,
-            dataset=dataset,
+            dataset=self.dataset,
             user=user,
             fold=fold + 1,
             seed=seed + 1,
             impressions=self.impressions,
             length=self.length,
-            metric=metric,
+            metric=self.metric,
             split=self.split,
         )
 
 
-def _parts(given: Sequence[P | str] | P | str, kind: type[P]) -> tuple[P, ...]:
-    several = (given,) if isinstance(given, (str, kind)) else cast(Sequence[P | str], given)
-    return tuple(dict.fromkeys(_part(each, kind) for each in several))
-
-
-def _part(given: P | str, kind: type[P]) -> P:
-    return parse(given, kind) if isinstance(given, str) else given
+def _parts(given: Any, kind: type[Part]) -> tuple[Part, ...]:
+    """Return one part or several, each given as itself or as its text, without those that are named twice."""
+    several = (given,) if isinstance(given, (str, kind)) else given
+    return tuple(dict.fromkeys(as_part(each, kind) for each in several))
