@@ -25,11 +25,11 @@ def list_parts(
         str | None,
         typer.Argument(
             help="algorithms, users, datasets, multileavers, metrics, explorations, inferences, projections,"
-            " examinations or updates; all of them by default."
+            " examinations, updates or experiments; all of them by default."
         ),
     ] = None,
     as_json: JsonOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write the handbook of algorithms and parts.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write the page of algorithms and parts.")] = False,
     results: Annotated[
         Path | None, typer.Option("--results", help="With --markdown: the CSV of a league table, for its numbers.")
     ] = None,
@@ -38,7 +38,7 @@ def list_parts(
     from duelrank.errors import UnknownName
 
     if markdown:
-        typer.echo(_handbook(results), nl=False)
+        typer.echo(_algorithms_page(results), nl=False)
         return
     kinds = _kinds()
     if kind is not None and kind not in kinds:
@@ -50,14 +50,14 @@ def list_parts(
         out().print(Group(*(_table(name, entries) for name, entries in found.items())))
 
 
-def _handbook(results: Path | None) -> str:
+def _algorithms_page(results: Path | None) -> str:
     from duelrank.errors import MissingData
-    from duelrank.experiments.handbook import Measured, handbook, read_league
+    from duelrank.experiments.report.algorithms import Measured, algorithms_page, read_league
 
     if results is None:
-        return handbook(Measured({}))
+        return algorithms_page(Measured({}))
     try:
-        return handbook(read_league(results.read_text(encoding="utf-8")))
+        return algorithms_page(read_league(results.read_text(encoding="utf-8")))
     except OSError as error:
         raise MissingData(f"{results} cannot be read: {error.strerror}") from None
 
@@ -65,6 +65,7 @@ def _handbook(results: Path | None) -> str:
 def _kinds() -> dict[str, type[Part]]:
     from duelrank.algorithms import Algorithm
     from duelrank.datasets import Dataset
+    from duelrank.experiments import Experiment
     from duelrank.exploration import Exploration
     from duelrank.inference import Inference
     from duelrank.metrics import Metric
@@ -84,6 +85,7 @@ def _kinds() -> dict[str, type[Part]]:
         "projections": Projection,
         "examinations": Examination,
         "updates": Update,
+        "experiments": Experiment,
     }
 
 
