@@ -9,8 +9,6 @@ from pathlib import Path
 from re import fullmatch
 from typing import Any
 
-import platformdirs
-
 from duelrank import registry
 from duelrank.datasets import fetching
 from duelrank.datasets.cache import Meta, open_fold
@@ -19,14 +17,10 @@ from duelrank.datasets.files import discard, new_folder, publish, writing
 from duelrank.datasets.installation import ImportReport, Progress, install
 from duelrank.datasets.preparation import Preparation, prepare_fold
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
+from duelrank.home import home
 from duelrank.types import Fold
 
 __all__ = ["ImportReport", "Info", "add", "check_name", "fetch", "home", "info", "installed", "remove"]
-
-
-def home() -> Path:
-    """Return the folder of everything that is kept between runs: DUELRANK_HOME, or the platform's cache folder."""
-    return Path(os.environ.get("DUELRANK_HOME") or platformdirs.user_cache_path("duelrank")).expanduser().absolute()
 
 
 @dataclass(frozen=True)

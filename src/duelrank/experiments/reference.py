@@ -16,10 +16,10 @@ from time import perf_counter
 import numpy as np
 
 from duelrank.datasets.base import Dataset
-from duelrank.datasets.library import home
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.experiments.atomically import write_bytes
 from duelrank.experiments.fingerprint import fingerprint
+from duelrank.home import home
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.random import permutation
 from duelrank.metrics import evaluate, nDCG
