@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -15,13 +16,13 @@ Ints = NDArray[np.int64]
 MARGIN = 1e-12
 
 
-@njit(cache=True)
+@kernel
 def winners(credit: Floats) -> Ints:
     """Indices, from 0, of the candidates with more credit than the current ranker (entry 0 of the credit)."""
     return np.flatnonzero(credit[1:] > credit[0] + MARGIN)
 
 
-@njit(cache=True)
+@kernel
 def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
     """Mean of the chosen directions, scaled to length 1 if asked to; zero where none was chosen."""
     mean = np.zeros(directions.shape[1])
@@ -34,7 +35,7 @@ def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
     return mean / length if unit and length > 0.0 else mean
 
 
-@njit(cache=True)
+@kernel
 def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: bool) -> Floats:
     """Mean of the directions, weighted by how much more credit each has than the current ranker (entry 0 of the credit).
 
@@ -53,7 +54,7 @@ def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: b
     return mean / length if unit and length > 0.0 else mean
 
 
-@njit(cache=True)
+@kernel
 def last_click(clicks: NDArray[np.bool_]) -> int:
     """Position, from 1, of the lowest click; 0 where there is none."""
     for position in range(clicks.shape[0], 0, -1):
@@ -62,7 +63,7 @@ def last_click(clicks: NDArray[np.bool_]) -> int:
     return 0
 
 
-@njit(cache=True)
+@kernel
 def reciprocal_sum(clicks: NDArray[np.bool_]) -> float:
     """Σ 1/position over the clicked positions: small where users had to go far down."""
     total = 0.0
@@ -72,7 +73,7 @@ def reciprocal_sum(clicks: NDArray[np.bool_]) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def replayed_sums(rankings: Ints, clicked: NDArray[np.bool_]) -> Floats:
     """Σ 1/position of the clicked documents (a flag per document) in each ranking."""
     sums = np.zeros(rankings.shape[0])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import below
 
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@kernel
 def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
     """Rank, from 0, of each shown document in each ranking: (n_rankers, length)."""
     n_rankers, n_documents = rankings.shape
@@ -26,7 +26,7 @@ def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
     return ranks
 
 
-@njit(cache=True)
+@kernel
 def draw_lists(rankings: Ints, length: int, n_lists: int, stream: NDArray[np.uint64]) -> Ints:
     """Draw lists (n_lists, length): at each position a ranker, chosen uniformly, adds its best document not yet there."""
     n_rankers, n_documents = rankings.shape

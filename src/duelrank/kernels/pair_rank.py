@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import scores, sorted_rows
 from duelrank.kernels.span import dot, subtract
@@ -20,13 +20,13 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-@njit(cache=True)
+@kernel
 def _certain(lead: float, squared_norm: float, width: float) -> bool:
     """Whether the lower bound of P(i ≻ j) is over 1/2, with the lead of i in score and |x_i − x_j|² in the norm of M⁻¹."""
     return 1.0 / (1.0 + math.exp(-lead)) - width * math.sqrt(max(squared_norm, 0.0)) > 0.5
 
 
-@njit(cache=True)
+@kernel
 def _measure(rows: Floats, inverse: Floats, i: int, products: Floats, norms: Floats) -> None:
     """Fill in M⁻¹x and xᵀM⁻¹x of row i and of its neighbours: four rows share each pass over M⁻¹."""
     first = i - i % 4
@@ -38,7 +38,7 @@ def _measure(rows: Floats, inverse: Floats, i: int, products: Floats, norms: Flo
             products[row, k] = fresh[row - first, k]
 
 
-@njit(cache=True)
+@kernel
 def shuffled_blocks(
     weights: Floats, inverse: Floats, features: Floats, width: float, length: int, stream: NDArray[np.uint64]
 ) -> Ints:
@@ -77,7 +77,7 @@ def shuffled_blocks(
     return ranking
 
 
-@njit(cache=True)
+@kernel
 def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) -> Ints:
     """Match clicked positions with seen but unclicked ones at random, each in one pair at most: (n_pairs, 2)."""
     positions = np.empty((clicks.shape[0], 2), np.int64)  # the clicked ones, and beside them the unclicked ones
@@ -97,7 +97,7 @@ def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) ->
     return pairs
 
 
-@njit(cache=True)
+@kernel
 def newton_step(
     weights: Floats, inverse: Floats, features: Floats, ranking: Ints, pairs: Ints
 ) -> tuple[Floats, Floats]:

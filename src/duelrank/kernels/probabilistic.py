@@ -6,16 +6,16 @@ References: Hofmann, Whiteson and de Rijke (CIKM 2011); Schuth et al. (SIGIR 201
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import below, uniform
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@kernel
 def _masses(n_documents: int, tau: float) -> Floats:
     """Unnormalised probability of each rank, 1/r^τ with r from 1."""
     masses = np.empty(n_documents)
@@ -25,7 +25,7 @@ def _masses(n_documents: int, tau: float) -> Floats:
     return masses
 
 
-@njit(cache=True)
+@kernel
 def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """Fill each position: choose a ranker uniformly, then draw from its softmax over the documents not yet shown.
 
@@ -59,7 +59,7 @@ def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -
     return ranking, ranks
 
 
-@njit(cache=True)
+@kernel
 def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
     """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1."""
     n_rankers, length = ranks.shape
@@ -84,7 +84,7 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: fl
     return table
 
 
-@njit(cache=True)
+@kernel
 def preference(wins: Floats, losses: Floats) -> float:
     """E[sign] of a sum of independent steps, each +1, −1 or 0 with the given probabilities, by convolution.
 
@@ -106,7 +106,7 @@ def preference(wins: Floats, losses: Floats) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def credit(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
     table = placements(ranks, clicks, n_documents, tau)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 
@@ -14,7 +15,7 @@ _SUMS = {"reassoc", "contract"}
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def dot(a: Floats, b: Floats) -> float:
     """Return a · b."""
     total = 0.0
@@ -23,20 +24,20 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def subtract(a: Floats, factor: float, b: Floats) -> None:
     """Subtract factor · b from a, in place."""
     for k in range(a.shape[0]):
         a[k] -= factor * b[k]
 
 
-@njit(cache=True)
+@kernel
 def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
     """Return the tolerance itself, or for a negative one the usual max(rows, columns) · eps."""
     return tolerance if tolerance >= 0.0 else max(n_rows, n_columns) * _EPS
 
 
-@njit(cache=True)
+@kernel
 def _clean_length(row: Floats, basis: Floats, original: float) -> float:
     """Length² of a remainder; one that lost most of its length is first orthogonalised once more against the basis."""
     length = dot(row, row)
@@ -47,7 +48,7 @@ def _clean_length(row: Floats, basis: Floats, original: float) -> float:
     return length
 
 
-@njit(cache=True)
+@kernel
 def qr_basis(rows: Floats, tolerance: float) -> Floats:
     """Orthonormal rows that span the given rows, by Gram-Schmidt that always takes the longest remainder next.
 
@@ -90,7 +91,7 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     return rest[:rank].copy()
 
 
-@njit(cache=True)
+@kernel
 def svd_basis(rows: Floats, tolerance: float) -> Floats:
     """Orthonormal rows that span the given rows: right singular vectors whose singular value is above the tolerance."""
     n_rows, n_columns = rows.shape
@@ -104,7 +105,7 @@ def svd_basis(rows: Floats, tolerance: float) -> Floats:
     return np.ascontiguousarray(vectors[:rank])
 
 
-@njit(cache=True)
+@kernel
 def project(vector: Floats, basis: Floats) -> Floats:
     """Project a vector onto the span of an orthonormal basis: V(Vᵀu), in two passes."""
     shadow = np.zeros(vector.shape[0])
@@ -113,7 +114,7 @@ def project(vector: Floats, basis: Floats) -> Floats:
     return shadow
 
 
-@njit(cache=True)
+@kernel
 def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
     """Project a vector softly onto the span of rows: Xᵀ(XXᵀ + ridge · I)⁻¹Xu, by Cholesky.
 
@@ -144,7 +145,7 @@ def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
     return shadow
 
 
-@njit(cache=True)
+@kernel
 def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np.bool_], remembered: Floats) -> Floats:
     """Stack the remembered documents and then the seen ones in shown order."""
     n_old = remembered.shape[0]
@@ -158,7 +159,7 @@ def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np
     return rows
 
 
-@njit(cache=True)
+@kernel
 def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: int) -> Floats:
     """Return strength · projected + (1 − strength) · gradient, the projected one first rescaled.
 
