@@ -1,4 +1,4 @@
-"""What all tests share: repeatable hypothesis runs, a home of their own, a clean registry, small data, a PostgreSQL server."""
+"""What all tests share: compiled kernels, repeatable hypothesis runs, a home each, a clean registry, small data, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from hypothesis import settings
 from duelrank import registry
 from duelrank.datasets.base import Dataset
 from duelrank.errors import InvalidValue
+from duelrank.home import home
 from duelrank.registry import Between
 from duelrank.types import Fold, Split
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
 
 settings.register_profile("duelrank", deadline=None, derandomize=True, max_examples=50, database=None)
 settings.load_profile("duelrank")
