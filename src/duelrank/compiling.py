@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import cache, update_wrapper
 from pathlib import Path
 from threading import RLock
+from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from duelrank.home import home
@@ -41,6 +42,7 @@ class Kernel(Generic[P, R]):
         self._function: Any = function
         self._options = options
         self._compiled: Any = None
+        self._callee: Any = None
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Call the compiled function."""
@@ -52,17 +54,27 @@ class Kernel(Generic[P, R]):
         """Numba's dispatcher of the function, which compiles or loads it for each combination of argument types."""
         with _lock:
             if self._compiled is None:
-                self._prepare_callees()
-                self._compiled = _dispatcher(self._function, self._options)
+                self._compiled = self._dispatcher("called-by-python", no_cfunc_wrapper=True)
                 self._replace_by_compiled()
         return self._compiled
 
-    def _prepare_callees(self) -> None:
-        """Compiled code can call dispatchers only: make those of all kernels that this one refers to."""
-        known = self._function.__globals__
-        for name in self._function.__code__.co_names:
-            if isinstance(known.get(name), Kernel):
-                known[name] = known[name].compiled
+    @property
+    def callee(self) -> Any:
+        """The dispatcher that other kernels call: it takes half as long to compile, without a door for Python's objects."""
+        with _lock:
+            if self._callee is None:
+                self._callee = self._dispatcher("called-by-kernels", no_cfunc_wrapper=True, no_cpython_wrapper=True)
+        return self._callee
+
+    def _dispatcher(self, folder: str, **options: Any) -> Any:
+        """Compile a copy of the function for which the kernels that it calls are dispatchers: numba knows no others."""
+        known = {
+            name: value.callee if isinstance(value, Kernel) and value is not self else value
+            for name, value in self._function.__globals__.items()
+            if name in self._function.__code__.co_names or name.startswith("__")
+        }
+        function = FunctionType(self._function.__code__, known, self._function.__name__)
+        return _dispatcher(update_wrapper(function, self._function), folder, options | self._options)
 
     def _replace_by_compiled(self) -> None:
         """Put the dispatcher in the place of this object in all modules of the package, so that calls lose no time here."""
@@ -83,13 +95,13 @@ def kernel(function: Callable[P, R] | None = None, /, **options: Any) -> Any:
     return lambda function: Kernel(function, options)
 
 
-def _dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str, Any]) -> Any:
     """Return numba's dispatcher, with a cache in our folder; a cache that cannot be written is done without."""
     numba = _numba()
     folder, before = kernel_folder(), numba.config.CACHE_DIR
     if folder is None:
         return numba.njit(**options)(function)
-    numba.config.CACHE_DIR = str(folder)  # read while a dispatcher is made, and never again
+    numba.config.CACHE_DIR = str(folder / subfolder)  # read while a dispatcher is made, and never again
     try:
         dispatcher = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # the folder was lost since

@@ -21,7 +21,9 @@ def normalise_rows(rows: Floats) -> None:
     for i in range(rows.shape[0]):
         total = dot(rows[i], rows[i])
         if total > 0.0:
-            rows[i] /= math.sqrt(total)
+            length = math.sqrt(total)
+            for k in range(rows.shape[1]):
+                rows[i, k] /= length
 
 
 @kernel

@@ -19,7 +19,31 @@ MARGIN = 1e-12
 @kernel
 def winners(credit: Floats) -> Ints:
     """Indices, from 0, of the candidates with more credit than the current ranker (entry 0 of the credit)."""
-    return np.flatnonzero(credit[1:] > credit[0] + MARGIN)
+    n = 0
+    for i in range(1, credit.shape[0]):
+        n += credit[i] > credit[0] + MARGIN
+    chosen, n = np.empty(n, np.int64), 0
+    for i in range(1, credit.shape[0]):
+        if credit[i] > credit[0] + MARGIN:
+            chosen[n] = i - 1
+            n += 1
+    return chosen
+
+
+@kernel
+def _length(vector: Floats) -> float:
+    total = 0.0
+    for k in range(vector.shape[0]):
+        total += vector[k] * vector[k]
+    return math.sqrt(total)
+
+
+@kernel
+def _divide(vector: Floats, by: float) -> None:
+    """Divide a vector in place; by zero it stays as it is."""
+    if by > 0.0:
+        for k in range(vector.shape[0]):
+            vector[k] /= by
 
 
 @kernel
@@ -29,10 +53,12 @@ def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
     if chosen.shape[0] == 0:
         return mean
     for i in chosen:
-        mean += directions[i]
-    mean /= chosen.shape[0]
-    length = math.sqrt(np.sum(mean * mean))
-    return mean / length if unit and length > 0.0 else mean
+        for k in range(mean.shape[0]):
+            mean[k] += directions[i, k]
+    _divide(mean, float(chosen.shape[0]))
+    if unit:
+        _divide(mean, _length(mean))
+    return mean
 
 
 @kernel
@@ -45,13 +71,13 @@ def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: b
     for i in range(directions.shape[0]):
         margin = credit[i + 1] - credit[0]
         if margin > MARGIN or (losers and margin < -MARGIN):
-            mean += margin * directions[i]
+            for k in range(mean.shape[0]):
+                mean[k] += margin * directions[i, k]
             size += abs(margin)
-    if size == 0.0:
-        return mean
-    mean /= size
-    length = math.sqrt(np.sum(mean * mean))
-    return mean / length if unit and length > 0.0 else mean
+    _divide(mean, size)
+    if unit:
+        _divide(mean, _length(mean))
+    return mean
 
 
 @kernel

@@ -33,8 +33,9 @@ def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -
     """
     n_rankers, n_documents = rankings.shape
     masses = _masses(n_documents, tau)
-    shown = np.full(n_documents, -1)
-    ranking = np.empty(length, np.int64)
+    shown, ranking = np.empty(n_documents, np.int64), np.empty(length, np.int64)
+    for document in range(n_documents):
+        shown[document] = -1
     for position in range(length):
         order = rankings[below(stream, n_rankers)]
         rest = 0.0
@@ -64,7 +65,10 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: fl
     """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1."""
     n_rankers, length = ranks.shape
     masses = _masses(n_documents, tau)
-    table = np.empty((int(np.sum(clicks)), n_rankers))
+    n_clicks = 0
+    for position in range(length):
+        n_clicks += clicks[position]
+    table = np.empty((n_clicks, n_rankers))
     for i in range(n_rankers):
         shown = np.zeros(n_documents, np.bool_)
         for position in range(length):
@@ -79,8 +83,12 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: fl
             if clicks[position]:
                 row -= 1
                 table[row, i] = masses[ranks[i, position]] / rest
-    for row in range(table.shape[0]):
-        table[row] /= np.sum(table[row])
+    for row in range(n_clicks):
+        total = 0.0
+        for i in range(n_rankers):
+            total += table[row, i]
+        for i in range(n_rankers):
+            table[row, i] /= total
     return table
 
 

@@ -156,25 +156,28 @@ def normals(stream: Any, rows: int, columns: int) -> Any:
 
     The words of the stream stay in registers and go back to it only for the rare draws at a layer's edge: twice as fast.
     """
-    drawn = np.empty(rows * columns)
+    drawn = np.empty((rows, columns))
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
-    for i in range(drawn.shape[0]):
-        draw, s0, s1, s2, s3 = _advance(s0, s1, s2, s3)
-        layer, u = _layer_and_position(draw)
-        if abs(u) < _RATIOS[layer]:
-            drawn[i] = u * _EDGES[layer]
-        else:
-            stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
-            drawn[i] = _normal_at_edge(stream, layer, u)
-            s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    for i in range(rows):
+        for k in range(columns):
+            draw, s0, s1, s2, s3 = _advance(s0, s1, s2, s3)
+            layer, u = _layer_and_position(draw)
+            if abs(u) < _RATIOS[layer]:
+                drawn[i, k] = u * _EDGES[layer]
+            else:
+                stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+                drawn[i, k] = _normal_at_edge(stream, layer, u)
+                s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
-    return drawn.reshape(rows, columns)
+    return drawn
 
 
 @kernel
 def permutation(stream: Any, n: int) -> Any:
     """Draw a random order of 0 to n - 1 (Fisher and Yates)."""
-    order = np.arange(n)
+    order = np.empty(n, np.int64)
+    for i in range(n):
+        order[i] = i
     for i in range(n - 1, 0, -1):
         j = below(stream, i + 1)
         order[i], order[j] = order[j], order[i]

@@ -112,7 +112,8 @@ def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
             order[j] = shuffled[j]
             keys[j] = table[i, shuffled[j]]
         swapped = sort_descending(keys, order, spare_keys, spare_order)
-        ranked[i] = spare_order if swapped else order
+        for j in range(n_documents):
+            ranked[i, j] = spare_order[j] if swapped else order[j]
     return ranked
 
 
