@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from duelrank import compiling
-from duelrank.compiling import Kernel, kernel
+from duelrank.compiling import kernel
 
 NOWHERE = "/dev/null/nowhere"  # no user, root included, can make a folder there
 NOTHING_WRITABLE = {"HOME": NOWHERE, "DUELRANK_HOME": NOWHERE, "NUMBA_CACHE_DIR": NOWHERE}
@@ -44,14 +44,12 @@ class TestKernel:
     def test_importing_kernels_does_not_import_numba(self):
         assert run("import sys, duelrank.kernels.ranking; print('numba' in sys.modules)") == "False"
 
-    def test_the_compiled_function_takes_the_place_of_the_kernel_and_of_its_callees(self, monkeypatch):
+    def test_kernels_call_each_other(self, monkeypatch):
         monkeypatch.setattr(compiling, "kernel_folder", lambda: None)
         four_times = kernel(quadrupled)
-        assert isinstance(twice, Kernel)
         assert four_times(1.5) == 6.0
-        assert not isinstance(twice, Kernel)
-        assert twice.py_func is doubled
-        assert four_times(1.0) == 4.0
+        assert twice(1.5) == 3.0
+        assert twice.callee.signatures == twice.compiled.signatures
 
     def test_modules_of_the_package_hold_the_compiled_function_after_the_first_call(self):
         code = (

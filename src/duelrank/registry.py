@@ -155,12 +155,18 @@ def override(part: P, changes: Mapping[str, Any], label: str) -> P:
         owners = [path for path, owner in walk(part) if name in _hints(type(owner))]
         if not owners:
             possible = sorted({field for _, owner in walk(part) for field in _hints(type(owner))})
-            raise InvalidRecipe(f"{label} has no parameter {name!r}; possible: {', '.join(possible)}")
+            raise InvalidRecipe(f"{label}: {UnknownName.among('parameter', name, possible)}")
         if len(owners) > 1:
             places = ", ".join(".".join((*path, name)) for path in owners)
             raise InvalidRecipe(f"{label}: {name!r} is ambiguous, it could be any of {places}; spell the part out")
         part = _replace_at(part, owners[0], name, value)
     return part
+
+
+def allowed(cls: type[Part], name: str) -> str:
+    """Say in words what a field of a class may be."""
+    hint = _hints(cls)[name]
+    return with_article(hint.kind) if isinstance(hint, type) and issubclass(hint, Part) else _wanted(hint)
 
 
 def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
