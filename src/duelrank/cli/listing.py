@@ -112,9 +112,8 @@ def _meanings(cls: type[Part]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in reversed(cls.__mro__):
         text = sections(each).get("Parameters", "")
-        found |= {
-            name: " ".join(about.split()) for name, about in findall(r"^(\w+)\n((?: +.*\n?|\n)+)", text, MULTILINE)
-        }
+        for names, about in findall(r"^(\w+(?:, \w+)*)\n((?: +.*\n?|\n)+)", text, MULTILINE):
+            found |= dict.fromkeys(names.split(", "), " ".join(about.split()))
     return found
 
 
