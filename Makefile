@@ -27,6 +27,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 install: $(VENV)/.dev ## prepare .venv with everything
 
 run: $(VENV)/.core ## compare the six algorithms under three users on the synthetic set, with a report
+	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
 test: lint types contracts unit ## lint, types, import contracts and all tests

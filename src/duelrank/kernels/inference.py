@@ -49,9 +49,9 @@ def _divide(vector: Floats, by: float) -> None:
 @kernel
 def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
     """Mean of the chosen directions, scaled to length 1 if asked to; zero where none was chosen."""
-    mean = np.zeros(directions.shape[1])
-    if chosen.shape[0] == 0:
-        return mean
+    mean = np.empty(directions.shape[1])
+    for k in range(mean.shape[0]):
+        mean[k] = 0.0
     for i in chosen:
         for k in range(mean.shape[0]):
             mean[k] += directions[i, k]

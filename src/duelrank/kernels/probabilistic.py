@@ -68,9 +68,10 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: fl
     n_clicks = 0
     for position in range(length):
         n_clicks += clicks[position]
-    table = np.empty((n_clicks, n_rankers))
+    table, shown = np.empty((n_clicks, n_rankers)), np.empty(n_documents, np.bool_)
     for i in range(n_rankers):
-        shown = np.zeros(n_documents, np.bool_)
+        for r in range(n_documents):
+            shown[r] = False
         for position in range(length):
             shown[ranks[i, position]] = True
         # What was left to draw from is added up from the end: subtracting from the whole would cancel for a steep softmax.
@@ -99,9 +100,10 @@ def preference(wins: Floats, losses: Floats) -> float:
     Where wins equal losses the result is exactly 0: mirrored entries are computed by mirrored, hence equal, operations.
     """
     n = wins.shape[0]
-    chance = np.zeros(2 * n + 3)  # of the sum being index − n − 1
+    chance, following = np.empty(2 * n + 3), np.empty(2 * n + 3)  # of the sum being index − n − 1
+    for k in range(2 * n + 3):
+        chance[k] = following[k] = 0.0
     chance[n + 1] = 1.0
-    following = np.zeros(2 * n + 3)
     for step in range(n):
         win, loss = wins[step], losses[step]
         stay = 1.0 - (win + loss)
@@ -118,7 +120,8 @@ def preference(wins: Floats, losses: Floats) -> float:
 def credit(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
     table = placements(ranks, clicks, n_documents, tau)
-    values = np.zeros(ranks.shape[0])
+    values = np.empty(ranks.shape[0])
+    values[0] = 0.0
     for i in range(1, ranks.shape[0]):
         values[i] = preference(table[:, i], table[:, 0])
     return values

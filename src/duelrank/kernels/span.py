@@ -90,12 +90,12 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     if largest == 0.0:
         return np.empty((0, n_columns))
     rest = _divided(rows, largest)  # no square of a length may leave the range of floats
-    lengths = np.empty(n_rows)  # squared
+    lengths, originals, longest = np.empty(n_rows), np.empty(n_rows), 0.0  # all squared
     for i in range(n_rows):
-        lengths[i] = dot(rest[i], rest[i])
-    originals = lengths.copy()
+        lengths[i] = originals[i] = dot(rest[i], rest[i])
+        longest = max(longest, lengths[i])
+    cut = relative_tolerance(tolerance, n_rows, n_columns) ** 2 * longest
     rank = 0
-    cut = relative_tolerance(tolerance, n_rows, n_columns) ** 2 * lengths[_longest(lengths, rank)]
     while rank < min(n_rows, n_columns):
         pivot = _longest(lengths, rank)
         length = _clean_length(rest[pivot], rest[:rank], originals[pivot])
@@ -140,7 +140,9 @@ def svd_basis(rows: Floats, tolerance: float) -> Floats:
 @kernel
 def project(vector: Floats, basis: Floats) -> Floats:
     """Project a vector onto the span of an orthonormal basis: V(Vᵀu), in two passes."""
-    shadow = np.zeros(vector.shape[0])
+    shadow = np.empty(vector.shape[0])
+    for k in range(shadow.shape[0]):
+        shadow[k] = 0.0
     for i in range(basis.shape[0]):
         subtract(shadow, -dot(basis[i], vector), basis[i])
     return shadow
