@@ -21,11 +21,11 @@ import pytest
 from hypothesis import settings
 
 from duelrank import registry
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
+from duelrank.experiments.run import extensions
 from duelrank.home import home
 from duelrank.registry import Between
-from duelrank.types import Fold, Split
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
 
@@ -33,19 +33,11 @@ settings.register_profile("duelrank", deadline=None, derandomize=True, max_examp
 settings.load_profile("duelrank")
 
 
-@pytest.fixture(autouse=True)
-def duelrank_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep caches and imported data sets of a test out of the user's home, and the user's out of the test."""
-    home = tmp_path / "duelrank-home"
-    monkeypatch.setenv("DUELRANK_HOME", str(home))
-    return home
-
-
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
-    """Forget what a test registers."""
+    """Forget what a test registers, and the extensions that it loads."""
     registry.names()  # what is imported with the first question for a name is no part of the test
-    tables = (registry._CLASSES, registry._ALIASES)
+    tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
     before, sources = [dict(table) for table in tables], list(registry._SOURCES)
     yield
     for table, content in zip(tables, before, strict=True):

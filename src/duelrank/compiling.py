@@ -68,11 +68,10 @@ class Kernel(Generic[P, R]):
 
     def _dispatcher(self, folder: str, **options: Any) -> Any:
         """Compile a copy of the function for which the kernels that it calls are dispatchers: numba knows no others."""
-        known = {
-            name: value.callee if isinstance(value, Kernel) and value is not self else value
-            for name, value in self._function.__globals__.items()
-            if name in self._function.__code__.co_names or name.startswith("__")
-        }
+        known = dict(self._function.__globals__)
+        for name in self._function.__code__.co_names:
+            if isinstance(known.get(name), Kernel):
+                known[name] = known[name].callee
         function = FunctionType(self._function.__code__, known, self._function.__name__)
         return _dispatcher(update_wrapper(function, self._function), folder, options | self._options)
 

@@ -86,7 +86,7 @@ def _global(
     """Learn a search ranker from clicks, while it serves."""
     _announce_compiling()
     if load:
-        from duelrank.experiments.extensions import VARIABLE, load_extension
+        from duelrank.experiments.run.extensions import VARIABLE, load_extension
 
         for path in load:
             load_extension(path)
