@@ -146,11 +146,11 @@ async def wait_until_idle(dask_worker):
     from asyncio import sleep
     from time import monotonic
 
-    end = monotonic() + 20
+    end = monotonic() + 60
     while dask_worker.state.executing_count or dask_worker.state.tasks:
         if monotonic() > end:
             return False
-        await sleep(0.1)
+        await sleep(0.02)
     return True
 
 

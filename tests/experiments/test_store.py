@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from dataclasses import replace
 
 import pytest
@@ -110,8 +109,8 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(folder):
             [sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE, text=True
         )
         assert writer.stdout.readline() == "open\n"
-        time.sleep(moments.uniform(0.0, 0.1))
-        writer.send_signal(signal.SIGKILL)
+        acknowledged.update(writer.stdout.readline().rstrip() for _ in range(moments.randrange(1, 20)))
+        writer.send_signal(signal.SIGKILL)  # while it goes on writing
         words = writer.communicate()[0].split("\n")
         acknowledged.update(words[:-1])
         with Store(folder, "suite") as store:
