@@ -9,9 +9,10 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from duelrank import RunSpec, parse, simulate
+from duelrank import Algorithm, RunSpec, Synthetic, parse, simulate
 from duelrank.experiments.rows import row
 from duelrank.experiments.store import Store, load_results
+from duelrank.users import User
 
 
 def main() -> None:
@@ -19,7 +20,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    record = simulate(RunSpec(parse("mgd-dsp"), parse("synthetic"), parse("perfect"), impressions=10_000))
+    record = simulate(RunSpec(parse("mgd-dsp", Algorithm), Synthetic(), parse("perfect", User), impressions=10_000))
     one = row(record, record.weights)
     with tempfile.TemporaryDirectory() as folder:
         Store(folder, "benchmark").close()

@@ -319,7 +319,7 @@ class TestErrors:
     def test_the_rest(self) -> None:
         with pytest.raises(InvalidValue, match="from 1 up"):
             Comparison(["a", "b"], length=0)
-        with pytest.raises(InvalidValue, match="a seed is a whole number"):
+        with pytest.raises(InvalidValue, match="seed must be a whole number"):
             Comparison(["a", "b"], seed=-1)
         with pytest.raises(InvalidValue, match="'sign' or 'credit'"):
             Comparison(["a", "b"]).result("t")

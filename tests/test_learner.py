@@ -8,6 +8,7 @@ import io
 import json
 import pickle
 import zipfile
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, ShapeMis
 from duelrank.grammar import parse
 from duelrank.learner import Learner, Snapshot
 from duelrank.registry import aliases
-from duelrank.types import Feedback, Query, State
+from duelrank.types import Feedback, Query
 
 RECIPES = ["dbgd", "mgd-dsp", "nsgd-dsp"]
 N_FEATURES = 4
@@ -115,7 +116,7 @@ class TestTwoVerbs:
 
     def test_earlier_states_are_never_written_to(self, trained):
         state = trained.state
-        kept = State(state.weights.copy(), state.step, state.updates, {k: v.copy() for k, v in state.memory.items()})
+        kept = deepcopy(state)
         run(trained, 30, seed=5)
         assert state == kept
 
@@ -212,7 +213,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("seed", [-1, 1.5, None, "7"])
     def test_a_seed_is_a_whole_number(self, seed):
-        with pytest.raises(InvalidValue, match="a seed is a whole number"):
+        with pytest.raises(InvalidValue, match="seed must be a whole number"):
             Learner("mgd", 3, seed=seed)
 
     def test_an_unknown_recipe_suggests_and_a_user_is_none(self):

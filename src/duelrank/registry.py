@@ -79,6 +79,11 @@ def source(find: Callable[[], Mapping[str, Part]]) -> None:
     _SOURCES.append(find)
 
 
+def registered(kind: type[P]) -> dict[str, P]:
+    """Return the short names that `alias` has registered, without those of any `source`."""
+    return {name: part for name, part in _ALIASES.items() if isinstance(part, kind)}
+
+
 def _claim(name: str) -> None:
     if name in _CLASSES or name in _ALIASES:
         raise InvalidRecipe(f"the name {name!r} is already registered")
@@ -160,9 +165,14 @@ def spell(part: Part) -> str:
     spellings = [repr(part), _call(type(part).__name__, dict(_changed(part)))]
     for name, like in known.items():
         changes = _difference(like, part)
-        if changes is not None:
+        if changes is not None and not _replaces_itself(like, changes):
             spellings.append(_call(name, changes))
     return min(spellings, key=len)
+
+
+def _replaces_itself(like: Part, changes: Mapping[str, Any]) -> bool:
+    """Whether changes exchange a part of the same kind: an algorithm with another base has nothing of the first one's name."""
+    return any(isinstance(value, Part) and value.kind == like.kind for value in changes.values())
 
 
 def _call(name: str, given: Mapping[str, Any]) -> str:

@@ -13,8 +13,11 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from duelrank.errors import InvalidValue
+from duelrank.errors import DuelrankError, InvalidValue
+from duelrank.grammar import parse
+from duelrank.memory import flatten, nest
 from duelrank.types import State, frozen
+from duelrank.validation import whole_number
 
 __all__ = ["Snapshot"]
 
@@ -45,17 +48,14 @@ class Snapshot:
             "updates": self.state.updates,
         }
         for name, value in counts.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < _LEAST.get(name, 0):
-                raise InvalidValue(
-                    f"a snapshot's {name} is a whole number from {_LEAST.get(name, 0)} up, got {value!r}"
-                )
+            whole_number(f"a snapshot's {name}", value, _LEAST.get(name, 0))
         if not isinstance(self.algorithm, str):
             raise InvalidValue(f"a snapshot's algorithm is the text of a recipe, got {self.algorithm!r}")
         weights = self.state.weights
         if weights.dtype != np.float64 or weights.shape != (self.n_features,) or not np.isfinite(weights).all():
             found = f"{weights.dtype} of shape {weights.shape}"
             raise InvalidValue(f"a snapshot's weights are {self.n_features} finite float64 numbers, got {found}")
-        for name, array in self.state.memory.items():
+        for name, array in flatten(self.state.memory).items():
             if array.dtype.kind not in "biuf":
                 raise InvalidValue(f"a snapshot's memory is of numbers, got {array.dtype} in {name}")
 
@@ -63,7 +63,7 @@ class Snapshot:
         """Pack everything into the bytes of an ``.npz`` file."""
         head = {name: getattr(self, name) for name in ("algorithm", *_LEAST)}
         head |= {"step": self.state.step, "updates": self.state.updates, "format": FORMAT}
-        arrays: dict[str, Any] = {f"memory/{name}": array for name, array in self.state.memory.items()}
+        arrays: dict[str, Any] = {f"memory/{name}": array for name, array in flatten(self.state.memory).items()}
         arrays |= {"weights": self.state.weights, "head": np.array(json.dumps(head))}
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)
@@ -80,9 +80,10 @@ class Snapshot:
             if head.pop("format") != FORMAT:
                 raise InvalidValue("this snapshot was made by another version of duelrank")
             weights = frozen(found.pop("weights"))
-            memory = {name.removeprefix("memory/"): array for name, array in found.items()}
+            flat = {name.removeprefix("memory/"): array for name, array in found.items()}
+            memory = nest(flat, parse(head["algorithm"]))
             snapshot = cls(state=State(weights, head.pop("step"), head.pop("updates"), memory), **head)
-        except InvalidValue:
+        except DuelrankError:
             raise
         except _DAMAGE as error:
             raise InvalidValue(f"these bytes are not a snapshot of a learner: {error}") from None

@@ -46,7 +46,7 @@ Clicks: TypeAlias = NDArray[np.bool_]  # (length,)
 Credit: TypeAlias = NDArray[np.float64]  # (n_rankers,); entry 0 is the current ranker
 Labels: TypeAlias = NDArray[np.int8]  # (n_documents,) relevance grades, 0 is irrelevant
 Stream: TypeAlias = NDArray[np.uint64]  # (4,) the state of one random stream
-Memory: TypeAlias = Mapping[str, NDArray[Any]]  # what an algorithm remembers between impressions
+Memory: TypeAlias = Mapping[str, Any]  # arrays by name; under the name of a field, the memory of the part in it
 Trace: TypeAlias = Mapping[str, NDArray[Any]]  # what `learn` will need to know of how a list was made
 
 
@@ -215,13 +215,20 @@ class State:
     updates
         How many of them moved the weights.
     memory
-        What the parts of the algorithm remember, by name.
+        What the algorithm remembers: arrays by name, and for each part that remembers anything a memory of its own, under the name
+        of the part's field.
     """
 
     weights: Weights
     step: int = 0
     updates: int = 0
     memory: Memory = field(default_factory=dict)
+
+    def of(self, part: str) -> State:
+        """Return the state as the part in a field sees it: with the memory of that part alone."""
+        if not self.memory:
+            return self
+        return State(self.weights, self.step, self.updates, self.memory.get(part, _NOTHING))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -234,9 +241,18 @@ class State:
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
 
-def same_arrays(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether two mappings hold equal arrays under equal names."""
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+_NOTHING: Memory = {}
+
+
+def same_arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two mappings, or mappings inside of them, hold equal arrays under equal names."""
+    return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping) or isinstance(other, Mapping):
+        return isinstance(one, Mapping) and isinstance(other, Mapping) and same_arrays(one, other)
+    return np.array_equal(one, other)
 
 
 class Split:

@@ -119,7 +119,7 @@ def remembered(explorer: CandidatePreselection, state: State, clicked: int, seed
     ranks = np.array([np.arange(length), np.arange(length)[::-1]])
     trace = {"ranks": ranks, "tau": np.array(3.0), "delta": np.array(1.0), "directions": np.eye(4)[:1]}
     impression = Impression(query, np.arange(6)[::-1][:length].copy(), trace)
-    memory = explorer.observe(state, impression, Feedback(np.arange(length) == clicked), np.zeros(2))
+    memory = explorer.observe(state, impression, Feedback(np.arange(length) == clicked), np.zeros(2), derive(seed, 2))
     return State(state.weights, state.step + 1, state.updates, memory)
 
 
@@ -172,7 +172,7 @@ def test_features_are_kept_without_a_copy() -> None:
     query = tiny_split().query(0)
     impression = learner.rank(query)
     learner.learn(impression, Feedback(np.arange(impression.ranking.size) == 0))
-    assert learner.state.memory["history_features_0"] is query.features
+    assert learner.state.memory["exploration"]["history_features_0"] is query.features
 
 
 def test_the_probability_of_a_list_is_that_of_the_rankers_that_made_it() -> None:
@@ -185,9 +185,9 @@ def test_the_probability_of_a_list_is_that_of_the_rankers_that_made_it() -> None
     ranks = impression.trace["ranks"]
     np.testing.assert_array_equal(ranks[1], ranks_in(ranked[0], impression.ranking))
     expected = np.log(draw_chances(ranks, 8, 1.5).mean(axis=0)).sum()
-    assert learner.state.memory["history_sources"][0] == pytest.approx(expected)
-    assert learner.state.memory["history_delta"] == 0.5
-    assert learner.state.memory["history_tau"] == 1.5
+    assert learner.state.memory["exploration"]["history_sources"][0] == pytest.approx(expected)
+    assert learner.state.memory["exploration"]["history_delta"] == 0.5
+    assert learner.state.memory["exploration"]["history_tau"] == 1.5
 
 
 def test_other_multileavers_are_refused() -> None:

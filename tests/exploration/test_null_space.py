@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Impression, NullSpace, Query, State
-from duelrank.kernels.random import normals
+from duelrank.kernels.random import derive, normals
 from duelrank.randomness import stream
 
 
@@ -22,7 +22,7 @@ def after(
     n_features = directions.shape[1]
     impression = Impression(Query("q", np.ones((1, n_features))), np.array([0]), {"directions": directions})
     state = State(np.zeros(n_features), memory={} if memory is None else memory)
-    return explorer.observe(state, impression, Feedback([True]), np.array(credit))
+    return explorer.observe(state, impression, Feedback([True]), np.array(credit), derive(0, 0))
 
 
 def explore(explorer: NullSpace, memory: Mapping[str, np.ndarray], n_features: int, seed: int = 0) -> np.ndarray:

@@ -26,7 +26,7 @@ def learn(explorer: Exploration, state: State, query: Query) -> State:
     """The state after a clicked impression that leaves the weights alone."""
     directions = draw(explorer, state, query, state.step)
     impression = Impression(query, np.array([0]), {"directions": directions})
-    memory = explorer.observe(state, impression, Feedback([True]), np.zeros(len(directions) + 1))
+    memory = explorer.observe(state, impression, Feedback([True]), np.zeros(len(directions) + 1), derive(state.step, 1))
     return State(state.weights, state.step + 1, state.updates, memory)
 
 
@@ -111,7 +111,7 @@ def test_documents_of_zeros_are_no_trouble() -> None:
 def test_the_weights_stay_in_the_span() -> None:
     """Fewer references than features: once they are there, what they do not span is never learned."""
     learner = play(parse("sim-mgd(n_references=10)"), 100)
-    references, before = learner.state.memory["references"], learner.weights
+    references, before = learner.state.memory["exploration"]["references"], learner.weights
     moved = play(learner.algorithm, 200, learner=learner).weights - before
     assert references.shape == (20, 10)
     assert np.linalg.norm(moved) > 0.0
@@ -163,14 +163,6 @@ def test_after_the_switch_all_features_are_explored_for_good() -> None:
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0)
     turned = learn(explorer, replace(still, weights=at(90)), some_query(1))
     assert turned.memory is still.memory
-
-
-def test_what_others_remember_survives_the_switch() -> None:
-    explorer = SpeedThenQuality(lookback=1)
-    state = after(explorer, [at(0)])
-    theirs = np.array([1.0, 2.0])
-    state = replace(state, memory={**state.memory, "examined": theirs})
-    assert learn(explorer, state, some_query(1)).memory["examined"] is theirs
 
 
 def test_the_number_of_candidates_is_one_parameter() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duelrank.algorithms import MGD
 from duelrank.errors import StoreCorrupt, StoreLocked
 from duelrank.serving.definition import Definition
 from duelrank.serving.events import Control, Fed, Shown, digest, pack, pack_state, unpack, unpack_state
@@ -142,7 +143,7 @@ def test_what_it_does_not_know_it_refuses():
 )
 def test_states_are_packed_to_the_bit(weights, kind, shape):
     state = State(np.array(weights), 3, 2, {"b": np.ones(shape, kind), "a": np.arange(3)})
-    found = unpack_state(pack_state(state))
+    found = unpack_state(pack_state(state), MGD())
     assert found == state
     assert found.memory["b"].dtype == np.dtype(kind)
     assert not found.weights.flags.writeable
@@ -155,6 +156,6 @@ def test_damaged_arrays_are_refused():
     for old, new in ((b"<f8", b"|O8"), (b"<f8", b"<f9"), (b"\x91\x03", b"\x91\x04")):
         assert old in state
         with pytest.raises(StoreCorrupt):
-            unpack_state(state.replace(old, new))
+            unpack_state(state.replace(old, new), MGD())
     with pytest.raises(StoreCorrupt):
         unpack(b"nonsense", Shown)

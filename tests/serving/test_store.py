@@ -84,11 +84,12 @@ class TestReplay:
         assert ranker_names(storage) == ["shop"]
         with pytest.raises(UnknownName, match="shop"):
             replay(storage, "shap")
+        from duelrank.serving.definition import Definition
         from duelrank.serving.versions import Model, Versions
 
-        third = Versions(storage, "shop").load(3)
-        wrong = Model(3, third.number, third.time, False, third.tally, 0, Versions(storage, "shop").load(2).state)
-        Versions(storage, "shop").save(wrong)
+        versions = Versions(storage, Definition(kit.spec(), 0.0))
+        third = versions.load(3)
+        versions.save(Model(3, third.number, third.time, False, third.tally, 0, versions.load(2).state))
         assert "version 3" in replay(storage, "shop").difference
 
     def test_from_the_command_line(self, sqlite_url, tmp_path, kit):

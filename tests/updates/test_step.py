@@ -39,7 +39,7 @@ class TestMove:
     def test_the_weights_move_by_rate_times_gradient(self, rate, gradient):
         state = state_at()
         before = state.weights.copy()
-        moved = Step(rate).move(state, np.array(gradient))
+        moved, _ = Step(rate).move(state, np.array(gradient))
         assert np.array_equal(moved, before + rate * np.array(gradient))
         assert np.array_equal(state.weights, before)
         assert not moved.flags.writeable

@@ -1,4 +1,6 @@
-"""Recipes: choices of parts that learn. Each file registers its short name; every dueling bandit also gets NAME-dsp here."""
+"""Recipes: choices of parts that learn. Each file registers its short name; every dueling bandit also has NAME-dsp."""
+
+from functools import cache
 
 from duelrank.algorithms.base import Algorithm
 from duelrank.algorithms.batch_rank import BatchRank
@@ -18,7 +20,7 @@ from duelrank.algorithms.pdgd import PDGD
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.sim_mgd import SimMGD
 from duelrank.algorithms.wmgd import WMGD
-from duelrank.registry import alias, aliases
+from duelrank.registry import Part, registered, source
 
 __all__ = [
     "CMGD",
@@ -41,6 +43,11 @@ __all__ = [
     "SimMGD",
 ]
 
-for _name, _base in aliases(DuelingBandit).items():
-    if f"{_name}-dsp" not in aliases():  # a file may have settings of its own for the projection
-        alias(f"{_name}-dsp", Projected(_base))
+
+_projected = cache(Projected)
+
+
+@source
+def _with_projection() -> dict[str, Part]:
+    """Return NAME-dsp of every dueling bandit that has a name; a file may register one with settings of its own."""
+    return {f"{name}-dsp": _projected(base) for name, base in registered(DuelingBandit).items()}

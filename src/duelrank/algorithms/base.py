@@ -12,7 +12,8 @@ from duelrank.errors import InvalidRecipe, InvalidValue, ShapeMismatch
 from duelrank.kernels.ranking import rankings
 from duelrank.kernels.updates import is_zero
 from duelrank.registry import Part
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.validation import whole_number
 
 __all__ = ["Algorithm"]
 
@@ -37,9 +38,7 @@ class Algorithm(Part, ABC):
     def rank(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Return the list to show for a query: at most ``length`` documents, best first, with exploration."""
         _check_features(state, query)
-        if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-            raise InvalidValue(f"the length of a list is a whole number from 1 up, got {length!r}")
-        return self.explore(state, query, min(length, query.features.shape[0]), stream)
+        return self.explore(state, query, min(whole_number("length", length), query.features.shape[0]), stream)
 
     @abstractmethod
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
@@ -67,8 +66,11 @@ class Algorithm(Part, ABC):
         """Return where the feedback points, zero where it points nowhere, and the memory afterwards."""
 
     @abstractmethod
-    def update(self, state: State, gradient: Gradient) -> State:
-        """Return the state after a move along a gradient that is not zero."""
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
+        """Return the weights, and the memory, after a move along a gradient that is not zero.
+
+        The memory of the given state is the one that `gradient` returned.
+        """
 
     @final
     def learn(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> State:
@@ -88,8 +90,13 @@ class Algorithm(Part, ABC):
             ) from None
         if is_zero(gradient):
             return State(state.weights, state.step + 1, state.updates, memory)
-        after = self.update(state, gradient)
-        return State(after.weights, state.step + 1, state.updates + 1, memory)
+        if memory is not state.memory:
+            state = State(state.weights, state.step, state.updates, memory)
+        moved = self.update(state, gradient)
+        if not isinstance(moved, tuple):
+            raise InvalidRecipe(f"update of {self!r} must return weights and memory, got {type(moved).__name__}")
+        weights, memory = moved
+        return State(weights, state.step + 1, state.updates + 1, memory)
 
 
 def _check_features(state: State, query: Query) -> None:

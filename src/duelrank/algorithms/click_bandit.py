@@ -15,7 +15,7 @@ from duelrank.algorithms.query_memory import QueryMemory
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import sorted_rows
 from duelrank.registry import Between
-from duelrank.types import Clicks, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Trace
+from duelrank.types import Clicks, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Trace, Weights
 
 __all__ = ["ClickBandit", "Model", "best_first"]
 
@@ -85,9 +85,9 @@ class ClickBandit(Algorithm):
         memory = self._memory.write(state.memory, query.id, model, rounds + 1, state.step)
         return np.zeros(state.weights.shape[0]), memory
 
-    def update(self, state: State, gradient: Gradient) -> State:
-        """Return the state as it is: there is no gradient to follow."""
-        return state
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
+        """Return what there is: there is no gradient to follow."""
+        return state.weights, state.memory
 
     @cached_property
     def _memory(self) -> QueryMemory:

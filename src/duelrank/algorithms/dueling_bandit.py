@@ -13,9 +13,10 @@ from duelrank.inference import Inference, MeanWinner
 from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.ranking import rankings
+from duelrank.memory import replaced
 from duelrank.multileaving import Multileaver, Probabilistic
 from duelrank.registry import Between
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.updates import Step, Update
 
 __all__ = ["DuelingBandit"]
@@ -56,14 +57,14 @@ class DuelingBandit(Algorithm):
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Draw directions, rank with each candidate, and merge."""
-        directions = self.exploration.directions(state, query, stream)
+        directions = self.exploration.directions(state.of("exploration"), query, stream)
         ranked = rankings(state.weights, directions, self.delta, query.features, stream)
         ranking, evidence = self.multileaver.leave(ranked, length, stream)
         return Impression(query, ranking, {"directions": directions, **evidence})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Draw directions, rank with each candidate, and compare with the list that was shown."""
-        directions = self.exploration.directions(state, query, stream)
+        directions = self.exploration.directions(state.of("exploration"), query, stream)
         ranked = rankings(state.weights, directions, self.delta, query.features, stream)
         return Impression(query, ranking, {"directions": directions, **self.multileaver.evidence(ranked, ranking)})
 
@@ -74,11 +75,13 @@ class DuelingBandit(Algorithm):
         if last_click(feedback.clicks) == 0:
             return np.zeros(state.weights.shape[0]), state.memory
         credit = self.multileaver.credit(impression, feedback.clicks)
-        memory = self.exploration.observe(state, impression, feedback, credit)
-        if memory is not state.memory:
-            state = State(state.weights, state.step, state.updates, memory)
-        return self.inference.infer(state, impression, feedback, credit, self.delta, stream)
+        explored = self.exploration.observe(state.of("exploration"), impression, feedback, credit, stream)
+        own = state.of("inference")
+        gradient, inferred = self.inference.infer(own, impression, feedback, credit, self.delta, stream)
+        memory = replaced(state.memory, "exploration", explored)
+        return gradient, replaced(memory, "inference", inferred)
 
-    def update(self, state: State, gradient: Gradient) -> State:
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move by the step."""
-        return State(self.step.move(state, gradient), state.step, state.updates, state.memory)
+        weights, memory = self.step.move(state.of("step"), gradient)
+        return weights, replaced(state.memory, "step", memory)

@@ -9,9 +9,10 @@ import numpy as np
 
 from duelrank.algorithms.base import Algorithm
 from duelrank.kernels.pair_rank import independent_pairs, newton_step, shuffled_blocks
+from duelrank.memory import replaced
 from duelrank.projection import Examination, LastClick
 from duelrank.registry import Between, alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.updates import Step, Update
 
 __all__ = ["PairRank"]
@@ -78,8 +79,9 @@ class PairRank(Algorithm):
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return Newton's step on the pairs of this impression; they are added to M."""
-        seen = self.examination.weights(state.memory, impression, feedback) > 0.0
-        memory = self.examination.observe(state.memory, impression, feedback)
+        known = state.of("examination").memory
+        seen = self.examination.weights(known, impression, feedback) > 0.0
+        memory = replaced(state.memory, "examination", self.examination.observe(known, impression, feedback))
         pairs = independent_pairs(feedback.clicks, seen, stream)
         if not pairs.shape[0]:
             return np.zeros(state.weights.shape[0]), memory
@@ -87,9 +89,10 @@ class PairRank(Algorithm):
         gradient, inverse = newton_step(state.weights, inverse, features, impression.ranking, pairs)
         return _FLATTEST * gradient, {**memory, "inverse": inverse}
 
-    def update(self, state: State, gradient: Gradient) -> State:
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move by the step."""
-        return State(self.step.move(state, gradient), state.step, state.updates, state.memory)
+        weights, memory = self.step.move(state.of("step"), gradient)
+        return weights, replaced(state.memory, "step", memory)
 
 
 alias("pairrank", PairRank())

@@ -11,8 +11,9 @@ from duelrank.algorithms.base import Algorithm
 from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.plackett_luce import draw, pair_gradient
 from duelrank.kernels.ranking import scores
+from duelrank.memory import replaced
 from duelrank.registry import alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.updates import Step, Update
 
 __all__ = ["PDGD"]
@@ -71,9 +72,10 @@ class PDGD(Algorithm):
         gradient: Gradient = pair_gradient(state.weights, features, scored, impression.ranking, feedback.clicks)
         return gradient, state.memory
 
-    def update(self, state: State, gradient: Gradient) -> State:
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move by the step."""
-        return State(self.step.move(state, gradient), state.step, state.updates, state.memory)
+        weights, memory = self.step.move(state.of("step"), gradient)
+        return weights, replaced(state.memory, "step", memory)
 
 
 alias("pdgd", PDGD())

@@ -8,9 +8,10 @@ from typing import ClassVar
 from duelrank.algorithms.base import Algorithm
 from duelrank.algorithms.dbgd import DBGD
 from duelrank.errors import InvalidRecipe
+from duelrank.memory import replaced
 from duelrank.projection import DocumentSpace, Projection
 from duelrank.registry import register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 
 __all__ = ["Projected"]
 
@@ -45,23 +46,31 @@ class Projected(Algorithm):
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Start as the base does."""
-        return self.base.start(n_features, stream)
+        begun = self.base.start(n_features, stream)
+        return State(begun.weights, begun.step, begun.updates, replaced({}, "base", begun.memory))
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Explore as the base does."""
-        return self.base.explore(state, query, length, stream)
+        return self.base.explore(state.of("base"), query, length, stream)
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Look at a list as the base does."""
-        return self.base.observe_list(state, query, ranking, stream)
+        return self.base.observe_list(state.of("base"), query, ranking, stream)
+
+    def best(self, state: State, query: Query, stream: Stream) -> Ranking:
+        """Rank as the base does."""
+        return self.base.best(state.of("base"), query, stream)
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return the base's gradient, projected."""
-        gradient, memory = self.base.gradient(state, impression, feedback, stream)
-        return self.projection.project(gradient, memory, impression, feedback)
+        gradient, learned = self.base.gradient(state.of("base"), impression, feedback, stream)
+        own = state.of("projection").memory
+        gradient, projected = self.projection.project(gradient, own, impression, feedback)
+        return gradient, replaced(replaced(state.memory, "base", learned), "projection", projected)
 
-    def update(self, state: State, gradient: Gradient) -> State:
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move as the base does."""
-        return self.base.update(state, gradient)
+        weights, memory = self.base.update(state.of("base"), gradient)
+        return weights, replaced(state.memory, "base", memory)

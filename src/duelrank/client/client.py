@@ -22,6 +22,7 @@ from duelrank.client import calls
 from duelrank.client.retrying import Outcome, pause
 from duelrank.client.wire import Call
 from duelrank.errors import InvalidValue
+from duelrank.validation import whole_number
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -56,8 +57,7 @@ def _awaiting(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, 
 
 def _options(base_url: str, api_key: str | None, timeout: float | None, retries: int) -> dict[str, Any]:
     """Check what a client was given, and turn it into what httpx takes."""
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise InvalidValue(f"retries is a whole number from 0 up, got {retries!r}")
+    whole_number("retries", retries, least=0)
     try:
         url = httpx.URL(base_url)
     except (httpx.InvalidURL, TypeError) as error:

@@ -14,7 +14,10 @@ __all__ = ["Exploration"]
 
 @dataclass(frozen=True, repr=False)
 class Exploration(Part, ABC):
-    """Propose unit directions in which the current ranker may move; learn from how they fared, if at all."""
+    """Propose unit directions in which the current ranker may move; learn from how they fared, if at all.
+
+    ``state.memory`` is that of this part alone, and so is what `observe` returns.
+    """
 
     kind: ClassVar[str] = "exploration"
 
@@ -22,6 +25,8 @@ class Exploration(Part, ABC):
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
         """Draw the candidate directions for one query."""
 
-    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
+    def observe(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
+    ) -> Memory:
         """Return the memory after a comparison with at least one click; by default nothing is remembered."""
         return state.memory

@@ -72,7 +72,9 @@ class CandidatePreselection(Exploration):
             kernel.tournament(chances, memory["history_clicks"], memory["history_sources"], self.repetitions, stream)
         )
 
-    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
+    def observe(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
+    ) -> Memory:
         """Remember the impression in place of the oldest one."""
         trace, features, length = impression.trace, impression.query.features, impression.ranking.shape[0]
         if not trace.keys() >= {"ranks", "tau", "delta"}:

@@ -55,7 +55,9 @@ class NullSpace(Exploration):
         kept: Directions = kernel.null_space_directions(avoided, query.features, n_drawn, self.n_candidates, stream)
         return kept
 
-    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
+    def observe(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
+    ) -> Memory:
         """Remember the directions that lost, and an orthonormal basis of those to avoid."""
         memory, directions = state.memory, impression.trace["directions"]
         n_features = directions.shape[1]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
-from zlib import crc32
 
 import numpy as np
 
 from duelrank.exploration.base import Exploration
 from duelrank.kernels.exploration import normalise_rows, unit_directions
-from duelrank.kernels.random import derive, permutation
+from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import scores
 from duelrank.registry import Between, register
 from duelrank.types import Credit, Directions, Features, Feedback, Impression, Memory, Query, State, Stream
@@ -58,16 +57,16 @@ class ReferenceDocuments(Exploration):
         drawn: Directions = scores(unit_directions(self.n_candidates, known.shape[1], stream), known)
         return drawn
 
-    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
+    def observe(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
+    ) -> Memory:
         """Keep some documents of the query as references, until there are enough."""
         known, features = state.memory.get("references"), impression.query.features
         missing = self.n_references - (0 if known is None else known.shape[1])
         if missing == 0:
             return state.memory
-        # No stream comes with what is observed: the list, which was drawn from the impression's own, stands for it.
-        chance = crc32(impression.ranking.tobytes())
         share = min(missing, -(-self.n_references // _IMPRESSIONS))
-        fresh = _columns(features[features.any(axis=1)], share, derive(state.step, chance))
+        fresh = _columns(features[features.any(axis=1)], share, stream)
         return {**state.memory, "references": fresh if known is None else np.hstack((known, fresh))}
 
     def _filled(self, known: Features | None, features: Features, stream: Stream) -> Features:

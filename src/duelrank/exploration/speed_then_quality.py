@@ -11,13 +11,11 @@ import numpy as np
 from duelrank.exploration.base import Exploration
 from duelrank.exploration.reference_documents import ReferenceDocuments
 from duelrank.kernels.exploration import unit_directions
+from duelrank.memory import replaced
 from duelrank.registry import Between, register
 from duelrank.types import Credit, Directions, Feedback, Impression, Memory, Query, State, Stream, Weights
 
 __all__ = ["SpeedThenQuality"]
-
-#: What is remembered only until the cascade.
-_FAST = frozenset({"checkpoint", "checkpoint_age", "references"})
 
 
 @register
@@ -50,11 +48,13 @@ class SpeedThenQuality(Exploration):
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
         """Draw from the space that is explored at this time."""
         if "cascaded" not in state.memory:
-            return self.fast.directions(state, query, stream)
+            return self.fast.directions(state.of("fast"), query, stream)
         drawn: Directions = unit_directions(self.fast.n_candidates, state.weights.shape[0], stream)
         return drawn
 
-    def observe(self, state: State, impression: Impression, feedback: Feedback, credit: Credit) -> Memory:
+    def observe(
+        self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
+    ) -> Memory:
         """Compare the weights with those of before; once they stand still, forget all that the fast exploration needs."""
         memory = state.memory
         if "cascaded" in memory:
@@ -62,10 +62,10 @@ class SpeedThenQuality(Exploration):
         before, age = memory.get("checkpoint"), int(memory.get("checkpoint_age", 0))
         if before is None or age == self.lookback:
             if before is not None and _turn(before, state.weights) < self.least_turn:
-                return {name: memory[name] for name in memory if name not in _FAST} | {"cascaded": np.array(True)}
+                return {"cascaded": np.array(True)}
             before, age = state.weights, 0
-        memory = self.fast.observe(state, impression, feedback, credit)
-        return {**memory, "checkpoint": before, "checkpoint_age": np.array(age + 1)}
+        fast = self.fast.observe(state.of("fast"), impression, feedback, credit, stream)
+        return {**replaced(memory, "fast", fast), "checkpoint": before, "checkpoint_age": np.array(age + 1)}
 
 
 def _turn(before: Weights, now: Weights) -> float:

@@ -15,6 +15,7 @@ from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, ShapeM
 from duelrank.export.normalisation import NoNormalisation, Normalisation
 from duelrank.snapshot import Snapshot
 from duelrank.types import Query, Weights, frozen
+from duelrank.validation import whole_number
 
 __all__ = ["LinearModel"]
 
@@ -60,8 +61,7 @@ class LinearModel:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise InvalidValue(f"the name of a model has letters, digits and _ . - (at most 100), got {self.name!r}")
-        if isinstance(self.version, bool) or not isinstance(self.version, int) or self.version < 0:
-            raise InvalidValue(f"the version of a model is a whole number from 0 up, got {self.version!r}")
+        whole_number("the version of a model", self.version, least=0)
         object.__setattr__(self, "features", _checked_names(self.features))
         object.__setattr__(self, "weights", _checked_weights(self.weights, len(self.features)))
         if not isinstance(self.normalisation, Normalisation):

@@ -14,6 +14,7 @@ from duelrank.errors import InvalidValue, UnknownName
 from duelrank.export.model import LinearModel
 from duelrank.export.normalisation import NoNormalisation, PerQuery
 from duelrank.export.rules import Term, finite, terms
+from duelrank.validation import whole_number
 
 __all__ = ["vespa"]
 
@@ -65,8 +66,7 @@ def vespa(
     """
     if weights not in ("inputs", "constants"):
         raise InvalidValue(f"weights are written as 'inputs' or 'constants', got {weights!r}")
-    if isinstance(rerank_count, bool) or not isinstance(rerank_count, int) or rerank_count < 1:
-        raise InvalidValue(f"rerank_count is a whole number from 1 up, got {rerank_count!r}")
+    whole_number("rerank_count", rerank_count)
     summands = _summands(model, rank_features or {})
     kind = "query" if weights == "inputs" else "constant"
     declared = (

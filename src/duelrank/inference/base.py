@@ -14,7 +14,10 @@ __all__ = ["Inference"]
 
 @dataclass(frozen=True, repr=False)
 class Inference(Part, ABC):
-    """Turn the credit of a comparison into a gradient, zero where no candidate beat the current ranker."""
+    """Turn the credit of a comparison into a gradient, zero where no candidate beat the current ranker.
+
+    ``state.memory`` is that of this part alone, and so is what `infer` returns.
+    """
 
     kind: ClassVar[str] = "inference"
 

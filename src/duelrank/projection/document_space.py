@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from duelrank.kernels import span as kernel
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.updates import is_zero
+from duelrank.memory import replaced
 from duelrank.projection.base import Examination, Projection
 from duelrank.projection.last_click import LastClick
 from duelrank.registry import Between, register
@@ -77,7 +78,9 @@ class DocumentSpace(Projection):
         self, gradient: Gradient, memory: Memory, impression: Impression, feedback: Feedback
     ) -> tuple[Gradient, Memory]:
         """Return the projected gradient; documents of clicked impressions are remembered after use."""
-        known, memory = memory, self.examination.observe(memory, impression, feedback)
+        known = memory
+        seen = self.examination.observe(memory.get("examination", {}), impression, feedback)
+        memory = replaced(memory, "examination", seen)
         clicked = last_click(feedback.clicks) > 0
         won = not is_zero(gradient)
         if not (clicked or won):
@@ -93,7 +96,7 @@ class DocumentSpace(Projection):
     def _documents(self, memory: Memory, impression: Impression, feedback: Feedback) -> Features:
         """Stack the remembered and the examined documents."""
         features = impression.query.features
-        weights = self.examination.weights(memory, impression, feedback)
+        weights = self.examination.weights(memory.get("examination", {}), impression, feedback)
         seen = weights > self.threshold
         remembered = memory.get("examined")
         if remembered is None:

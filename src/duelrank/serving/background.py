@@ -136,8 +136,8 @@ class Background:
         elif now - self._changed_at > CALM and now - self._polled_at < CALM:
             return
         self._board.refresh(self._storage)
-        for name in list(self._board.rankers):
-            newest = Versions(self._storage, name).load()
+        for name, ranker in list(self._board.rankers.items()):
+            newest = Versions(self._storage, ranker.definition).load()
             if newest is not None:
                 self._board.serve(name, newest)
         self._seen, self._polled_at = last, now

@@ -16,6 +16,7 @@ from duelrank.randomness import stream, stream_key
 from duelrank.serving.events import EXPLORED, GREEDY, SHADOW, Shown, hash63
 from duelrank.serving.values import RankerSpec, Settings
 from duelrank.types import Features, Feedback, Impression, Query, Ranking, State
+from duelrank.validation import whole_number
 
 __all__ = ["Definition"]
 
@@ -127,13 +128,11 @@ def _check(spec: RankerSpec) -> None:
         raise InvalidValue(
             f"a ranker's name has letters, digits and _ . - and begins with one of the first two, got {spec.name!r}"
         )
-    if isinstance(spec.length, bool) or spec.length < 1:
-        raise InvalidValue(f"the length of a list is a whole number from 1 up, got {spec.length!r}")
+    whole_number("length", spec.length)
     if not 0.0 <= spec.exploration <= 1.0:
         raise InvalidValue(f"the exploration rate is from 0 to 1, got {spec.exploration!r}")
     if not 0.0 < spec.close_after <= 1e9:
         raise InvalidValue(f"close_after is a number of seconds above 0, got {spec.close_after!r}")
     if spec.mode not in ("learn", "shadow", "frozen"):
         raise InvalidValue(f"the mode is learn, shadow or frozen, got {spec.mode!r}")
-    if not 0 <= spec.seed < 1 << 63:
-        raise InvalidValue(f"a seed is a whole number from 0 to 2^63 − 1, got {spec.seed!r}")
+    whole_number("seed", spec.seed, 0, (1 << 63) - 1)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import StoreCorrupt
+from duelrank.memory import flatten, nest
+from duelrank.registry import Part
 from duelrank.serving.values import RankerSpec
 from duelrank.types import Features, State, frozen
 
@@ -115,15 +117,15 @@ def unpack(body: bytes, kind: type[T]) -> T:
 
 def pack_state(state: State) -> bytes:
     """Return a state as bytes; equal states give equal bytes."""
-    memory = {name: _packed(state.memory[name]) for name in sorted(state.memory)}
+    memory = {name: _packed(array) for name, array in sorted(flatten(state.memory).items())}
     return pack(_State(state.weights.astype("<f8").tobytes(), int(state.step), int(state.updates), memory))
 
 
-def unpack_state(body: bytes) -> State:
-    """Return the state that was packed."""
+def unpack_state(body: bytes, recipe: Part) -> State:
+    """Return the state of a recipe that was packed."""
     found = unpack(body, _State)
     weights = np.frombuffer(found.weights, "<f8").astype(np.float64)
-    memory = {name: _unpacked(array) for name, array in found.memory.items()}
+    memory = nest({name: _unpacked(array) for name, array in found.memory.items()}, recipe)
     return State(frozen(weights), found.step, found.updates, memory)
 
 

@@ -77,7 +77,7 @@ class Learning:
 
     def _begin(self, name: str, ranker: Ranker, last: int) -> None:
         """Restore one ranker: its newest checkpoint, and the events since."""
-        machine = Machine(ranker.definition, self._fetcher(name), Versions(self._storage, name).state)
+        machine = Machine(ranker.definition, self._fetcher(name), Versions(self._storage, ranker.definition).state)
         for body in checkpoints(self._storage, name):
             machine.restore(body)
             break
@@ -89,7 +89,7 @@ class Learning:
             time = event.time if event.kind == "published" else time
         for key, entry in machine.open.items():
             course.deadlines[key] = self._deadline(machine, entry.time)
-        versions = Versions(self._storage, name)
+        versions = Versions(self._storage, ranker.definition)
         newest = versions.load()
         if machine.version > 1 and (newest is None or newest.version < machine.version):
             versions.save(newest := Model.of(machine, time))  # the last leader got no further than to announce it
@@ -180,7 +180,7 @@ class Learning:
         """Keep the versions that were announced, and serve them: never one that a crash could take away."""
         for name, course in self._courses.items():
             if course.unsaved is not None:
-                Versions(self._storage, name).save(course.unsaved)
+                Versions(self._storage, course.machine.definition).save(course.unsaved)
                 self._board.serve(name, course.unsaved)
                 course.unsaved = None
 

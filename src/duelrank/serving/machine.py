@@ -210,12 +210,13 @@ class Machine:
         self._let_go(self.version - WINDOW - 1)
 
     def _controlled(self, control: Control) -> None:
+        recipe = self.definition.algorithm
         if control.action == "rollback" and control.state is not None:
-            old = unpack_state(control.state)
+            old = unpack_state(control.state, recipe)
             # The counts go on: they name the random streams of learning, of which each is used once.
             self.state = State(old.weights, self.state.step, self.state.updates, old.memory)
         elif control.action == "pin" and control.version is not None and control.state is not None:
-            self.pin = control.version, unpack_state(control.state)
+            self.pin = control.version, unpack_state(control.state, recipe)
         elif control.action == "unpin":
             self.pin = None
         elif control.action in ("freeze", "resume"):
@@ -265,11 +266,11 @@ class Machine:
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
-        found = unpack(body, _Checkpoint)
+        found, recipe = unpack(body, _Checkpoint), self.definition.algorithm
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open = found.tally, found.open
-        self.served, self.state = unpack_state(found.served), unpack_state(found.state)
-        self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1]))
+        self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
+        self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
         self.pinned = Counter(entry.version for entry in self.open.values())
         self._states.clear()
 

@@ -50,8 +50,8 @@ class _Replay:
         created = storage.find(RANKERS, "created", name)
         if created is None:
             raise UnknownName.among("ranker", name, ranker_names(storage))
-        self._versions = Versions(storage, name)
         definition = Definition(unpack(created.body, Created).spec, created.time)
+        self._versions = Versions(storage, definition)
         self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None)
         self._end = storage.last_number()
         self._checkpoints = {info.number for info in storage.snapshots(name)}

@@ -36,6 +36,7 @@ from duelrank.serving.versions import Versions
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import State
+from duelrank.validation import whole_number
 
 __all__ = ["Service"]
 
@@ -166,8 +167,7 @@ class Service:
     async def _show(self, name: str, ranker: Ranker, key: str, request: RankRequest) -> Entry:
         """Make a list and append it; where there is one under this id already, that is the list."""
         length = ranker.definition.spec.length if request.length is None else request.length
-        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            raise InvalidValue(f"the length of a list is a whole number from 1 up, got {length!r}")
+        whole_number("length", length)
         reader = self._readers.get(name) or self._readers.setdefault(name, Reader(ranker.definition, self.settings))
         ids, features, raw = reader.read(request.documents, self.observer)
         model = ranker.model
@@ -257,7 +257,7 @@ class Service:
         self._check_ready()
         ranker = self._board[name]
         start = VersionInfo(1, ranker.definition.created, 0, ranker.model.version == 1)
-        stored = Versions(self.storage, name)
+        stored = Versions(self.storage, ranker.definition)
         found = [stored.load(each.number) for each in stored.list()[-self.settings.keep_versions :]]
         current = ranker.model.version
         return [start] + [
@@ -279,7 +279,7 @@ class Service:
             return ranker.model.state
         if version == 1:
             return ranker.definition.start
-        return Versions(self.storage, name).state(version) if version > 1 else None
+        return Versions(self.storage, ranker.definition).state(version) if version > 1 else None
 
     async def _state(self, name: str, ranker: Ranker, version: int) -> State | None:
         if version in (1, ranker.model.version):

@@ -36,7 +36,7 @@ class Tidying:
         wanted = {(name, info.number): self._needed_at(name, info.number) for info in kept}
         self._needed = {key: value for key, value in self._needed.items() if key[0] != name} | wanted
         versions = set(machine.pinned).union(*(each[1] for each in wanted.values()))
-        Versions(self._storage, name).prune(self._settings.keep_versions, versions)
+        Versions(self._storage, machine.definition).prune(self._settings.keep_versions, versions)
         oldest = kept[0].number
         if oldest <= cutoff:
             # The lists that were open at a checkpoint are needed to learn from them after it.

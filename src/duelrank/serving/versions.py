@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from duelrank.errors import StoreCorrupt
+from duelrank.serving.definition import Definition
 from duelrank.serving.events import pack, pack_state, unpack, unpack_state
 from duelrank.serving.machine import Machine, Tally
 from duelrank.storage import Event, SnapshotInfo, Storage
@@ -51,8 +52,9 @@ class Model:
 class Versions:
     """The versions of one ranker in a store; the snapshot's number there is the version."""
 
-    def __init__(self, storage: Storage, name: str) -> None:
-        self._storage, self._key = storage, f"{name}/model"
+    def __init__(self, storage: Storage, definition: Definition) -> None:
+        self._storage, self._recipe = storage, definition.algorithm
+        self._key = f"{definition.spec.name}/model"
 
     def save(self, model: Model) -> None:
         """Keep a version; the same again changes nothing."""
@@ -68,8 +70,8 @@ class Versions:
             return None
         stored = unpack(found.body, _Stored)
         head = (stored.version, stored.number, stored.time, stored.frozen, stored.tally, stored.open)
-        pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1]))
-        return Model(*head, unpack_state(stored.state), pin)
+        pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1], self._recipe))
+        return Model(*head, unpack_state(stored.state, self._recipe), pin)
 
     def state(self, version: int) -> State | None:
         """Return the state of a version."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duelrank.errors import InvalidValue
+from duelrank.validation import whole_number
 
 __all__ = ["ApiKey", "Event", "NewEvent", "Receipt", "SnapshotInfo", "StoredSnapshot", "checked_number"]
 
@@ -154,6 +155,4 @@ def checked_time(time: Any) -> float:
 
 def checked_number(name: str, number: Any, least: int = 0) -> int:
     """Return a whole number that fits into a database's column, or raise."""
-    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= MOST_NUMBER:
-        raise InvalidValue(f"{name} must be a whole number of at least {least}, got {number!r}")
-    return number
+    return whole_number(name, number, least, MOST_NUMBER)

@@ -17,6 +17,7 @@ from duelrank.grammar import parse
 from duelrank.simulation import RunSpec, simulate
 from duelrank.testing.swap import swapped, twin
 from duelrank.testing.tiny import Tiny
+from duelrank.users import User
 
 __all__ = ["SIZES", "Timing", "benchmark"]
 
@@ -71,7 +72,7 @@ def benchmark(
 
 def _spec(name: str, n_documents: int, n_features: int, impressions: int) -> RunSpec:
     data = Tiny(n_documents=n_documents, n_features=n_features)
-    return RunSpec(parse(name, Algorithm), data, parse("navigational"), impressions=impressions)
+    return RunSpec(parse(name, Algorithm), data, parse("navigational", User), impressions=impressions)
 
 
 def _total(spec: RunSpec) -> float:

@@ -14,6 +14,7 @@ from duelrank.errors import DuelrankError, InvalidRecipe
 from duelrank.grammar import parse
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
+from duelrank.memory import flatten
 from duelrank.metrics import nDCG
 from duelrank.snapshot import Snapshot
 from duelrank.testing.parameters import variations
@@ -266,7 +267,7 @@ def _learned(learner: Learner) -> NDArray[Any]:
 
 
 def _memory_bytes(state: State) -> int:
-    return sum(array.nbytes for array in state.memory.values())
+    return sum(array.nbytes for array in flatten(state.memory).values())
 
 
 CHECKS: tuple[Check, ...] = tuple(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from duelrank.kernels import updates as kernel
 from duelrank.registry import Between, register
-from duelrank.types import Gradient, State, Weights
+from duelrank.types import Gradient, Memory, State, Weights
 from duelrank.updates.base import Update
 
 __all__ = ["Step"]
@@ -38,8 +38,8 @@ class Step(Update):
         rate = self.learning_rate * self.decay**state.updates
         return rate if self.slow_down is None else rate / math.sqrt(1.0 + state.step / self.slow_down)
 
-    def move(self, state: State, gradient: Gradient) -> Weights:
+    def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Return w + α · gradient."""
         weights: Weights = kernel.moved(state.weights, gradient, self.rate(state))
         weights.flags.writeable = False
-        return weights
+        return weights, state.memory

@@ -1,0 +1,46 @@
+"""A step along an average of the latest gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from duelrank.memory import replaced
+from duelrank.registry import Between, register
+from duelrank.types import Gradient, Memory, State, Weights
+from duelrank.updates.base import Update
+from duelrank.updates.step import Step
+
+__all__ = ["Momentum"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Momentum(Update):
+    """v ← β · v + (1 − β) · gradient; then a step along v: what several impressions agree on is kept, the rest cancels.
+
+    Only impressions that moved the weights count: without a winner there is no gradient to average.
+
+    Parameters
+    ----------
+    momentum
+        β: how much of the earlier gradients is kept; 0 is the plain step.
+    step
+        How far to move along v.
+
+    References
+    ----------
+    Polyak, "Some methods of speeding up the convergence of iteration methods" (1964).
+    """
+
+    momentum: Annotated[float, Between(0.0, 0.999999)] = 0.9
+    step: Update = Step()
+
+    def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
+        """Return the weights after a step along the average, and the average."""
+        velocity = state.memory.get("velocity")
+        average = (1.0 - self.momentum) * gradient
+        if velocity is not None:
+            average += self.momentum * velocity
+        weights, memory = self.step.move(state.of("step"), average)
+        return weights, {**replaced(state.memory, "step", memory), "velocity": average}
