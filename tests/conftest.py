@@ -19,6 +19,7 @@ from typing import Annotated
 import numpy as np
 import pytest
 from hypothesis import settings
+from tests.effort import SOAK
 
 from duelrank import registry
 from duelrank.datasets.base import Dataset
@@ -26,14 +27,19 @@ from duelrank.errors import InvalidValue
 from duelrank.registry import Between
 from duelrank.types import Fold, Split
 
-settings.register_profile("duelrank", deadline=None, derandomize=True, max_examples=50, database=None)
+# The same examples in each run, so that a failure is one of the code; a longer search takes new ones each time.
+settings.register_profile(
+    "duelrank", deadline=None, derandomize=SOAK == 1, max_examples=25 * SOAK, database=None, print_blob=True
+)
 settings.load_profile("duelrank")
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
-def duelrank_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def duelrank_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep caches and imported data sets of a test out of the user's home, and the user's out of the test."""
-    home = tmp_path / "duelrank-home"
+    home = tmp_path_factory.getbasetemp() / f"home-{next(_numbers)}"  # made by those tests only that use it
     monkeypatch.setenv("DUELRANK_HOME", str(home))
     return home
 
@@ -183,9 +189,6 @@ def server() -> Iterator[Server]:
     finally:
         server.stop(signal.SIGQUIT)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import subprocess
 import sys
 import textwrap
 
 import numpy as np
 import pytest
+from tests.effort import SOAK
 
 from duelrank.serving.replay import replay
 from duelrank.storage import open_storage
 
-ROUNDS = int(os.environ.get("DUELRANK_SOAK_ROUNDS", "3"))
+ROUNDS = 3 * SOAK
 
 # Serves itself as fast as it can; a line is printed for each promise, never before. Arguments: address, name of this life.
 SERVER = """

@@ -1,5 +1,7 @@
 """Recipes: choices of parts that learn. Each file registers its short name; every dueling bandit also has NAME-dsp."""
 
+from __future__ import annotations
+
 from functools import cache
 
 from duelrank.algorithms.base import Algorithm

@@ -3,24 +3,23 @@
 DUELRANK_SOAK multiplies the number of requests that are tried.
 """
 
-import os
 import re
 from html.parser import HTMLParser
 
 import pytest
 import requests
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
+from tests.effort import examples
 from tests.serving.web.conftest import DOCUMENTS
 
 from duelrank.serving.web.operations import OPERATIONS
 from duelrank.serving.web.problems import TABLE
 from duelrank.serving.web.schema import describe
 
-SOAK = int(os.environ.get("DUELRANK_SOAK", "1"))
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -40,7 +39,7 @@ def test_whatever_comes_is_answered_as_described(request, which, method, path, m
     client.post("/v1/rankers/shop/rank", json={"impression_id": "i1", "documents": DOCUMENTS})
 
     @given(case=SCHEMA[path][method].as_strategy(generation_mode=mode), known=st.booleans())
-    @settings(max_examples=20 * SOAK, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @examples(10, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     def check(case, known):
         if known and case.path_parameters:
             case.path_parameters["name"] = "shop"
