@@ -17,6 +17,7 @@ from duelrank.experiments.extensions import VARIABLE, load_extension
 from duelrank.testing.tiny import Tiny
 
 distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+dask = pytest.importorskip("dask")
 
 # Dask leaves sockets and event loops to the garbage collector when a cluster ends; they are not ours to close.
 pytestmark = [
@@ -28,8 +29,12 @@ NAMES = ("online", "offline", "update_norms", "trajectory")
 
 
 def local_cluster(n_workers):
+    """A cluster that gives up a run after the second worker that it has killed: a new worker takes seconds."""
     here = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    return distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, silence_logs=50, **here)
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+        return distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=True, silence_logs=50, **here
+        )
 
 
 @pytest.fixture(scope="module")

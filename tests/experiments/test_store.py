@@ -278,7 +278,7 @@ SUITE = """
     from duelrank.testing.tiny import Tiny
 
     if __name__ == "__main__":
-        specs = [RunSpec(MGD(), Tiny(), parse("perfect"), seed=seed, impressions=5_000) for seed in range(6)]
+        specs = [RunSpec(MGD(), Tiny(), parse("perfect"), seed=seed, impressions=2_000) for seed in range(6)]
         with Store(sys.argv[1], "suite") as store:
             missing = store.missing(specs)
             print(len(missing), flush=True)
@@ -304,7 +304,7 @@ def test_an_experiment_that_was_killed_goes_on_where_it_was(folder, tmp_path):
     assert not set(seeds) & set(map(int, told[1:-1]))
     frame = load_results(folder, "suite")
     assert sorted(frame["seed"].tolist()) == list(range(6))
-    wanted = {seed: row(simulate(replace(SPEC, seed=seed, impressions=5_000))) for seed in range(6)}
+    wanted = {seed: row(simulate(replace(SPEC, seed=seed, impressions=2_000))) for seed in range(6)}
     for found in frame.rows():
         assert found["offline_curve"].tolist() == wanted[found["seed"]]["offline_curve"]
         assert found["online"] == wanted[found["seed"]]["online"]
