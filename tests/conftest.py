@@ -171,7 +171,7 @@ class Server:
             self.process.wait(60)
 
     def url(self, schema: str = "public") -> str:
-        return f"postgresql://postgres@/postgres?host={self.data}&options=-csearch_path%3D{schema}"
+        return f"postgresql://postgres@/postgres?host={self.data}&connect_timeout=60&options=-csearch_path%3D{schema}"
 
 
 @pytest.fixture(scope="session")

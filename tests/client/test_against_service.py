@@ -7,10 +7,11 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import httpx
 import pytest
-from tests.waiting import until
+from tests.waiting import FOR_EVER, until
 
 from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, retrying
 from duelrank.export import LinearModel
@@ -41,8 +42,8 @@ class Awaited:
 
 @pytest.fixture(params=[Client, Awaited])
 def kind(request):
-    """The class of a client."""
-    return request.param
+    """The class of a client, with more patience than usual: a busy machine is no failure."""
+    return partial(request.param, timeout=FOR_EVER)
 
 
 def test_the_whole_tour(kind, url):
@@ -183,7 +184,7 @@ def test_a_restart_goes_unnoticed(kind, tmp_path, serve, port, monkeypatch):
 
 
 def test_a_client_is_shared_by_threads(url):
-    with Client(url) as client:
+    with Client(url, timeout=FOR_EVER) as client:
         client.create_ranker("shop", "mgd", ["bm25", "price"])
         seen: list[str] = []
         threads = [
@@ -197,4 +198,4 @@ def test_a_client_is_shared_by_threads(url):
         for thread in threads:
             thread.join()
         assert len(set(seen)) == 40
-        until(lambda: httpx.get(f"{url}/v1/rankers/shop").json()["impressions"] == 40)
+        until(lambda: httpx.get(f"{url}/v1/rankers/shop", timeout=FOR_EVER).json()["impressions"] == 40)

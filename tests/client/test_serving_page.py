@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.waiting import until
+from tests.waiting import FOR_EVER, until
 
 from duelrank.cli.serve import serve as serve_command
 from duelrank.serving.web.metrics import Metrics
@@ -67,7 +67,7 @@ def test_the_tour_is_true(url):
     for (path, body), expected in zip(asked, answers, strict=True):
         if path.endswith("model"):
             wanted = expected["model_version"]
-            until(lambda: httpx.get(url + path).json()["model_version"] == wanted)  # noqa: B023  # asked at once
-        found = httpx.request("POST" if body else "GET", url + path, content=body or None).json()
+            until(lambda: httpx.get(url + path, timeout=FOR_EVER).json()["model_version"] == wanted)  # noqa: B023  # asked at once
+        found = httpx.request("POST" if body else "GET", url + path, content=body or None, timeout=FOR_EVER).json()
         found.pop("created", None), expected.pop("created", None)
         assert found == expected

@@ -52,7 +52,7 @@ def test_quick_ones_do_not_notice(service, storage):
     """Patience ends while a request comes in only: between requests nothing waits for it to end."""
     with (
         running(create_app(service, KeyRing(storage)), patience=1000.0) as (port, connections),
-        httpx.Client(base_url=f"http://127.0.0.1:{port}") as client,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=FOR_EVER) as client,
     ):
         client.post("/v1/rankers", json=SHOP)
         for _ in range(3):

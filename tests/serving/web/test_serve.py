@@ -10,7 +10,7 @@ import sys
 import httpx
 import pytest
 from tests.serving.web.conftest import DOCUMENTS, SHOP
-from tests.waiting import until
+from tests.waiting import FOR_EVER, until
 
 from duelrank.serving.web import make_key
 from duelrank.storage import open_storage
@@ -57,7 +57,7 @@ def shared(tmp_path_factory):
     """A server that tests share whose clients misbehave: whatever they do, it goes on and ends as it should."""
     started = Server("--store", f"sqlite:///{tmp_path_factory.mktemp('shared')}/shop.db", "--max-body", "100000")
     yield started
-    assert httpx.get(f"{started.url}/healthz").status_code == 200
+    assert httpx.get(f"{started.url}/healthz", timeout=FOR_EVER).status_code == 200
     assert started.stop() == 0
     assert "Traceback" not in started.said
 
@@ -89,7 +89,7 @@ def test_from_start_to_stop(server, store):
     assert f"store: {store}" in server.said
     assert f"{server.url}/docs" in server.said
     assert "ready: 0 rankers" in server.said
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
         assert client.post("/v1/rankers", json=SHOP).status_code == 201
         body = {"impression_id": "i1", "documents": DOCUMENTS}
         first = client.post("/v1/rankers/shop/rank", json=body)
@@ -101,7 +101,7 @@ def test_from_start_to_stop(server, store):
     assert "stopped; everything is saved" in server.said
     again = Server("--store", store)
     assert "ready: 1 ranker (shop)" in again.said
-    with httpx.Client(base_url=again.url) as client:
+    with httpx.Client(base_url=again.url, timeout=FOR_EVER) as client:
         assert client.post("/v1/rankers/shop/rank", json=body).json() == first.json()
         until(lambda: client.get("/v1/rankers/shop").json()["learned"] == 1)
     assert again.stop(signal.SIGINT) == 0
@@ -109,7 +109,7 @@ def test_from_start_to_stop(server, store):
 
 
 def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
         assert client.get("/v1/rankers").status_code == 200
         token = cli("keys", "create", "--store", store, "--scope", "rank").stdout.strip()
         until(lambda: client.get("/v1/rankers").status_code == 401)
@@ -126,7 +126,7 @@ def test_a_client_that_vanishes_or_breaks_the_rules(shared):
     for sent in (half, b"POST", b"\x16\x03\x01\x00", b"GET / HTTP/9\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", shared.port)) as connection:
             connection.sendall(sent)
-    assert httpx.get(f"{shared.url}/healthz").status_code == 200
+    assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
 
 
 def test_a_body_without_a_length_is_cut_off_too(shared):
@@ -135,16 +135,16 @@ def test_a_body_without_a_length_is_cut_off_too(shared):
             yield b" " * 10_000
 
     try:
-        answer = httpx.post(f"{shared.url}/v1/rankers", content=endless())
+        answer = httpx.post(f"{shared.url}/v1/rankers", content=endless(), timeout=FOR_EVER)
         assert answer.status_code == 413
     except httpx.WriteError:
         pass  # the server hung up while we were still sending
-    assert httpx.get(f"{shared.url}/healthz").status_code == 200
+    assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
 
 
 def test_waiting_requests_are_answered_before_it_stops(server):
     """A request that is on its way when the signal comes is still answered."""
-    httpx.post(f"{server.url}/v1/rankers", json=SHOP)
+    httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
     content = b'{"documents": [{"id": "a", "features": [1, 2]}]}'
     head = f"POST /v1/rankers/shop/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
