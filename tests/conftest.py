@@ -22,10 +22,10 @@ from hypothesis import settings
 from tests.effort import SOAK
 
 from duelrank import registry
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
+from duelrank.experiments.run import extensions
 from duelrank.registry import Between
-from duelrank.types import Fold, Split
 
 # The same examples in each run, so that a failure is one of the code; a longer search takes new ones each time.
 settings.register_profile(
@@ -36,18 +36,10 @@ settings.load_profile("duelrank")
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(autouse=True)
-def duelrank_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep caches and imported data sets of a test out of the user's home, and the user's out of the test."""
-    home = tmp_path_factory.getbasetemp() / f"home-{next(_numbers)}"  # made by those tests only that use it
-    monkeypatch.setenv("DUELRANK_HOME", str(home))
-    return home
-
-
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
-    """Forget what a test registers."""
-    tables = (registry._CLASSES, registry._ALIASES)
+    """Forget what a test registers, and the extensions that it loads."""
+    tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
     before, sources = [dict(table) for table in tables], list(registry._SOURCES)
     yield
     for table, content in zip(tables, before, strict=True):

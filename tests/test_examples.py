@@ -24,3 +24,18 @@ def test_an_algorithm_in_one_file() -> None:
     options = ["one-feature(n_candidates=3)", "--dataset", "synthetic(n_queries=10)", "--impressions", "50", "--json"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["algorithm"] == "one-feature(n_candidates=3)"
+
+
+def test_a_click_log_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn", reason="needs the extra sklearn")
+    runpy.run_path(str(EXAMPLES / "click_log.py"), run_name="__main__")
+    qualities = [float(number) for number in re.findall(r"nDCG@10 ([0-9.]+)", capsys.readouterr().out)]
+    assert len(qualities) == 5
+    assert min(qualities[1:]) > qualities[0] + 0.2
+
+
+def test_a_learner_in_a_pyterrier_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyterrier", reason="needs the extra pyterrier")
+    runpy.run_path(str(EXAMPLES / "pyterrier_experiment.py"), run_name="__main__")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert float(rows[1][1]) > float(rows[0][2]) + 0.2

@@ -434,3 +434,105 @@ def test_damaged_headers_of_large_arrays_are_refused() -> None:
             if bytes(damaged) != whole:
                 with contextlib.suppress(InvalidValue):
                     Snapshot.from_bytes(bytes(damaged))
+
+
+NAMES = ["bm25", "pagerank", "clicks", "age"]
+
+
+class TestGivenWeights:
+    def test_learning_starts_from_them(self):
+        given = np.array([0.5, -1.0, 0.0, 2.0])
+        learner = Learner("mgd", weights=given, seed=7)
+        given[:] = 0.0
+        assert learner.weights.tolist() == [0.5, -1.0, 0.0, 2.0]
+        assert learner.n_features == N_FEATURES
+        assert np.linalg.norm(run(learner, 40).weights - [0.5, -1.0, 0.0, 2.0]) > 0.0
+        assert not learner.weights.flags.writeable
+
+    def test_zeros_are_the_same_as_none(self):
+        given, plain = Learner("mgd-dsp", weights=np.zeros(N_FEATURES), seed=7), learner_of()
+        assert run(given, 40).state == run(plain, 40).state
+
+    def test_names_may_say_which_is_which(self):
+        learner = Learner("pdgd", feature_names=NAMES, weights={"age": -1.0, "bm25": 2})
+        assert learner.weights.tolist() == [2.0, 0.0, 0.0, -1.0]
+        assert Learner("pdgd", weights={"age": -1.0, "bm25": 2}).feature_names == ("age", "bm25")
+
+    @pytest.mark.parametrize(
+        ("wrong", "error", "match"),
+        [
+            ({"weights": [1.0, np.nan]}, InvalidValue, "weights must be finite, found nan"),
+            ({"weights": ["a"]}, InvalidValue, "weights must be one number per feature"),
+            ({"weights": [[1.0]]}, ShapeMismatch, r"got shape \(1, 1\)"),
+            ({"weights": []}, ShapeMismatch, r"got shape \(0,\)"),
+            ({"weights": [1.0, 2.0], "n_features": 3}, ShapeMismatch, "n_features 3, weights 2"),
+            ({"weights": [1.0], "feature_names": NAMES}, ShapeMismatch, "weights 1, feature_names 4"),
+            ({"weights": {"bm52": 1.0}, "feature_names": NAMES}, UnknownName, "did you mean bm25"),
+            ({"feature_names": "bm25"}, InvalidValue, "feature_names must be a list of texts"),
+            ({"feature_names": []}, InvalidValue, "feature_names must be a list of texts"),
+            ({"feature_names": ["a", ""]}, InvalidValue, "feature_names must be a list of texts"),
+            ({"feature_names": ["a", "a"]}, InvalidValue, "'a' is there twice"),
+            ({"algorithm": "cascade-ucb1", "weights": [1.0]}, InvalidRecipe, "a model for each query"),
+        ],
+    )
+    def test_what_is_wrong_is_refused(self, wrong, error, match):
+        with pytest.raises(error, match=match):
+            Learner(**{"algorithm": "mgd"} | wrong)
+
+
+class TestNames:
+    def test_they_travel_with_a_snapshot(self):
+        learner = run(Learner("mgd", feature_names=NAMES), 5)
+        restored = Learner.from_snapshot(Snapshot.from_bytes(learner.snapshot().to_bytes()))
+        assert restored.feature_names == tuple(NAMES)
+        assert restored.state == learner.state
+
+    def test_snapshots_without_names_are_as_they_always_were(self):
+        packed = learner_of().snapshot().to_bytes()
+        with np.load(io.BytesIO(packed)) as arrays:
+            assert "feature_names" not in json.loads(str(arrays["head"]))
+        named = Learner("mgd-dsp", feature_names=NAMES)
+        named.restore(Snapshot.from_bytes(packed))
+        assert named.feature_names == tuple(NAMES)
+
+    def test_a_snapshot_of_other_features_does_not_fit(self):
+        with pytest.raises(InvalidValue, match="other names of features"):
+            Learner("mgd", feature_names=NAMES).restore(Learner("mgd", feature_names=NAMES[::-1]).snapshot())
+        with pytest.raises(InvalidValue, match="4 texts"):
+            dataclasses.replace(Learner("mgd", feature_names=NAMES).snapshot(), feature_names=("a",)).check()
+
+    def test_the_strongest_are_shown(self):
+        learner = Learner("mgd-dsp", feature_names=["<b>", *NAMES[1:]], weights=[0.5, 0.0, -2.0, 1.0])
+        assert repr(learner) == "<Learner mgd-dsp: 4 features, learned from 0 lists; clicks -2, age 1, <b> 0.5>"
+        shown = learner._repr_html_()
+        assert shown.index("clicks") < shown.index("age") < shown.index("&lt;b&gt;") < shown.index("pagerank")
+        assert repr(Learner("mgd", 30)) == "<Learner mgd: 30 features, learned from 0 lists>"
+        assert "… and 20 more" in Learner("mgd", 30)._repr_html_()
+
+
+class TestObserve:
+    @pytest.mark.parametrize("recipe", ["mgd-dsp", "pdgd", "pairrank"])
+    def test_clicks_on_any_list_teach(self, recipe):
+        learner = learner_of(recipe)
+        query = Query("q", np.random.default_rng(3).random((6, N_FEATURES)))
+        for _ in range(10):
+            impression = learner.observe(query, [5, 3, 1, 0])
+            assert impression.ranking.tolist() == [5, 3, 1, 0]
+            learner.learn(impression, Feedback([False, False, True, False]))
+        assert learner.state.updates > 0
+        assert learner.ranked == learner.state.step == 10
+
+    @pytest.mark.parametrize("ranking", [[], [0, 0], [-1], [4], [0.5], [[0, 1]], [True], "ab", [[0], [1, 2]]])
+    def test_a_ranking_is_of_different_documents_of_the_query(self, ranking):
+        learner = learner_of()
+        with pytest.raises(InvalidValue, match="different documents of the query, by numbers from 0 to 3"):
+            learner.observe(Query("q", np.eye(N_FEATURES)), ranking)
+        assert learner.ranked == 0
+
+    def test_other_features_are_refused(self):
+        with pytest.raises(ShapeMismatch, match="the ranker has 4 features, query 'q' has 3"):
+            learner_of().observe(Query("q", np.eye(3)), [0])
+
+    def test_who_must_know_how_a_list_was_made_refuses(self):
+        with pytest.raises(InvalidRecipe, match="only from lists that it has made itself"):
+            learner_of("cascade-ucb1").observe(Query("q", np.eye(N_FEATURES)), [0])

@@ -146,6 +146,23 @@ class TestDistributions:
     def test_a_permutation_holds_every_index_once(self, n, number):
         assert sorted(random.permutation(stream(0, "p", number), n).tolist()) == list(range(n))
 
+    @pytest.mark.parametrize(("n", "chance"), [(1, 0.3), (10, 0.5), (40, 0.05), (10_000, 0.4)])
+    def test_binomial(self, n, chance):
+        draws = stream(6, "binomial")
+        counts = np.array([random.binomial(draws, n, chance) for _ in range(4000)])
+        edges = np.unique(stats.binom.ppf(np.arange(0.05, 0.95, 0.1), n, chance))
+        wanted = np.diff(stats.binom.cdf(edges, n, chance), prepend=0.0, append=1.0)
+        observed = np.bincount(np.searchsorted(edges, counts), minlength=len(wanted))
+        assert stats.chisquare(observed[wanted > 0], counts.size * wanted[wanted > 0]).pvalue > ALPHA
+
+    def test_categories_and_multinomial(self):
+        chances, draws = np.array([0.5, 0.0, 0.3, 0.15, 0.05]), stream(7, "categories")
+        one = np.bincount(random.categories(draws, chances, 20_000), minlength=5)
+        other = sum(random.multinomial(draws, 20, chances) for _ in range(1000))
+        for counts in (one, other):
+            assert counts[1] == 0
+            assert stats.chisquare(counts[chances > 0], 20_000 * chances[chances > 0]).pvalue > ALPHA
+
 
 class TestStreams:
     @given(st.integers(0, 2**70), st.text(st.characters(exclude_categories=["Cs"]), max_size=8), st.integers(0, 2**62))

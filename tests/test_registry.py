@@ -22,7 +22,7 @@ from duelrank.inference import MeanWinner
 from duelrank.metrics import ERR, P, nDCG
 from duelrank.multileaving import Probabilistic, TeamDraft
 from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
-from duelrank.registry import Between, Part, alias, aliases, classes, names, register, source, spell, walk
+from duelrank.registry import Between, Part, alias, aliases, classes, forget, names, register, source, spell, walk
 from duelrank.updates import Step
 from duelrank.users import Cascade, Preset, User
 
@@ -440,6 +440,37 @@ class TestRegistering:
             register(type("MGD", (MGD,), {}))
         with pytest.raises(InvalidRecipe, match="already registered"):
             alias("MGD", MGD())
+
+    def test_a_cell_that_runs_again_replaces_its_class_and_its_alias(self):
+        for size in (1, 2):  # one and the same definition, as when the cell of a notebook runs again
+
+            @register
+            @dataclass(frozen=True, repr=False)
+            class Gadget(Knob):
+                cell: ClassVar[int] = size
+
+            alias("gadget", Gadget(size=size))
+        assert parse("Gadget()").cell == parse("gadget").cell == 2
+        assert parse("gadget").size == 2
+
+    def test_another_module_may_not_take_a_name(self):
+        register(Knob)
+        alias("knob", Knob())
+        elsewhere = {"__name__": "elsewhere", "alias": alias, "Knob": Knob}
+        with pytest.raises(InvalidRecipe, match="'knob' is already registered"):
+            exec("alias('knob', Knob(2))", elsewhere)
+        with pytest.raises(InvalidRecipe, match="'Knob' is already registered"):
+            register(type("Knob", (Knob,), {"__module__": "elsewhere"}))
+        assert parse("knob") == Knob()
+
+    def test_a_module_can_be_forgotten(self):
+        register(Knob)
+        alias("knob", Knob())
+        forget(Knob.__module__)
+        for name in ("knob", "Knob()"):
+            with pytest.raises(UnknownName):
+                parse(name)
+        assert parse("mgd") == MGD()
 
     def test_a_source_is_asked_at_the_time_of_the_question(self):
         found: dict[str, Part] = {}

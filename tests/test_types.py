@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from duelrank.errors import DuelrankError, InvalidValue, ShapeMismatch
-from duelrank.types import Feedback, Fold, Impression, Query, Split, State, frozen, same_arrays
+from duelrank.types import Feedback, Impression, Query, State, frozen, same_arrays
 
 FINITE = st.floats(-1e300, 1e300)  # sums that overflow have their own test
 TABLES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=FINITE)
@@ -176,52 +176,3 @@ def test_frozen_copies_only_what_could_change():
     assert not np.shares_memory(kept, array)
     assert not kept.flags.writeable
     assert frozen(kept) is kept
-
-
-class TestSplit:
-    @pytest.fixture
-    def split(self, make_split) -> Split:
-        return make_split([(np.full((n, 2), float(n)), list(range(n))) for n in (1, 3, 2)])
-
-    def test_each_query_owns_its_rows(self, split):
-        assert len(split) == 3
-        assert (split.n_documents, split.n_features) == (6, 2)
-        for index, n in enumerate((1, 3, 2)):
-            query = split.query(index)
-            assert query == Query(f"q{index}", np.full((n, 2), float(n)))
-            assert split.judgements(index).tolist() == list(range(n))
-
-    def test_queries_are_readonly_views(self, split):
-        query = split.query(1)
-        assert np.shares_memory(query.features, split.features)
-        with pytest.raises(ValueError, match="read-only"):
-            query.features[0, 0] = 1.0
-        with pytest.raises(ValueError, match="read-only"):
-            split.judgements(1)[0] = 1
-
-    def test_an_index_past_the_end_is_an_error(self, split):
-        with pytest.raises(IndexError):
-            split.query(3)
-
-    def test_making_a_split_leaves_the_callers_arrays_writable(self):
-        features = np.ones((1, 1))
-        Split(features, np.zeros(1, np.int8), np.array([0, 1]), np.array([b"q"]))
-        assert features.flags.writeable
-
-    def test_a_fold_knows_its_features(self, split):
-        assert Fold(split, split, split, 3).n_features == split.n_features
-
-    def test_popularity_is_one_number_per_training_query(self, split):
-        assert Fold(split, split, split, 3).popularity is None
-        given = np.arange(1.0, len(split) + 1)
-        fold = Fold(split, split, split, 3, given)
-        given[0] = 7.0
-        assert fold.popularity.tolist() == list(range(1, len(split) + 1))
-        assert not fold.popularity.flags.writeable
-        with pytest.raises(ShapeMismatch, match="per training query"):
-            Fold(split, split, split, 3, np.ones(len(split) + 1))
-
-    @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, "many"])
-    def test_popularity_is_finite_and_somewhere_positive(self, split, bad):
-        with pytest.raises(InvalidValue, match="popularity must be"):
-            Fold(split, split, split, 3, [bad] * len(split))

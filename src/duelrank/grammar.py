@@ -7,9 +7,9 @@ from dataclasses import MISSING, fields, replace
 from typing import Any, overload
 
 from duelrank.errors import InvalidRecipe, UnknownName
-from duelrank.registry import P, Part, kind_of, lookup, names, override, with_article
+from duelrank.registry import P, Part, kind_of, lookup, names, override, reader, with_article
 
-__all__ = ["parse"]
+__all__ = ["as_part", "parse"]
 
 MAX_LENGTH = 4_000  # far beyond any real recipe, far below what could trouble the parser
 
@@ -35,13 +35,22 @@ def parse(text: str, kind: type[Part] = Part) -> Part:
     >>> parse("mgd-dsp(n_candidates=49)").base.exploration
     UniformSphere(n_candidates=49)
     """
-    part = _build(text, kind)
+    part = (kind.from_path(text) if isinstance(text, str) else None) or _build(text, kind)
     if not isinstance(part, kind):
         known = ", ".join(names(kind))
         raise InvalidRecipe(
             f"{text!r} is {with_article(part.kind)}, where {with_article(kind.kind)} is needed: {known}"
         )
     return part
+
+
+def as_part(given: P | str, kind: type[P]) -> P:
+    """Return a part that was given as itself or as its text."""
+    if isinstance(given, kind):
+        return given
+    if isinstance(given, str):
+        return parse(given, kind)
+    raise InvalidRecipe(f"expected {with_article(kind.kind)} or its text, such as {names(kind)[0]!r}, got {given!r}")
 
 
 def _build(text: str, kind: type[Part]) -> Part:
@@ -144,3 +153,6 @@ def _cut(part: Any, cutoff: Any) -> Part:
         raise InvalidRecipe(f"'@' sets the cutoff of a metric, such as nDCG@10; {part!r} has none")
     cut: Part = replace(part, cutoff=cutoff)  # type: ignore[call-arg]  # it was just seen to have one
     return cut
+
+
+reader(parse)

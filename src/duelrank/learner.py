@@ -1,16 +1,31 @@
-"""Learner: the one mutable object, and two verbs: rank, learn."""
+"""Learner: the one mutable object, and three verbs: rank, learn, observe."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidRecipe, InvalidValue
-from duelrank.grammar import parse
+from duelrank.errors import InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
+from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
 from duelrank.randomness import stream, stream_key
+from duelrank.registry import spell
 from duelrank.snapshot import Snapshot
-from duelrank.types import Feedback, Impression, Query, Ranking, State, Weights
+from duelrank.types import Feedback, Impression, Query, Ranking, State, Weights, frozen
+from duelrank.validation import whole_number
+
+if TYPE_CHECKING:
+    from duelrank.pyterrier import Reranker
 
 __all__ = ["Learner"]
+
+_SHOWN = 10  # features in the table of a notebook
 
 
 class Learner:
@@ -23,11 +38,16 @@ class Learner:
     algorithm
         A recipe, or its text, such as ``"mgd-dsp"``.
     n_features
-        How many features every document has.
+        How many features every document has; may be left out where weights or the features' names are given.
     seed
         A whole number; the same seed and the same calls give the same results, to the bit.
     length
         How many documents a list has where `rank` is not told otherwise.
+    weights
+        What to start from, such as the weights of the ranker in use; by default what the algorithm starts from, usually
+        zeros. One finite number per feature, or by the features' names, where those that are not named start at 0.
+    feature_names
+        One name per feature; shown with the weights, and kept in snapshots.
 
     Examples
     --------
@@ -40,25 +60,62 @@ class Learner:
     >>> learner.learn(impression, Feedback([False, True, False]))
     >>> learner.state.step
     1
+
+    From a ranker that is in use already:
+
+    >>> Learner("pdgd", feature_names=["bm25", "clicks", "age"], weights={"bm25": 1.0, "age": -0.5})
+    <Learner pdgd: 3 features, learned from 0 lists; bm25 1, age -0.5, clicks 0>
     """
 
-    def __init__(self, algorithm: Algorithm | str, n_features: int, seed: int = 0, length: int = 10) -> None:
-        self.algorithm: Algorithm = parse(algorithm, Algorithm) if isinstance(algorithm, str) else algorithm
-        if not isinstance(self.algorithm, Algorithm):
-            raise InvalidRecipe(f"a learner needs an algorithm or its text, such as 'mgd-dsp', got {algorithm!r}")
-        if isinstance(n_features, bool) or not isinstance(n_features, int) or n_features < 1:
-            raise InvalidValue(f"n_features must be a whole number from 1 up, got {n_features!r}")
-        self.n_features = n_features
-        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            raise InvalidValue(f"the length of a list is a whole number from 1 up, got {length!r}")
-        self.length = length
+    def __init__(
+        self,
+        algorithm: Algorithm | str,
+        n_features: int | None = None,
+        seed: int = 0,
+        length: int = 10,
+        *,
+        weights: ArrayLike | Mapping[str, float] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
+        self.algorithm: Algorithm = as_part(algorithm, Algorithm)
+        if feature_names is None and isinstance(weights, Mapping):
+            feature_names = list(weights)
+        self.feature_names = None if feature_names is None else _checked_names(feature_names)
+        given = None if weights is None else _checked_weights(weights, self.feature_names)
+        self.n_features = _checked_number(n_features, given, self.feature_names)
+        self.length = whole_number("length", length)
         self.ranked = 0  # how many lists were made: the number of the next impression
         self._plant(seed)
-        self.state: State = self.algorithm.start(n_features, stream(seed, "start"))
+        self.state: State = self.algorithm.start(self.n_features, stream(seed, "start"))
+        if given is not None:
+            if self.algorithm.per_query:
+                raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query and no weights to start from")
+            self.state = replace(self.state, weights=given)
 
     def _plant(self, seed: int) -> None:
         self._rank_key, self._learn_key = stream_key(seed, "rank"), stream_key(seed, "learn")
         self.seed = seed
+
+    def __repr__(self) -> str:
+        known = f"{self.n_features} features, learned from {self.state.step:,} lists"
+        top = ", ".join(f"{name} {weight:.3g}" for name, weight in self._strongest(3)) if self.feature_names else ""
+        return f"<Learner {spell(self.algorithm)}: {known}{'; ' if top else ''}{top}>"
+
+    def _repr_html_(self) -> str:
+        """Show the strongest features as a small table, in notebooks."""
+        rows = (
+            f"<tr><td>{escape(name)}</td><td style='text-align: right'>{weight:.4g}</td></tr>"
+            for name, weight in self._strongest(_SHOWN)
+        )
+        left = self.n_features - _SHOWN
+        more = f"<tr><td colspan=2>… and {left:,} more</td></tr>" if left > 0 else ""
+        head = f"<caption>{escape(spell(self.algorithm))}, learned from {self.state.step:,} lists</caption>"
+        return f"<table>{head}<tr><th>feature</th><th>weight</th></tr>{''.join(rows)}{more}</table>"
+
+    def _strongest(self, n: int) -> list[tuple[str, float]]:
+        names = self.feature_names or tuple(f"feature {number}" for number in range(self.n_features))
+        order = np.argsort(-np.abs(self.weights), kind="stable")[:n].tolist()
+        return [(names[index], float(self.weights[index])) for index in order]
 
     @property
     def weights(self) -> Weights:
@@ -77,13 +134,45 @@ class Learner:
         fresh = derive(self._learn_key, self.state.step)
         self.state = self.algorithm.learn(self.state, impression, feedback, fresh)
 
+    def observe(self, query: Query, ranking: ArrayLike) -> Impression:
+        """Return an impression of a list that somebody else made and showed, such as one of a click log, to learn from it.
+
+        Not every algorithm can: some learn only from lists that they have made themselves, which then is an `InvalidRecipe`.
+        Give `rank` the traffic where you can: lists that explore teach more.
+
+        Parameters
+        ----------
+        query
+            With its candidate documents: those that were shown, at least.
+        ranking
+            Which documents were shown, by their indices in the query, best first.
+
+        Examples
+        --------
+        >>> learner = Learner("pdgd", n_features=2)
+        >>> query = Query("shoes", [[0.1, 0.9], [0.8, 0.2], [0.3, 0.3]])
+        >>> shown = learner.observe(query, ranking=[2, 0, 1])
+        >>> learner.learn(shown, Feedback([False, True, False]))
+        >>> learner.best(query).tolist()
+        [0, 2, 1]
+        """
+        if query.features.shape[1] != self.n_features:
+            found = query.features.shape[1]
+            raise ShapeMismatch(f"the ranker has {self.n_features} features, query {query.id!r} has {found}")
+        shown = _checked_ranking(ranking, query)
+        fresh = derive(self._rank_key, self.ranked)
+        impression = self.algorithm.observe_list(self.state, query, shown, fresh)
+        self.ranked += 1
+        return impression
+
     def best(self, query: Query) -> Ranking:
         """Return all documents, best first, by the current weights and without exploration."""
         return self.algorithm.best(self.state, query, derive(self._rank_key, self.ranked))
 
     def snapshot(self) -> Snapshot:
         """Return all that is needed to go on from here."""
-        return Snapshot(repr(self.algorithm), self.n_features, self.seed, self.length, self.ranked, self.state)
+        counts = (self.n_features, self.seed, self.length, self.ranked)
+        return Snapshot(repr(self.algorithm), *counts, self.state, self.feature_names)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot of the same recipe, as if nothing had happened since."""
@@ -92,7 +181,10 @@ class Learner:
         if own != (snapshot.algorithm, snapshot.n_features):
             taken = f"{snapshot.algorithm} with {snapshot.n_features} features"
             raise InvalidValue(f"a snapshot of {taken} does not fit {own[0]} with {own[1]}")
+        if self.feature_names and snapshot.feature_names and self.feature_names != snapshot.feature_names:
+            raise InvalidValue("a snapshot with other names of features does not fit")
         self._plant(snapshot.seed)
+        self.feature_names = snapshot.feature_names or self.feature_names
         self.length, self.ranked, self.state = snapshot.length, snapshot.ranked, snapshot.state
 
     @classmethod
@@ -101,3 +193,79 @@ class Learner:
         learner = cls(snapshot.algorithm, snapshot.n_features)
         learner.restore(snapshot)
         return learner
+
+    def to_pyterrier(self, scale: Literal["none", "query"] = "none") -> Reranker:
+        """Return a PyTerrier transformer that re-ranks by the current weights: ``pipeline >> learner.to_pyterrier()``.
+
+        It scores what the column ``features`` holds, an array for each document, and follows the learner as it learns.
+
+        Parameters
+        ----------
+        scale
+            "query": every feature to [0, 1] within each query first, as prepared data sets are; "none": as it is.
+        """
+        if self.algorithm.per_query:
+            raise InvalidRecipe(
+                f"{spell(self.algorithm)} has a model for each query and no weights to rank others with"
+            )
+        try:
+            from duelrank.pyterrier import Reranker
+        except ImportError:
+            raise MissingExtra("a transformer needs PyTerrier: pip install 'duelrank[pyterrier]'") from None
+        return Reranker(self, scale)
+
+
+def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
+    names = () if isinstance(given, str) else tuple(given)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise InvalidValue(f"feature_names must be a list of texts that are not empty, one per feature, got {given!r}")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InvalidValue(f"feature_names must be different from each other, {twice[0]!r} is there twice")
+    return names
+
+
+def _checked_weights(given: ArrayLike | Mapping[str, float], names: tuple[str, ...] | None) -> Weights:
+    if isinstance(given, Mapping):
+        known = names or ()
+        if unknown := [name for name in given if name not in known]:
+            raise UnknownName.among("feature", str(unknown[0]), known)
+        given = [given.get(name, 0.0) for name in known]
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"weights must be one number per feature: {error}") from None
+    if weights.ndim != 1 or not weights.size:
+        raise ShapeMismatch(f"weights must be one number per feature, got shape {weights.shape}")
+    if not np.isfinite(weights).all():
+        raise InvalidValue(f"weights must be finite, found {weights[~np.isfinite(weights)][0]}")
+    return frozen(np.ascontiguousarray(weights))
+
+
+def _checked_number(n_features: int | None, weights: Weights | None, names: tuple[str, ...] | None) -> int:
+    """Return how many features there are, by whatever says it; all that say it have to agree."""
+    numbers: dict[str, int] = {}
+    if n_features is not None:
+        numbers["n_features"] = whole_number("n_features", n_features)
+    if weights is not None:
+        numbers["weights"] = weights.shape[0]
+    if names is not None:
+        numbers["feature_names"] = len(names)
+    if not numbers:
+        raise InvalidValue("n_features must be a whole number from 1 up, unless feature_names or weights say it")
+    if len(set(numbers.values())) > 1:
+        found = ", ".join(f"{name} {number}" for name, number in numbers.items())
+        raise ShapeMismatch(f"the number of features is not clear: {found}")
+    return next(iter(numbers.values()))
+
+
+def _checked_ranking(given: ArrayLike, query: Query) -> Ranking:
+    allowed = f"a ranking is of different documents of the query, by numbers from 0 to {query.n_documents - 1}"
+    try:
+        ranking = np.asarray(given)
+    except ValueError:
+        raise InvalidValue(f"{allowed}, got {given!r}") from None
+    if ranking.ndim != 1 or not ranking.size or ranking.dtype.kind not in "iu":
+        raise InvalidValue(f"{allowed}, got {given!r}")
+    if ranking.min() < 0 or ranking.max() >= query.n_documents or np.unique(ranking).size < ranking.size:
+        raise InvalidValue(f"{allowed}, got {ranking.tolist()}")
+    return frozen(np.ascontiguousarray(ranking, np.int64))

@@ -49,6 +49,11 @@ class Part:
             if checked is not value:
                 object.__setattr__(self, name, checked)
 
+    @classmethod
+    def from_path(cls, text: str) -> Part | None:
+        """Return what a text stands for that is a path instead of a recipe, for kinds that come from files; else None."""
+        return None
+
     def __repr__(self) -> str:
         given = (f"{name}={value!r}" for name, value in _changed(self))
         return f"{type(self).__name__}({', '.join(given)})"
@@ -56,27 +61,54 @@ class Part:
 
 _CLASSES: dict[str, type[Part]] = {}
 _ALIASES: dict[str, Part] = {}
+#: The module that gave each alias its name.
+_ALIAS_MODULES: dict[str, str] = {}
 #: Where names come from that are only known when asked for, such as the data sets that a user has imported.
 _SOURCES: list[Callable[[], Mapping[str, Part]]] = []
+#: What turns a text into a part, where a part is wanted: set by the grammar, which is built upon this module.
+_READERS: list[Callable[[str, type[Part]], Part]] = []
 
 
 def register(cls: type[P]) -> type[P]:
-    """Class decorator: make a part known by its class name."""
-    _claim(cls.__name__)
+    """Class decorator: make a part known by its class name.
+
+    A class that is defined again, in the same place of the same module, replaces the one before, as when a cell of a
+    notebook runs again.
+    """
+    before = _CLASSES.get(cls.__name__)
+    if before is None or (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
+        _claim(cls.__name__)
     _CLASSES[cls.__name__] = cls
     return cls
 
 
 def alias(name: str, part: P) -> P:
-    """Make a part known by a short name, which may contain dashes."""
-    _claim(name)
+    """Make a part known by a short name, which may contain dashes; the module that gave a name may give it again."""
+    module = sys._getframe(1).f_globals.get("__name__", "")
+    if name not in _ALIASES or _ALIAS_MODULES.get(name) != module:
+        _claim(name)
     _ALIASES[name] = part
+    _ALIAS_MODULES[name] = module
     return part
+
+
+def forget(module: str) -> None:
+    """Remove every name that a module has registered."""
+    for name in [name for name, cls in _CLASSES.items() if cls.__module__ == module]:
+        del _CLASSES[name]
+    for name in [name for name, giver in _ALIAS_MODULES.items() if giver == module]:
+        del _ALIAS_MODULES[name]
+        _ALIASES.pop(name, None)
 
 
 def source(find: Callable[[], Mapping[str, Part]]) -> None:
     """Add a function that returns further aliases at the time they are asked for."""
     _SOURCES.append(find)
+
+
+def reader(read: Callable[[str, type[Part]], Part]) -> None:
+    """Set the function by which the fields of parts, which are of a given kind, take text for a part."""
+    _READERS[:] = [read]
 
 
 def registered(kind: type[P]) -> dict[str, P]:
@@ -253,6 +285,8 @@ def _fit_one(value: Any, hint: Any) -> Any:
         return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
     if hint is type(None) or hint is None:
         return value if value is None else _MISFIT
+    if isinstance(value, str) and issubclass(hint, Part) and _READERS:
+        return _READERS[0](value, hint)
     return value if isinstance(value, hint) else _MISFIT
 
 

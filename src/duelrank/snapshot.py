@@ -40,6 +40,7 @@ class Snapshot:
     length: int
     ranked: int
     state: State
+    feature_names: tuple[str, ...] | None = None
 
     def check(self) -> None:
         """Raise `InvalidValue` where a value is not one that a learner could have."""
@@ -51,6 +52,9 @@ class Snapshot:
             whole_number(f"a snapshot's {name}", value, _LEAST.get(name, 0))
         if not isinstance(self.algorithm, str):
             raise InvalidValue(f"a snapshot's algorithm is the text of a recipe, got {self.algorithm!r}")
+        names = self.feature_names
+        if names is not None and (len(names) != self.n_features or not all(isinstance(name, str) for name in names)):
+            raise InvalidValue(f"a snapshot's feature names are {self.n_features} texts, got {names!r}")
         weights = self.state.weights
         if weights.dtype != np.float64 or weights.shape != (self.n_features,) or not np.isfinite(weights).all():
             found = f"{weights.dtype} of shape {weights.shape}"
@@ -63,6 +67,7 @@ class Snapshot:
         """Pack everything into the bytes of an ``.npz`` file."""
         head = {name: getattr(self, name) for name in ("algorithm", *_LEAST)}
         head |= {"step": self.state.step, "updates": self.state.updates, "format": FORMAT}
+        head |= {"feature_names": self.feature_names} if self.feature_names else {}  # earlier versions know no names
         arrays: dict[str, Any] = {f"memory/{name}": array for name, array in flatten(self.state.memory).items()}
         arrays |= {"weights": self.state.weights, "head": np.array(json.dumps(head))}
         buffer = io.BytesIO()
@@ -80,6 +85,8 @@ class Snapshot:
             if head.pop("format") != FORMAT:
                 raise InvalidValue("this snapshot was made by another version of duelrank")
             weights = frozen(found.pop("weights"))
+            if (names := head.pop("feature_names", None)) is not None:
+                head["feature_names"] = tuple(names)
             flat = {name.removeprefix("memory/"): array for name, array in found.items()}
             memory = nest(flat, parse(head["algorithm"]))
             snapshot = cls(state=State(weights, head.pop("step"), head.pop("updates"), memory), **head)

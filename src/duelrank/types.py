@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,6 @@ __all__ = [
     "Directions",
     "Features",
     "Feedback",
-    "Fold",
     "Gradient",
     "Impression",
     "Labels",
@@ -29,7 +28,6 @@ __all__ = [
     "Query",
     "Ranking",
     "Rankings",
-    "Split",
     "State",
     "Stream",
     "Trace",
@@ -77,6 +75,10 @@ class Query:
     id: str
     features: Features
 
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(self, id: str, features: ArrayLike) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _checked_features(self.features))
 
@@ -100,6 +102,14 @@ class Query:
 
 
 def _checked_features(given: ArrayLike) -> Features:
+    features = checked_table(given)
+    if features.shape[0] == 0 or features.shape[1] == 0:
+        raise ShapeMismatch(f"a query needs at least one document and one feature, got shape {features.shape}")
+    return features
+
+
+def checked_table(given: ArrayLike) -> Features:
+    """Return features as a read-only, C-ordered float64 table, or raise an error that says what is wrong and where."""
     try:
         table = np.asarray(given)
         if table.dtype.kind not in "biufO":
@@ -109,8 +119,6 @@ def _checked_features(given: ArrayLike) -> Features:
         raise InvalidValue(f"features must be numbers in a (documents, features) table: {error}") from None
     if table.ndim != 2:
         raise ShapeMismatch(f"features must be a (documents, features) table, got shape {table.shape}")
-    if features.shape[0] == 0 or features.shape[1] == 0:
-        raise ShapeMismatch(f"a query needs at least one document and one feature, got shape {features.shape}")
     # One pass finds any NaN or infinity; only then is the exact place looked for (a sum of finite numbers may overflow).
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduce(features, axis=None)
@@ -154,6 +162,10 @@ class Feedback:
 
     clicks: Clicks
     examined: int | None = None
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(self, clicks: ArrayLike, examined: int | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         clicks = _checked_clicks(self.clicks)
@@ -253,97 +265,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Mapping) or isinstance(other, Mapping):
         return isinstance(one, Mapping) and isinstance(other, Mapping) and same_arrays(one, other)
     return np.array_equal(one, other)
-
-
-class Split:
-    """Labelled queries of one part of a data set, packed in a few arrays that may be memory-mapped.
-
-    Parameters
-    ----------
-    features
-        (n_documents, n_features) of all queries, one after the other; finite, C-ordered float64.
-    labels
-        (n_documents,) int8 grades.
-    offsets
-        (n_queries + 1,) int64: query i owns the rows offsets[i] to offsets[i + 1].
-    ids
-        (n_queries,) names as bytes.
-    """
-
-    __slots__ = ("_bounds", "features", "ids", "labels", "offsets")
-
-    def __init__(self, features: Features, labels: Labels, offsets: NDArray[np.int64], ids: NDArray[np.bytes_]) -> None:
-        # Plain views: slicing a np.memmap costs ten times more than slicing an ndarray over the same pages.
-        self.features: Features = _readonly_view(features)
-        self.labels: Labels = _readonly_view(labels)
-        self.offsets: NDArray[np.int64] = _readonly_view(offsets)
-        self.ids: NDArray[np.bytes_] = _readonly_view(ids)
-        self._bounds: list[int] = self.offsets.tolist()
-
-    def __len__(self) -> int:
-        return len(self._bounds) - 1
-
-    @property
-    def n_features(self) -> int:
-        """How many features a document has."""
-        return int(self.features.shape[1])
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents all queries have together."""
-        return len(self.features)
-
-    def query(self, index: int) -> Query:
-        """Return the query at an index; its features are a view, never a copy."""
-        start, stop = self._bounds[index], self._bounds[index + 1]
-        return Query.trusted(self.ids[index].decode(), self.features[start:stop])
-
-    def judgements(self, index: int) -> Labels:
-        """Return the grades of one query's documents."""
-        return self.labels[self._bounds[index] : self._bounds[index + 1]]
-
-
-def _readonly_view(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view(np.ndarray)
-    view.flags.writeable = False
-    return view
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fold:
-    """One division of a data set into training, validation and test queries.
-
-    Parameters
-    ----------
-    n_grades
-        Labels go from 0 to one less.
-    popularity
-        (n_training_queries,) how often each training query is asked, in any unit; None: all equally often.
-    """
-
-    train: Split
-    validation: Split
-    test: Split
-    n_grades: int
-    popularity: NDArray[np.float64] | None = None
-
-    def __post_init__(self) -> None:
-        if self.popularity is not None:
-            object.__setattr__(self, "popularity", _checked_popularity(self.popularity, len(self.train)))
-
-    @property
-    def n_features(self) -> int:
-        """How many features a document has."""
-        return self.train.n_features
-
-
-def _checked_popularity(given: ArrayLike, n_queries: int) -> NDArray[np.float64]:
-    try:
-        popularity = np.asarray(given, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidValue(f"popularity must be one number per training query: {error}") from None
-    if popularity.shape != (n_queries,):
-        raise ShapeMismatch(f"popularity must be one number per training query ({n_queries}), got {popularity.shape}")
-    if n_queries and not (popularity.min() >= 0.0 and 0.0 < popularity.sum() < math.inf):
-        raise InvalidValue("popularity must be finite numbers from 0 up, and not all of them 0")
-    return frozen(popularity)

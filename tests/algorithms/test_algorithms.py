@@ -9,7 +9,7 @@ from duelrank import DBGD, MGD, Feedback, Projected, Query, parse
 from duelrank.algorithms import Algorithm
 from duelrank.errors import InvalidRecipe
 from duelrank.registry import aliases
-from duelrank.testing import CHECKS, play
+from duelrank.testing import CHECKS, check_algorithm, play
 from duelrank.testing.checks import check_every_parameter_matters
 from duelrank.types import Gradient, Impression, Memory, State, Stream
 
@@ -75,6 +75,18 @@ def test_what_inert_fields_excuse_is_true() -> None:
         assert np.allclose(plain, unit) != matters
 
 
+def test_shared_ties_leave_nothing_to_chance_and_separate_ones_do() -> None:
+    """Documents that are all alike score alike in every ranker: with one order of ties they all rank alike, and nobody can win."""
+    query, moved = Query("q", np.ones((6, 20))), {}
+    for ties in ("shared", "separate"):
+        learner = play(parse(f"mgd(ties={ties!r})"), 0)
+        for _ in range(30):
+            impression = learner.rank(query)
+            learner.learn(impression, Feedback(np.arange(impression.ranking.size) == 0))
+        moved[ties] = bool(learner.weights.any())
+    assert moved == {"shared": False, "separate": True}
+
+
 def test_a_projection_wraps_once() -> None:
     with pytest.raises(InvalidRecipe, match="projected already"):
         Projected(Projected(MGD()))
@@ -106,3 +118,10 @@ def test_start() -> None:
     assert not play(MGD(), 0).weights.any()
     random = play(replace(MGD(), initial="random"), 0).weights
     assert np.linalg.norm(random) == pytest.approx(1.0)
+
+
+def test_an_algorithm_may_be_checked_by_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[object] = []
+    monkeypatch.setattr("duelrank.testing.checks.CHECKS", (checked.append,))
+    check_algorithm("mgd")
+    assert checked == [parse("mgd")]

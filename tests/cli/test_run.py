@@ -72,9 +72,19 @@ def test_errors_are_one_helpful_line(cli, words, hint, json):
 
 
 def test_ctrl_c(cli, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("duelrank.simulation.simulate", interrupted)
     result = cli("run", "mgd", *FEW)
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
+
+
+def test_a_letor_file_is_a_data_set(cli, cli_json, tmp_path):
+    file = tmp_path / "clicks.txt"
+    file.write_text("".join(f"{d % 3} qid:{q} 1:{d} 2:{q + d * d}\n" for q in range(10) for d in range(5)))
+    found = cli_json("run", "mgd", "--dataset", file, "--impressions", 5)
+    assert found["dataset"].startswith("clicks-d")
+    refused = cli("run", "mgd", "--dataset", tmp_path / "nothing.txt")
+    assert refused.exit_code != 0
+    assert "there is no file or folder" in " ".join(refused.stderr.split())

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duelrank.datasets import Imported, Preparation, library
+from duelrank.datasets import Imported, Preparation, Split, library
 from duelrank.errors import DataFormatError, InvalidRecipe
 from duelrank.testing.reference import preparation as reference
-from duelrank.types import Split
 
 RAW = {"drop_constant": False, "scale": "none", "drop_irrelevant_test": False}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.datasets import Synthetic
+from duelrank.datasets import Fold, Split, Synthetic
 from duelrank.datasets.library import add
 from duelrank.datasets.synthetic import _world
 from duelrank.errors import InvalidValue
@@ -19,7 +19,6 @@ from duelrank.kernels.random import normals
 from duelrank.metrics import evaluate, nDCG, per_query
 from duelrank.randomness import stream
 from duelrank.testing import Tiny
-from duelrank.types import Fold, Split
 
 DATA = Path(os.environ.get("DUELRANK_DATA", Path(__file__).parents[3] / "shared" / "datasets"))
 PLANTED = Synthetic(n_queries=60, noise=0.0)

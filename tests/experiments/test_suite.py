@@ -13,7 +13,7 @@ from duelrank.users import User
 
 SUITES = [
     *("future-best", "future-examination", "future-exploration", "league", "quick"),
-    *("sigir19", "sigir19-ablation", "sigir19-figures", "sigir19-text"),
+    *("sigir19", "sigir19-ablation", "sigir19-exact", "sigir19-figures", "sigir19-text"),
 ]
 
 

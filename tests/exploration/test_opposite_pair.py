@@ -6,6 +6,7 @@ import pytest
 from duelrank import Feedback, Query, State, parse
 from duelrank.exploration import OppositePair
 from duelrank.kernels.random import derive
+from duelrank.randomness import stream
 from duelrank.testing import play
 
 
@@ -38,7 +39,7 @@ def test_where_both_beat_the_current_ranker_the_clearer_winner_is_followed() -> 
     for _ in range(200):
         impression = learner.rank(Query("q", np.eye(20)[:6]))
         clicks = np.arange(impression.ranking.size) >= 2
-        credit = algorithm.multileaver.credit(impression, clicks)  # type: ignore[attr-defined]
+        credit = algorithm.multileaver.assign_credit(impression, clicks, stream(0, "credit"))  # type: ignore[attr-defined]
         if (credit[1:] > 1e-12).all():
             before = learner.weights
             learner.learn(impression, Feedback(clicks))

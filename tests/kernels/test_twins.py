@@ -134,19 +134,29 @@ def worst_case(draw: Any) -> tuple[Any, ...]:
 
 def leave_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
-    rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
+    rankings = partly(draw, orders(draw, draw(st.integers(1, 4)), n_documents))
     return rankings, draw(st.integers(1, n_documents)), 3.0, draw(streams())
+
+
+def partly(draw: Any, rankings: Any) -> Any:
+    """Some rankers but one, in any row, return some documents only."""
+    complete = draw(st.integers(0, len(rankings) - 1))
+    for i, row in enumerate(rankings):
+        row[draw(st.integers(0, row.size)) if i != complete else row.size :] = -1
+    return rankings
 
 
 def ranks_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, tau, stream = leave_case(draw)
-    _, ranks = twin("probabilistic", "leave")(rankings, length, tau, stream)
-    return ranks, draw(flags(length)), rankings.shape[1], tau
+    _, ranks, sizes = twin("probabilistic", "leave")(rankings, length, tau, stream)
+    return ranks, draw(flags(length)), sizes, tau
 
 
 def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
-    ranks, _, n_documents, tau = ranks_case(draw)
-    return ranks, n_documents, tau
+    n_documents = draw(st.integers(1, 8))
+    rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
+    ranking = orders(draw, 1, n_documents)[0][: draw(st.integers(1, n_documents))]
+    return twin("leaving", "shown_ranks")(rankings, ranking), n_documents, 3.0
 
 
 def replayed_case(draw: Any) -> tuple[Any, ...]:
@@ -182,6 +192,28 @@ def preference_case(draw: Any) -> tuple[Any, ...]:
     return wins, np.array([draw(st.floats(0, 0.5)) for _ in wins])
 
 
+SIZES = st.sampled_from([0, 1, 7, 60, 500])
+SHARES = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(1e-6, 1.0))
+
+
+def shares(draw: Any, n: int) -> Any:
+    """Probabilities that sum to 1, some of them 0."""
+    masses = np.array([draw(st.sampled_from([0.0, 0.01, 0.3, 1.0])) for _ in range(n)]) + np.eye(n)[0]
+    return masses / masses.sum()
+
+
+def assignments_case(draw: Any) -> tuple[Any, ...]:
+    n = draw(st.integers(1, 4))
+    table = np.array([shares(draw, n) for _ in range(draw(st.integers(0, 4)))]).reshape(-1, n)
+    return table, draw(st.sampled_from([1, 5, 60, 500])), draw(streams())
+
+
+def sampled_case(draw: Any) -> tuple[Any, ...]:
+    table, samples, stream = assignments_case(draw)
+    owners, times = twin("probabilistic", "assignments")(table, samples, stream)
+    return owners, times, table.shape[1], draw(st.integers(0, table.shape[1] - 1))
+
+
 def draft_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, _, stream = leave_case(draw)
     if draw(st.booleans()):  # a top that all agree on
@@ -203,7 +235,7 @@ def chances(*shape: int) -> st.SearchStrategy[Any]:
 
 def duel_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
-    return orders(draw, 2, n_documents), draw(st.integers(1, n_documents)), draw(streams())
+    return partly(draw, orders(draw, 2, n_documents)), draw(st.integers(1, n_documents)), draw(streams())
 
 
 def shown_ranks_case(draw: Any) -> tuple[Any, ...]:
@@ -218,7 +250,7 @@ def lists_case(draw: Any) -> tuple[Any, ...]:
 
 def rank_rows_case(draw: Any) -> tuple[Any, ...]:
     """Ranks, in two rankings, of some documents, and clicks on them."""
-    ranks = twin("leaving", "shown_ranks")(orders(draw, 2, 8), np.arange(draw(st.integers(1, 8))))
+    ranks = twin("leaving", "shown_ranks")(partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8))))
     return ranks, draw(flags(ranks.shape[1]))
 
 
@@ -386,7 +418,7 @@ def blocks_case(draw: Any) -> tuple[Any, ...]:
     features = np.array(draw(st.lists(st.integers(-3, 3), min_size=n * d, max_size=n * d)), float).reshape(n, d)
     weights = np.array(draw(st.lists(st.integers(-2, 2), min_size=d, max_size=d)), float)
     width = draw(st.sampled_from([0.0, 0.03, 0.1, 0.3]))
-    return weights, inverse_of(key, d), features, width, draw(st.integers(1, n)), derive(key, 1)
+    return weights, inverse_of(key, d), features, width, draw(st.booleans()), draw(st.integers(1, n)), derive(key, 1)
 
 
 def inverse_of(key: int, d: int) -> Any:
@@ -394,12 +426,22 @@ def inverse_of(key: int, d: int) -> Any:
     return np.linalg.inv(np.eye(d) + rows.T @ rows)
 
 
-def newton_case(draw: Any) -> tuple[Any, ...]:
-    n, d = draw(st.integers(2, 8)), draw(st.integers(1, 6))
-    length = draw(st.integers(2, n))
-    ranking, positions = orders(draw, 1, n)[0][:length], orders(draw, 1, length)[0]
-    pairs = positions[: length - length % 2].reshape(-1, 2)[: draw(st.integers(0, length // 2))]
-    return draw(numbers(d)), inverse_of(draw(st.integers(0, 2**62)), d), draw(numbers(n, d)), ranking, pairs
+def inverse_case(draw: Any) -> tuple[Any, ...]:
+    d = draw(st.integers(1, 6))
+    return inverse_of(draw(st.integers(0, 2**62)), d), draw(numbers(draw(st.integers(0, 4)), d))
+
+
+def curvature_case(draw: Any) -> tuple[Any, ...]:
+    """Weights of zero among them: there the parabola is the flattest."""
+    inverse, differences = inverse_case(draw)
+    d = inverse.shape[0]
+    return draw(st.sampled_from([np.zeros(d), draw(numbers(d))])), inverse, differences
+
+
+def solution_case(draw: Any) -> tuple[Any, ...]:
+    inverse, _ = inverse_case(draw)
+    d = inverse.shape[0]
+    return inverse, draw(st.floats(0.1, 10.0)), draw(numbers(d)), draw(numbers(d)), 1e-13
 
 
 def seen_case(draw: Any) -> tuple[Any, ...]:
@@ -418,11 +460,15 @@ CASES: dict[tuple[str, str], Case] = {
     ("random", "integers"): lambda draw: (draw(streams()), draw(st.integers(1, 100)), draw(st.integers(0, 50))),
     ("random", "normals"): lambda draw: (draw(streams()), draw(st.integers(0, 9)), draw(st.integers(1, 60))),
     ("random", "permutation"): lambda draw: (draw(streams()), draw(st.integers(0, 30))),
+    ("random", "categories"): lambda draw: (draw(streams()), shares(draw, draw(st.integers(1, 9))), draw(SIZES)),
+    ("random", "binomial"): lambda draw: (draw(streams()), draw(SIZES), draw(SHARES)),
+    ("random", "multinomial"): lambda draw: (draw(streams()), draw(SIZES), shares(draw, draw(st.integers(1, 9)))),
     ("ranking", "scores"): scores_case,
     ("ranking", "sort_descending"): sort_case,
     ("ranking", "best_first"): lambda draw: (sort_case(draw)[0],),
     ("ranking", "sorted_rows"): sorted_rows_case,
     ("ranking", "rankings"): ranker_case,
+    ("ranking", "separate_rankings"): ranker_case,
     ("ranking", "ranked_labels"): split_case,
     ("span", "dot"): lambda draw: (draw(numbers(7)), draw(numbers(7))),
     ("span", "subtract"): lambda draw: (draw(numbers(7)), draw(NUMBERS), draw(numbers(7))),
@@ -462,6 +508,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("probabilistic", "placements"): ranks_case,
     ("probabilistic", "preference"): preference_case,
     ("probabilistic", "credit"): ranks_case,
+    ("probabilistic", "assignments"): assignments_case,
+    ("probabilistic", "sampled_preference"): sampled_case,
     ("history", "draw_chances"): replay_ranks_case,
     ("history", "log_probability"): replay_ranks_case,
     ("history", "replay"): replayed_case,
@@ -470,6 +518,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
     ("leaving", "shown_ranks"): shown_ranks_case,
+    ("leaving", "returned"): lambda draw: (leave_case(draw)[0],),
+    ("leaving", "next_new"): lambda draw: (leave_case(draw)[0][0], draw(st.integers(0, 3)), draw(flags(8))),
     ("leaving", "draw_lists"): lists_case,
     ("balanced", "leave"): duel_case,
     ("balanced", "credit"): rank_rows_case,
@@ -487,7 +537,9 @@ CASES: dict[tuple[str, str], Case] = {
     ("plackett_luce", "pair_gradient"): plackett_luce_case,
     ("pair_rank", "shuffled_blocks"): blocks_case,
     ("pair_rank", "independent_pairs"): seen_case,
-    ("pair_rank", "newton_step"): newton_case,
+    ("pair_rank", "shrunk_inverse"): inverse_case,
+    ("pair_rank", "grown_curvature"): curvature_case,
+    ("pair_rank", "ridge_solution"): solution_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,
     ("inference", "weighted_direction"): weighted_case,
@@ -563,11 +615,13 @@ def same(one: Any, other: Any) -> None:
         "c-mgd",
         "pdgd",
         "pairrank",
+        'pairrank(loss="sum", transitive=False)',
         "cascade-ucb1",
         "dcm-kl-ucb(queries=5)",
         "batchrank(horizon=1)",
         "mgd(multileaver=TeamDraft(), inference=BestWinner())",
         "mgd(exploration=InDocumentSpace())",
+        "mgd(credit='sampled', ties='separate')",
         "wmgd-dsp",
         "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
         "mgd-dsp(examination=AdaptiveLastClick())",
@@ -586,6 +640,17 @@ def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
         slow = simulate(spec)
     np.testing.assert_allclose(slow.weights, fast.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_array_equal(slow.online, fast.online)
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, 0.0, 0.2])
+def test_both_bases_span_the_same_where_a_row_nearly_repeats_another(tolerance: float) -> None:
+    """Rows 1e-16 to 1e-13 away from another: on both sides of the cut, and in between."""
+    for number in range(400):
+        stream = derive(number, 1)
+        rows = normals(stream, 2 + number % 12, 5 + number % 40)
+        rows[-1] = rows[0] + 10.0 ** -(13 + number % 7 / 2) * normals(stream, 1, rows.shape[1])[0]
+        one, other = (kernels()["span", basis](rows, tolerance) for basis in ("qr_basis", "svd_basis"))
+        np.testing.assert_allclose(one.T @ one, other.T @ other, atol=1e-12)
 
 
 def test_a_direction_that_only_a_nearly_dependent_row_has_is_found() -> None:

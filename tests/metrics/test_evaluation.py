@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duelrank.datasets import Split
 from duelrank.errors import ShapeMismatch
 from duelrank.metrics import DISCOUNT, MRR, P, evaluate, nDCG, online_performance, per_query
 from duelrank.randomness import stream
-from duelrank.types import Split
 
 
 @pytest.fixture
@@ -30,6 +30,11 @@ class TestEvaluate:
             order = np.argsort(-(query.features @ weights))
             assert value == nDCG(10).of(labels[order], labels)
         assert evaluate(weights, split, nDCG(10), stream(0, "ties")) == pytest.approx(values.mean())
+
+    def test_a_metric_may_be_given_as_its_text(self, split):
+        weights = np.array([1.0, -2.0, 0.5])
+        found = evaluate(weights, split, "nDCG@10", stream(0, "ties"))
+        assert found == evaluate(weights, split, nDCG(10), stream(0, "ties"))
 
     def test_features_that_are_the_labels_rank_perfectly(self, make_split):
         split = make_split([(np.array([[0.0], [2.0], [1.0]]), [0, 2, 1]), (np.array([[1.0], [0.0]]), [1, 0])])

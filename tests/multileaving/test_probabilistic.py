@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from duelrank.errors import InvalidRecipe
+from duelrank.kernels.probabilistic import assignments, sampled_preference
 from duelrank.multileaving import Probabilistic
 from duelrank.randomness import stream
 from duelrank.types import Impression, Query
@@ -58,11 +59,13 @@ def cases(draw, max_rankers=4, max_documents=6):
     return rankings, length, clicks, draw(st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0])), draw(st.integers(0, 1000))
 
 
-def credit_of(rankings, length, clicks, tau, number):
-    multileaver = Probabilistic(tau)
+def credit_of(rankings, length, clicks, tau, number, draws=None, **options):
+    multileaver = Probabilistic(tau, **options)
     ranking, trace = multileaver.leave(rankings, length, stream(0, "list", number))
     impression = Impression(Query("q", np.ones((rankings.shape[1], 1))), ranking, trace)
-    return ranking.tolist(), multileaver.credit(impression, clicks)
+    return ranking.tolist(), multileaver.assign_credit(
+        impression, clicks, stream(0, "credit", number) if draws is None else draws
+    )
 
 
 class TestLists:
@@ -126,8 +129,12 @@ class TestCredit:
         shown, credit = credit_of(*case)
         swapped = np.ascontiguousarray(rankings[::-1])
         ranks = np.array([[row.index(document) for document in shown] for row in swapped.tolist()])
-        impression = Impression(Query("q", np.ones((rankings.shape[1], 1))), np.array(shown), {"ranks": ranks})
-        other = Probabilistic(tau).credit(impression, clicks)
+        impression = Impression(
+            Query("q", np.ones((rankings.shape[1], 1))),
+            np.array(shown),
+            {"ranks": ranks, "sizes": np.full(len(ranks), rankings.shape[1])},
+        )
+        other = Probabilistic(tau).assign_credit(impression, clicks, stream(0, "credit"))
         assert other[1] == pytest.approx(-credit[1], abs=1e-12)
 
     @given(cases())
@@ -146,6 +153,71 @@ class TestCredit:
         _, credit = credit_of(rankings, 10, np.ones(10, bool), 3.0, 0)
         assert credit[5] == 0.0
         assert (np.abs(credit) <= 1.0).all()
+
+
+def published_samples(probs, n_samples, rng):
+    """Σ over samples of sign(c_i − c_0), as the authors' `ProbabilisticMultileave.preferences_of_list` counts it."""
+    upper = np.cumsum(probs, axis=1)
+    lower = np.hstack([np.zeros((len(probs), 1)), upper[:, :-1]])
+    coins = rng.random((len(probs), n_samples))[:, :, None]
+    counts = np.sum((coins > lower[:, None, :]) & (coins <= upper[:, None, :]), axis=0)
+    return np.sum(np.sign(counts - counts[:, :1]), axis=0)
+
+
+#: Who placed each of three clicked documents: the first two rankers are equal, so that chance decides between them.
+PLACED = np.array([[0.2, 0.2, 0.5, 0.1], [0.1, 0.1, 0.2, 0.6], [0.3, 0.3, 0.1, 0.3]])
+
+
+class TestSampledCredit:
+    @pytest.mark.parametrize("n_rankers", [2, 50])
+    @pytest.mark.parametrize("n_clicks", [1, 4])
+    def test_with_many_samples_it_is_the_exact_credit(self, n_rankers, n_clicks):
+        rng = np.random.default_rng(n_rankers)
+        rankings = np.array([rng.permutation(15) for _ in range(n_rankers)])
+        clicks = np.isin(np.arange(10), rng.permutation(10)[:n_clicks])
+        _, exact = credit_of(rankings, 10, clicks, 3.0, 0)
+        _, sampled = credit_of(rankings, 10, clicks, 3.0, 0, credit="sampled", samples=400_000)
+        np.testing.assert_allclose(sampled, exact, atol=4.5 / np.sqrt(400_000))  # a sign varies by 1 at most
+        assert sampled[0] == 0.0
+
+    @pytest.mark.parametrize("samples", [7, 300])
+    @pytest.mark.parametrize("n_clicks", [1, 2, 3])
+    def test_it_is_distributed_as_in_the_published_code(self, n_clicks, samples):
+        """The joint distribution over the candidates, by the two most telling functions of it: its mean and covariances."""
+        rng, draws, n = np.random.default_rng(1), stream(2, "ours"), 4000
+        placed = PLACED[:n_clicks]
+        theirs = np.array([published_samples(placed, samples, rng)[1:] for _ in range(n)])
+        ours = samples * np.array(
+            [sampled_preference(*assignments(placed, samples, draws), 4, 0)[1:] for _ in range(n)]
+        )
+        for moments in (lambda x: x, lambda x: np.sign(x), lambda x: x[:, [0, 0, 1]] * x[:, [1, 2, 2]], np.square):
+            one, other = moments(ours), moments(theirs)
+            error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / n)
+            assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) <= 4.5 * error).all()
+
+    def test_chance_decides_between_rankers_that_rank_alike(self):
+        """Exactly 0 by exact credit; by samples a win in almost half of the impressions, as in the published code."""
+        rankings = np.array([[0, 1, 2, 3]] * 2)
+        clicks = np.array([True, False, True, False])
+        lists = [credit_of(rankings, 4, clicks, 3.0, number, credit="sampled")[1] for number in range(400)]
+        wins = sum(credit[1] > 0 for credit in lists)
+        assert stats.binomtest(wins, 400, 0.5).pvalue > ALPHA
+
+    def test_it_draws_from_the_stream_and_from_nothing_else(self):
+        case = np.array([[0, 1, 2], [2, 1, 0], [1, 0, 2]]), 3, np.array([True, True, False]), 3.0, 0
+        assert (credit_of(*case, credit="sampled")[1] == credit_of(*case, credit="sampled")[1]).all()
+        other = credit_of(*case, credit="sampled", draws=stream(1, "other"))[1]
+        assert (credit_of(*case, credit="sampled")[1] != other).any()
+
+    @given(cases())
+    def test_preferences_are_antisymmetric_and_their_first_column_is_the_credit(self, case):
+        rankings, length, clicks, tau, number = case
+        multileaver = Probabilistic(tau, credit="sampled", samples=200)
+        ranking, trace = multileaver.leave(rankings, length, stream(0, "list", number))
+        shown = Impression(Query("q", np.ones((rankings.shape[1], 1))), ranking, trace)
+        table = multileaver.preferences(shown, clicks, stream(0, "credit", number))
+        assert (table == -table.T).all()
+        assert (table[:, 0] == multileaver.assign_credit(shown, clicks, stream(0, "credit", number))).all()
 
 
 def test_the_steepest_softmax_that_is_allowed_is_exact_too():

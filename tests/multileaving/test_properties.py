@@ -18,6 +18,7 @@ from tests.effort import SOAK
 from duelrank import Learner, parse
 from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.multileaving import Multileaver, optimized_interleaving
+from duelrank.multileaving.unbiased import top_ranks
 from duelrank.randomness import stream
 from duelrank.registry import classes
 from duelrank.testing import CHECKS, play, swapped, twin
@@ -28,6 +29,7 @@ from duelrank.types import Impression, Query
 
 NAMES = list(classes(Multileaver))
 EXACT = 1e-9  # of sums over all lists; 1e-7 is what the solver of the linear programme promises
+UNUSED = stream(0, "unused")  # no default draws anything for its credit
 SAMPLED = 600  # lists, where they cannot all be gone through
 
 
@@ -120,16 +122,15 @@ def probabilistic_lists(multileaver: Any, rankings: np.ndarray, length: int) -> 
             ]
             chance *= np.mean([mass[document] / sum(mass.values()) for mass in masses])
         chances.append(chance)
-        ranks = twin("leaving", "shown_ranks")(rankings, np.array(shown))
-        impressions.append(impression(rankings, shown, {"ranks": ranks}))
+        impressions.append(impression(rankings, shown, multileaver.evidence(rankings, np.array(shown))))
     return Lists(np.array(chances), impressions)
 
 
 def optimized_lists(multileaver: Any, rankings: np.ndarray, length: int) -> Lists:
     """The solved probabilities, read from where they are remembered."""
-    first, second = rankings[:, :length].tolist()
-    documents = list(dict.fromkeys(first + second))
-    lists, ranks, bounds = optimized_interleaving._lists(tuple(documents.index(d) for d in second), multileaver.scoring)
+    documents = list(dict.fromkeys(rankings[:, :length].ravel().tolist()))
+    first, second = top_ranks(rankings, np.array(documents), length).tolist()
+    lists, ranks, bounds = optimized_interleaving._lists(tuple(first), tuple(second), length, multileaver.scoring)
     found = [impression(rankings, np.array(documents)[s], {"ranks": r}) for s, r in zip(lists, ranks, strict=True)]
     return Lists(np.diff(bounds, prepend=0.0), found, tolerance=1e-7)
 
@@ -184,7 +185,7 @@ def examples(name: str) -> settings:
 
 def leads(lists: Lists, multileaver: Multileaver, clicks: Callable[[np.ndarray], Any], one: int) -> np.ndarray:
     """By how much a ranker leads the first, in each list, where a user clicks as the function says."""
-    credit = (multileaver.credit(each, np.asarray(clicks(each.ranking))) for each in lists.impressions)
+    credit = (multileaver.assign_credit(each, np.asarray(clicks(each.ranking)), UNUSED) for each in lists.impressions)
     return np.array([given[one] - given[0] for given in credit])
 
 
@@ -377,7 +378,10 @@ def moved(row: np.ndarray, old: int, new: int) -> np.ndarray:
 def lead_on(multileaver: Multileaver, shown: Impression, rankings: np.ndarray, clicks: np.ndarray) -> float:
     """By how much ranker 1 leads ranker 0 on a list that was shown, had the rankings been these."""
     ranks = twin("leaving", "shown_ranks")(rankings, shown.ranking)
-    credit = multileaver.credit(Impression(shown.query, shown.ranking, {**shown.trace, "ranks": ranks}), clicks)
+    sizes = np.full(len(rankings), rankings.shape[1])
+    credit = multileaver.assign_credit(
+        Impression(shown.query, shown.ranking, {**shown.trace, "ranks": ranks, "sizes": sizes}), clicks, UNUSED
+    )
     return float(credit[1] - credit[0])
 
 
@@ -459,9 +463,76 @@ def test_pairwise_preference_may_lose_a_pair_where_a_move_changes_what_could_be_
     for candidate in ([0, 1, 2, 3], [0, 3, 1, 2]):
         rankings = np.array([current, candidate])
         (found,) = (x for x in all_lists(multileaver, rankings, 4).impressions if x.ranking.tolist() == shown)
-        credit = multileaver.credit(found, np.array([False, False, False, True]))
+        credit = multileaver.assign_credit(found, np.array([False, False, False, True]), UNUSED)
         lead.append(credit[1] - credit[0])
     assert lead[1] < lead[0]
+
+
+# Rankers that return some of the documents only --------------------------------------------------------------------------------
+
+PARTIAL = [*NAMES, "Probabilistic(credit='sampled', samples=50)", "OptimizedInterleaving(scoring='linear')"]
+
+
+@st.composite
+def partial_comparisons(draw: Any, name: str, n: int = 5) -> tuple[np.ndarray, int]:
+    """Rankings whose rows end in −1 where a ranker returned fewer documents; each document is returned by some ranker."""
+    most = parse(name).most_rankers or 3
+    rows = [
+        row[: draw(st.integers(0, n))] for row in draw(st.lists(st.permutations(range(n)), min_size=2, max_size=most))
+    ]
+    known = sorted({document for row in rows for document in row})
+    if not known:
+        rows[0], known = [0], [0]
+    rankings = np.full((len(rows), len(known)), -1, np.int64)
+    for row, given_row in zip(rankings, rows, strict=True):
+        row[: len(given_row)] = [known.index(document) for document in given_row]
+    return rankings, draw(st.integers(1, len(known)))
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_the_others_fill_a_list_where_a_ranker_has_nothing_left(name: str) -> None:
+    multileaver = parse(name)
+
+    @given(partial_comparisons(name), st.integers(0, 1000))
+    @settings(max_examples=60)
+    def holds(comparison: Any, number: int) -> None:
+        rankings, length = comparison
+        ranking = multileaver.leave(rankings, length, stream(0, "partial", number))[0].tolist()
+        assert len(ranking) == len(set(ranking)) == length
+        assert set(ranking) <= set(range(rankings.shape[1]))
+
+    holds()
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_one_that_returned_none_of_the_clicked_documents_beats_nobody(name: str) -> None:
+    multileaver = parse(name)
+
+    @given(partial_comparisons(name), st.integers(0, 1000), st.data())
+    @settings(max_examples=100)
+    def holds(comparison: Any, number: int, data: Any) -> None:
+        rankings, length = comparison
+        shown = impression(rankings, *multileaver.leave(rankings, length, stream(0, "partial", number)))
+        one = data.draw(st.integers(0, len(rankings) - 1))
+        foreign = ~np.isin(shown.ranking, rankings[one])
+        clicks = foreign & np.array(data.draw(st.lists(st.booleans(), min_size=length, max_size=length)))
+        preferences = multileaver.preferences(shown, clicks, stream(1, "credit"))
+        assert (preferences[one] <= EXACT).all()
+        credit = multileaver.assign_credit(shown, clicks, stream(1, "credit"))
+        assert (credit[one] <= credit + EXACT).all()
+
+    holds()
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_the_one_that_returned_the_clicked_document_can_win(name: str) -> None:
+    """With (0, 1) against (1, 2) and clicks on 2 only the second may win, and it does on some lists."""
+    multileaver, rankings, leads = parse(name), np.array([[0, 1, -1], [1, 2, -1]]), []
+    for number in range(40):
+        shown = impression(rankings, *multileaver.leave(rankings, 3, stream(number, "partial")))
+        leads.append(multileaver.preferences(shown, shown.ranking == 2, stream(number, "credit"))[1, 0])
+    assert min(leads) >= 0.0
+    assert max(leads) > 0.0
 
 
 # Inside an algorithm ----------------------------------------------------------------------------------------------------------

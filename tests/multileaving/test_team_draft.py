@@ -33,7 +33,7 @@ def credits(rankings, length, clicked, n, name):
     found = []
     for _ in range(n):
         ranking, trace = draft.leave(rankings, length, draws)
-        found.append(draft.credit(Impression(query, ranking, trace), np.isin(ranking, clicked)))
+        found.append(draft.assign_credit(Impression(query, ranking, trace), np.isin(ranking, clicked), draws))
     return np.array(found)
 
 
@@ -74,7 +74,8 @@ class TestLists:
         length = rankings.shape[1]
         ranking, trace = TeamDraft().leave(rankings, length, stream(0, "credit", number))
         clicks = np.array(data.draw(st.lists(st.booleans(), min_size=length, max_size=length)))
-        credit = TeamDraft().credit(Impression(Query("q", np.ones((length, 1))), ranking, trace), clicks)
+        shown = Impression(Query("q", np.ones((length, 1))), ranking, trace)
+        credit = TeamDraft().assign_credit(shown, clicks, stream(0, "unused"))
         teams = trace["teams"]
         assert credit.tolist() == [np.sum(clicks & (teams == i)) for i in range(rankings.shape[0])]
         assert credit.sum() == np.sum(clicks & (teams >= 0))

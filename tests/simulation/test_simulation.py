@@ -14,7 +14,7 @@ from scipy import stats
 
 from duelrank.algorithms import DBGD, MGD, Algorithm
 from duelrank.datasets.base import Dataset
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
 from duelrank.grammar import parse
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.learner import Learner
@@ -84,7 +84,7 @@ class TestRepeatable:
 
     def test_reporting_progress_changes_nothing(self, spec):
         calls = []
-        record = simulate(spec, calls.append)
+        record = simulate(spec, progress=calls.append)
         assert same(record, simulate(spec))
         assert calls == sorted(set(calls))
         assert calls[-1] == spec.impressions
@@ -328,7 +328,8 @@ class TestSpec:
             ({"fold": 0}, "from 1 to"),
             ({"seed": -1}, "at least 0"),
             ({"seed": 1.5}, "a whole number"),
-            ({"metric": "nDCG@10"}, "a metric"),
+            ({"metric": "mgd"}, "a metric"),
+            ({"metric": 10}, "a metric"),
             ({"user": DBGD()}, "a user|an user"),
             ({"algorithm": Preset()}, "an algorithm"),
             ({"dataset": None}, "a dataset"),
@@ -361,3 +362,26 @@ class TestBadInput:
         record = simulate(replace(spec, impressions=1, metric=nDCG()))
         assert record.checkpoints.tolist() == [1]
         assert record.online.shape == record.update_norms.shape == record.offline.shape == (1,)
+
+
+class TestFrontDoor:
+    def test_text_is_taken_for_every_part(self):
+        texts = ("mgd", "synthetic(n_queries=20)", "perfect")
+        spec = RunSpec(*map(parse, texts), seed=3, impressions=30, metric=parse("MRR@5"))
+        assert RunSpec(*texts, seed=3, impressions=30, metric="MRR@5") == spec
+        assert same(simulate(*texts, seed=3, impressions=30, metric="MRR@5"), simulate(spec))
+
+    def test_parts_inside_of_parts_too(self):
+        assert parse("mgd").__class__(exploration="UniformSphere(n_candidates=3)") == parse("mgd(n_candidates=3)")
+
+    def test_what_is_no_such_part_is_refused(self):
+        with pytest.raises(UnknownName, match="did you mean"):
+            simulate("mgdd", "synthetic", "perfect")
+        with pytest.raises(InvalidRecipe, match="'perfect' is a user, where a dataset is needed"):
+            simulate("mgd", "perfect", "synthetic")
+        with pytest.raises(InvalidRecipe, match="must be a dataset"):
+            simulate("mgd")
+
+    def test_a_spec_says_everything(self, spec):
+        with pytest.raises(InvalidValue, match="RunSpec says everything"):
+            simulate(spec, seed=4)

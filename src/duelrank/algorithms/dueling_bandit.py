@@ -12,11 +12,23 @@ from duelrank.exploration import Exploration, UniformSphere
 from duelrank.inference import Inference, MeanWinner
 from duelrank.kernels.exploration import unit_directions
 from duelrank.kernels.inference import last_click
-from duelrank.kernels.ranking import rankings
+from duelrank.kernels.ranking import rankings, separate_rankings
 from duelrank.memory import replaced
 from duelrank.multileaving import Multileaver, Probabilistic
 from duelrank.registry import Between
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.types import (
+    Directions,
+    Feedback,
+    Gradient,
+    Impression,
+    Memory,
+    Query,
+    Ranking,
+    Rankings,
+    State,
+    Stream,
+    Weights,
+)
 from duelrank.updates import Step, Update
 
 __all__ = ["DuelingBandit"]
@@ -40,6 +52,11 @@ class DuelingBandit(Algorithm):
         How far the candidates are from the current ranker (the papers' δ).
     initial
         The weights before the first impression: "zero", or "random" for a random unit vector.
+    ties
+        How documents with equal scores are ordered, always at random. "shared": in one order that all rankers of an impression
+        share, so that a candidate which scores as the current ranker does also ranks as it does, and neither can beat the other.
+        "separate": in an order of its own for each ranker, as in the published code of the papers; chance then decides between two
+        rankers that score alike.
     """
 
     exploration: Exploration = UniformSphere()
@@ -48,6 +65,7 @@ class DuelingBandit(Algorithm):
     step: Update = Step()
     delta: Annotated[float, Between(0.0, 1e6)] = 1.0
     initial: Literal["zero", "random"] = "zero"
+    ties: Literal["shared", "separate"] = "shared"
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Return zero weights, or a random unit vector."""
@@ -58,15 +76,21 @@ class DuelingBandit(Algorithm):
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Draw directions, rank with each candidate, and merge."""
         directions = self.exploration.directions(state.of("exploration"), query, stream)
-        ranked = rankings(state.weights, directions, self.delta, query.features, stream)
+        ranked = self._rankings(state, directions, query, stream)
         ranking, evidence = self.multileaver.leave(ranked, length, stream)
         return Impression(query, ranking, {"directions": directions, **evidence})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Draw directions, rank with each candidate, and compare with the list that was shown."""
         directions = self.exploration.directions(state.of("exploration"), query, stream)
-        ranked = rankings(state.weights, directions, self.delta, query.features, stream)
+        ranked = self._rankings(state, directions, query, stream)
         return Impression(query, ranking, {"directions": directions, **self.multileaver.evidence(ranked, ranking)})
+
+    def _rankings(self, state: State, directions: Directions, query: Query, stream: Stream) -> Rankings:
+        """Rank with the current ranker, row 0, and with each candidate."""
+        rank = rankings if self.ties == "shared" else separate_rankings
+        ranked: Rankings = rank(state.weights, directions, self.delta, query.features, stream)
+        return ranked
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
@@ -74,7 +98,7 @@ class DuelingBandit(Algorithm):
         """Return where the winners are; no click, no winner."""
         if last_click(feedback.clicks) == 0:
             return np.zeros(state.weights.shape[0]), state.memory
-        credit = self.multileaver.credit(impression, feedback.clicks)
+        credit = self.multileaver.assign_credit(impression, feedback.clicks, stream)
         explored = self.exploration.observe(state.of("exploration"), impression, feedback, credit, stream)
         own = state.of("inference")
         gradient, inferred = self.inference.infer(own, impression, feedback, credit, self.delta, stream)

@@ -19,6 +19,11 @@ __all__ = ["NSGD"]
 class NSGD(DuelingBandit):
     """Null space gradient descent: avoid directions that lost before, and break ties on difficult queries.
 
+    Differences from the published code: directions are drawn uniformly from the null space (see `NullSpace`). Its projected
+    variant, NSGD-DSP, takes documents down to two positions after the last click but never the last position of the list, even
+    where it was clicked, while its DBGD-DSP and MGD-DSP do take it; `nsgd-dsp` treats all positions alike. Each ranker breaks ties
+    between documents for itself there, which is ``ties="separate"`` here.
+
     References
     ----------
     Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).

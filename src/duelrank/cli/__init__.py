@@ -60,7 +60,7 @@ def _global(
 ) -> None:
     """Learn a search ranker from clicks, while it serves."""
     if load:
-        from duelrank.experiments.extensions import VARIABLE, load_extension
+        from duelrank.experiments.run.extensions import VARIABLE, load_extension
 
         for path in load:
             load_extension(path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duelrank.cli.console import count_bar, out, print_json, spinner
+from duelrank.cli.console import count_bar, out, print_json, tell
 from duelrank.cli.options import (
     DatasetOption,
     ImpressionsOption,
@@ -104,15 +104,13 @@ def _check_targets(csv_file: Path | None, plot: Path | None) -> None:
 
 
 def _run(grid: Grid, workers: int | None, scheduler: str | None) -> list[Record]:
-    from duelrank.experiments import run_all, warm_up
+    from duelrank.experiments import run_all
 
     specs = grid.specs()
-    if scheduler is None:  # else the data may be where the workers are, and not here
-        with spinner("compiling and opening data (slow only the first time)"):
-            warm_up(specs)
-    with count_bar(f"{len(specs)} runs") as tell:
+    with count_bar(f"{len(specs)} runs") as progress:
         places = {spec: place for place, spec in enumerate(specs)}
-        return sorted(run_all(specs, workers, scheduler, tell), key=lambda record: places[record.spec])
+        records = run_all(specs, workers, scheduler, progress, announce=tell)
+        return sorted(records, key=lambda record: places[record.spec])
 
 
 def _summary(records: list[Record]) -> Comparison:

@@ -18,7 +18,10 @@ __all__ = [
 ]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
-DatasetOption = Annotated[str, typer.Option("--dataset", "-d", help="A data set: duelrank list datasets.")]
+DatasetOption = Annotated[
+    str,
+    typer.Option("--dataset", "-d", help="A data set: duelrank list datasets; or the path of LETOR text: ./file.txt."),
+]
 ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="How many lists are shown.")]
 LengthOption = Annotated[int, typer.Option("--length", help="How many documents a list has.")]
 MetricOption = Annotated[str, typer.Option("--metric", help="A metric: duelrank list metrics.")]

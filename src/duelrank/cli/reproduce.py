@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import complain, count_bar, out, print_json, spinner
+from duelrank.cli.console import complain, count_bar, out, print_json, spinner, tell
 from duelrank.cli.options import JsonOption, SchedulerOption, split_top_level
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def reproduce(
     suite: Annotated[
         str,
         typer.Argument(
-            help="sigir19, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
+            help="sigir19, sigir19-exact, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
             " future-exploration, future-best or quick."
         ),
     ],
@@ -66,8 +66,8 @@ def _run(wanted: Plan, target: Path, workers: int | None, scheduler: str | None)
     from duelrank.experiments.store import Store
 
     try:
-        with Store(target, wanted.suite.name) as store, count_bar("runs") as tell:
-            return collect(wanted, store, workers, scheduler, tell)
+        with Store(target, wanted.suite.name) as store, count_bar("runs") as progress:
+            return collect(wanted, store, workers, scheduler, progress, announce=tell)
     except KeyboardInterrupt:
         complain(f"stopped; what is finished is kept in {target}. To go on from there: {_again()}")
         raise

@@ -7,17 +7,20 @@ from duelrank.datasets.library import ImportReport, Info, add, fetch, home, info
 from duelrank.datasets.long_tail import LongTail
 from duelrank.datasets.memory import read_letor
 from duelrank.datasets.preparation import Preparation
+from duelrank.datasets.split import Fold, Split
 from duelrank.datasets.synthetic import Synthetic
 
 __all__ = [
     "CATALOGUE",
     "Dataset",
     "Entry",
+    "Fold",
     "ImportReport",
     "Imported",
     "Info",
     "LongTail",
     "Preparation",
+    "Split",
     "Synthetic",
     "add",
     "fetch",

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from numpy.typing import ArrayLike
+
+from duelrank.datasets.layout import SHARES
+from duelrank.datasets.preparation import Preparation
+from duelrank.datasets.split import Fold, Split
 from duelrank.registry import Part
-from duelrank.types import Fold
+
+if TYPE_CHECKING:
+    from duelrank.datasets.own_data import SplitLike
 
 __all__ = ["Dataset"]
+
+_AS_THE_FIELD_DOES = Preparation()
+_PATH = re.compile(r"[^('\"]*[./\\~]")  # what no recipe has before its first bracket
 
 
 @dataclass(frozen=True, repr=False)
 class Dataset(Part, ABC):
-    """Where queries come from; `fold` opens them, and opening is cheap once a cache exists."""
+    """Where queries come from; `fold` opens them, and opening is cheap once a cache exists.
+
+    `from_arrays`, `from_dataframe`, `from_letor` and `from_splits` make one of your own data. It is checked, written once into
+    the cache of imported sets under a name that ends with a digest of its content, and returned as `Imported`: so it can be
+    used in runs, grids and worker processes as every other set. ``duelrank data remove`` deletes it.
+    """
 
     kind: ClassVar[str] = "dataset"
 
@@ -26,3 +44,134 @@ class Dataset(Part, ABC):
     @abstractmethod
     def fold(self, number: int = 1) -> Fold:
         """Open one fold."""
+
+    @classmethod
+    def from_path(cls, text: str) -> Dataset | None:
+        """Return the data set of a LETOR file, folder or archive, where the text is a path, such as ``./file.txt``."""
+        return cls.from_letor(text) if _PATH.match(text) else None
+
+    @staticmethod
+    def from_arrays(
+        features: ArrayLike,
+        labels: ArrayLike,
+        query_ids: ArrayLike,
+        *,
+        split: SplitLike = SHARES,
+        seed: int = 0,
+        name: str = "arrays",
+        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+    ) -> Dataset:
+        """Make a data set with one fold from arrays with one row per document.
+
+        Parameters
+        ----------
+        features
+            (n_documents, n_features), finite numbers.
+        labels
+            (n_documents,) grades: whole numbers from 0, irrelevant, to 30.
+        query_ids
+            (n_documents,) texts or numbers; the documents of a query need not follow each other.
+        split
+            The shares of the queries that are for training, validation and test, drawn at random; or, for each document,
+            "train", "validation" or "test", the same for all documents of a query.
+        seed
+            Of the random split; the same seed gives the same split.
+        name
+            What the name of the data set begins with; lower-case letters, digits and dashes.
+        preparation
+            What is done to the data when it is opened, as with the published sets: features that never vary in training are
+            dropped, the others scaled to [0, 1] within each query, and test queries without a relevant document dropped.
+            None: nothing.
+
+        Examples
+        --------
+        >>> from duelrank import Dataset
+        >>> features = [[0.1, 3.0], [0.9, 1.0], [0.4, 2.0], [0.8, 5.0], [0.3, 2.0], [0.7, 1.0]]
+        >>> data = Dataset.from_arrays(features, labels=[0, 2, 1, 0, 0, 1], query_ids=["a", "a", "b", "b", "c", "c"])
+        >>> data
+        Imported(name='arrays-d...')
+        >>> fold = data.fold()
+        >>> len(fold.train), len(fold.validation), len(fold.test)
+        (1, 1, 1)
+        """
+        from duelrank.datasets import own_data
+
+        return own_data.from_arrays(features, labels, query_ids, split, seed, name, preparation)
+
+    @staticmethod
+    def from_dataframe(
+        frame: Any,
+        *,
+        label: str = "label",
+        query: str = "qid",
+        features: str | Sequence[str] | None = None,
+        split: SplitLike | str = SHARES,
+        seed: int = 0,
+        name: str = "frame",
+        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+    ) -> Dataset:
+        """Make a data set from a pandas or Polars frame with one row per document.
+
+        Parameters
+        ----------
+        label, query
+            The columns of the grades and of the queries' ids.
+        features
+            The columns of the features, by default all others; or the one column that holds an array for each document.
+        split
+            As in `from_arrays`, or the name of a column that holds "train", "validation" or "test".
+        seed, name, preparation
+            As in `from_arrays`.
+        """
+        from duelrank.datasets import own_data
+
+        return own_data.from_dataframe(frame, label, query, features, split, seed, name, preparation)
+
+    @staticmethod
+    def from_letor(
+        path: str | Path,
+        *,
+        split: tuple[float, float, float] = SHARES,
+        seed: int = 0,
+        name: str | None = None,
+        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+    ) -> Dataset:
+        """Make a data set from LETOR (SVMlight) text.
+
+        Parameters
+        ----------
+        path
+            A single file, compressed or not, whose queries are divided at random; or a folder or archive that is divided
+            already: ``{train,vali,test}.txt``, or ``FoldN/{train,vali,test}.txt`` for several folds.
+        split, seed
+            As in `from_arrays`, for a single file.
+        name
+            What the name of the data set begins with, by default the name of the file.
+        preparation
+            As in `from_arrays`.
+        """
+        from duelrank.datasets import own_data
+
+        return own_data.from_letor(path, split, seed, name, preparation)
+
+    @staticmethod
+    def from_splits(
+        train: Split,
+        test: Split,
+        validation: Split | None = None,
+        *,
+        name: str = "splits",
+        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+    ) -> Dataset:
+        """Make a data set from queries that are divided already, such as two files that `read_letor` has read.
+
+        Parameters
+        ----------
+        train, test, validation
+            With the same features. Without validation queries, runs can be measured on the test queries only.
+        name, preparation
+            As in `from_arrays`.
+        """
+        from duelrank.datasets import own_data
+
+        return own_data.from_splits(train, test, validation, name, preparation)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from duelrank.datasets.files import ArrayWriter, read_rows, write_array, write_json, writing
 from duelrank.datasets.layout import SPLITS
 from duelrank.datasets.reader import BLOCK_BYTES, Block
+from duelrank.datasets.split import Fold, Split
 from duelrank.errors import DataFormatError
-from duelrank.types import Fold, Split
 
 __all__ = ["FORMAT", "Meta", "SplitSize", "array_path", "open_fold", "open_split", "resize", "write_split"]
 
@@ -183,7 +183,7 @@ def open_split(folder: Path, split: str, size: SplitSize, n_features: int) -> Sp
     found = {name: _open(array_path(folder, split, name), shape) for name, shape in wanted.items()}
     if found["offsets"][0] != 0 or found["offsets"][-1] != size.documents:
         raise DataFormatError(f"the cache in {folder} is damaged: the offsets of {split} do not fit its documents")
-    return Split(**found)
+    return Split.trusted(**found)
 
 
 def _open(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:

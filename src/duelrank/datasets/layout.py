@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-__all__ = ["SPLITS", "place"]
+__all__ = ["SHARES", "SPLITS", "place"]
 
 SPLITS = ("train", "validation", "test")
+SHARES = (0.6, 0.2, 0.2)  # of the queries, as in the published sets with five folds
 
 #: ``train.txt``, LETOR 3's ``trainingset.txt`` and Yahoo!'s ``set1.train.txt``.
 _FILE = re.compile(r"(?:(?P<prefix>set\d+)\.)?(?P<split>train|vali|test)(?:ing|d|dation)?(?:set)?\.txt", re.IGNORECASE)

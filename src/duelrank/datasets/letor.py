@@ -10,8 +10,8 @@ from duelrank.datasets import library
 from duelrank.datasets.base import Dataset
 from duelrank.datasets.catalogue import CATALOGUE
 from duelrank.datasets.preparation import Preparation
+from duelrank.datasets.split import Fold
 from duelrank.registry import Part, alias, register, source
-from duelrank.types import Fold
 
 __all__ = ["Imported"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from keyword import iskeyword
 from pathlib import Path
@@ -18,10 +20,22 @@ from duelrank.datasets.catalogue import CATALOGUE, Entry
 from duelrank.datasets.files import discard, new_folder, publish, writing
 from duelrank.datasets.installation import ImportReport, Progress, install
 from duelrank.datasets.preparation import Preparation, prepare_fold
+from duelrank.datasets.split import Fold
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
-from duelrank.types import Fold
 
-__all__ = ["ImportReport", "Info", "add", "check_name", "fetch", "home", "info", "installed", "remove"]
+__all__ = [
+    "ImportReport",
+    "Info",
+    "add",
+    "check_name",
+    "fetch",
+    "home",
+    "info",
+    "installed",
+    "is_installed",
+    "keep",
+    "remove",
+]
 
 
 def home() -> Path:
@@ -102,17 +116,37 @@ def installed() -> dict[str, Info]:
     return found
 
 
+def is_installed(name: str) -> bool:
+    """Whether a set of that name is on this machine."""
+    return _raw(name).is_dir()
+
+
+def keep(name: str, write: Callable[[Path], Meta]) -> None:
+    """Install what a function writes into a folder; nothing happens where the name, which says the content, is installed."""
+    if is_installed(name):
+        return
+    try:
+        with new_folder(_folder(name)) as folder, writing("the cache", folder):
+            write(folder).write(folder)
+            publish(folder, _raw(name))  # where another process was faster, its copy is as good
+    except StorageFailure as error:
+        raise StorageFailure(f"{error}; DUELRANK_HOME names another folder for data sets") from error
+    finally:
+        with suppress(OSError):
+            _folder(name).rmdir()  # only where it is empty: nothing was installed
+
+
 def info(name: str) -> Info:
     """Return what is known of one data set, installed or not."""
-    if name not in CATALOGUE and not _is_installed(name):
+    if name not in CATALOGUE and not is_installed(name):
         raise UnknownName.among("data set", name, {*CATALOGUE, *installed()})
-    here = _is_installed(name)
+    here = is_installed(name)
     return Info(name, CATALOGUE.get(name), raw_meta(name) if here else None, _raw(name) if here else None)
 
 
 def remove(name: str) -> None:
     """Delete an installed set and everything derived from it; the files it was imported from are not touched."""
-    if not _is_installed(name):
+    if not is_installed(name):
         raise MissingData(f"{name} is not installed; installed: {', '.join(installed()) or 'none'}")
     folder = _folder(name)
     with new_folder(folder.parent) as trash, writing("the removal of a data set", folder):
@@ -146,7 +180,7 @@ def names() -> list[str]:
 
 def raw_meta(name: str) -> Meta:
     """Return what an installed set holds; `MissingData` with the way to get it, where it is not installed."""
-    if not _is_installed(name):
+    if not is_installed(name):
         raise MissingData(_how_to_get(name))
     try:
         return Meta.read(_raw(name))
@@ -182,10 +216,6 @@ def _folder(name: str) -> Path:
 
 def _raw(name: str) -> Path:
     return _folder(name) / "raw"
-
-
-def _is_installed(name: str) -> bool:
-    return _raw(name).is_dir()
 
 
 def _again(name: str) -> str:

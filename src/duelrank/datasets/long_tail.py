@@ -8,10 +8,10 @@ from typing import Annotated
 import numpy as np
 
 from duelrank.datasets.base import Dataset
+from duelrank.datasets.split import Fold
 from duelrank.kernels.random import permutation
 from duelrank.randomness import stream
 from duelrank.registry import Between, register
-from duelrank.types import Fold
 
 __all__ = ["LongTail"]
 

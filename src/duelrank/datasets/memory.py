@@ -8,8 +8,9 @@ import numpy as np
 
 from duelrank.datasets.reader import CHUNK_BYTES, read_blocks
 from duelrank.datasets.sources import open_source
+from duelrank.datasets.split import Split
 from duelrank.errors import DataFormatError
-from duelrank.types import Features, Labels, Split
+from duelrank.types import Features, Labels
 
 __all__ = ["read_letor"]
 
@@ -50,7 +51,7 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
         raise DataFormatError(f"{path}: found no documents, expected at least one")
     offsets = np.array([*starts, rows], np.int64)
     exact = np.ascontiguousarray(table[:rows, :widest])
-    return Split(exact, labels[:rows], offsets, np.array(names, np.bytes_))
+    return Split.trusted(exact, labels[:rows], offsets, np.array(names, np.bytes_))
 
 
 def _grown(table: Features, labels: Labels, rows: int, columns: int) -> tuple[Features, Labels]:

@@ -14,9 +14,9 @@ from duelrank.datasets.cache import Meta, SplitSize, array_path, cuts, open_spli
 from duelrank.datasets.files import read_rows
 from duelrank.datasets.layout import SPLITS
 from duelrank.datasets.reader import BLOCK_BYTES, Block
+from duelrank.datasets.split import Split
 from duelrank.errors import DataFormatError
 from duelrank.kernels.preparation import mark_varying, scale_queries
-from duelrank.types import Split
 
 __all__ = ["Preparation", "prepare_fold"]
 

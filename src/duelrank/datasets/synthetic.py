@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.datasets.base import Dataset
+from duelrank.datasets.split import Fold, Split
 from duelrank.errors import InvalidValue
 from duelrank.kernels.preparation import scale_queries
 from duelrank.kernels.random import integers, normals
 from duelrank.kernels.ranking import scores as products
 from duelrank.randomness import stream
 from duelrank.registry import Between, alias, register
-from duelrank.types import Features, Fold, Labels, Split, Stream
+from duelrank.types import Features, Labels, Stream
 
 __all__ = ["Synthetic"]
 
@@ -147,4 +148,4 @@ def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name:
         kept = relevant if relevant.any() else kept
     ids = np.array([f"{name}{i + 1}" for i in np.flatnonzero(kept)], np.bytes_)
     rows = np.repeat(kept, sizes)
-    return Split(features[rows], labels[rows], np.concatenate([[0], np.cumsum(sizes[kept])]), ids)
+    return Split.trusted(features[rows], labels[rows], np.concatenate([[0], np.cumsum(sizes[kept])]), ids)

@@ -1,12 +1,10 @@
 """Many runs: which ones, over several processes or machines, what is kept, and what they say together."""
 
 from duelrank.experiments.comparison import Comparison, Curve, Row, Spread, compare
-from duelrank.experiments.executor import Executor, run_all
-from duelrank.experiments.extensions import load_extension, load_extensions
 from duelrank.experiments.grid import Grid
 from duelrank.experiments.reference import Reference, reference_for
+from duelrank.experiments.run import Executor, load_extension, load_extensions, run_all, warm_up
 from duelrank.experiments.store import Store, load_results
-from duelrank.experiments.warming import warm_up
 
 __all__ = [
     "Comparison",

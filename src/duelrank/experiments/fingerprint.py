@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from math import ceil
 
-from duelrank.types import Fold
+from duelrank.datasets import Fold
 
 __all__ = ["fingerprint"]
 

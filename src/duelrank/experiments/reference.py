@@ -15,6 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
+from duelrank.datasets import Fold, Split
 from duelrank.datasets.base import Dataset
 from duelrank.datasets.library import home
 from duelrank.errors import InvalidValue, StorageFailure
@@ -25,7 +26,7 @@ from duelrank.kernels.random import permutation
 from duelrank.metrics import evaluate, nDCG
 from duelrank.randomness import stream
 from duelrank.registry import canonical
-from duelrank.types import Fold, Split, Weights, frozen
+from duelrank.types import Weights, frozen
 
 __all__ = ["Reference", "Training", "reference_for", "train"]
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from duelrank.datasets import Dataset
 from duelrank.errors import InvalidValue, MissingData
-from duelrank.experiments.executor import run_all
 from duelrank.experiments.fingerprint import fingerprint
 from duelrank.experiments.frame import Frame
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.rows import row
+from duelrank.experiments.run import run_all
 from duelrank.experiments.store import Store
 from duelrank.experiments.suite import Suite
 from duelrank.grammar import parse
@@ -80,7 +80,12 @@ def plan(
 
 
 def collect(
-    plan: Plan, store: Store, workers: int | None = None, scheduler: str | None = None, progress: Progress | None = None
+    plan: Plan,
+    store: Store,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Frame:
     """Run what is missing, keep each result as it comes, and return all results of the plan."""
     specs = plan.specs()
@@ -93,7 +98,7 @@ def collect(
     done = len(specs) - len(missing)
     if progress:
         progress(done, len(specs))
-    for record in run_all(missing, workers, scheduler=scheduler) if missing else ():
+    for record in run_all(missing, workers, scheduler=scheduler, announce=announce) if missing else ():
         where = record.spec.dataset, record.spec.fold
         reference = references[where]
         store.append(row(record, reference.weights if reference else None, data[where]))

@@ -24,6 +24,11 @@ class NullSpace(Exploration):
     Of several drawn uniformly from that complement, keep those with the largest |u · mean document of the query|. A candidate is
     remembered as a loser where it has less credit than the current ranker and no more than the ``n_low``-th smallest of all.
 
+    The published code does not draw uniformly: it weights, by normal numbers, the vectors of the basis that symbolic elimination
+    (sympy's ``nullspace``) gives, which have length 1 but are not orthogonal to each other. Directions that several of them share
+    come up more often there. The margins of losers that it has not met yet are uninitialised memory, so which of the first losers
+    it avoids is not defined; here it is all of them.
+
     Parameters
     ----------
     n_candidates

@@ -77,7 +77,7 @@ class LinearModel:
 
     def score(self, features: ArrayLike) -> NDArray[np.float64]:
         """Return the scores of one query's documents, from their raw features; higher is better."""
-        raw = Query("", features).features  # type: ignore[arg-type]  # a query checks whatever it is given
+        raw = Query("", features).features
         if raw.shape[1] != len(self.features):
             raise ShapeMismatch(f"the model has {len(self.features)} features, the documents have {raw.shape[1]}")
         scores: NDArray[np.float64] = self.normalisation.apply(raw) @ self.weights

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue
 from duelrank.grammar import parse
 from duelrank.interleave.checks import Document, checked_count, checked_documents, checked_names, checked_ranking, place
+from duelrank.interleave.recorded import Recorded
 from duelrank.interleave.result import Result, Tally
 from duelrank.interleave.shown import Shown
-from duelrank.kernels.random import permutation
 from duelrank.multileaving import Multileaver
 from duelrank.randomness import stream
 from duelrank.statistics import holm, mean_test, sign_test
@@ -23,16 +22,17 @@ __all__ = ["Comparison"]
 
 Given: TypeAlias = Mapping[str, Sequence[Document]]
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Comparison:
     """A running comparison of rankers: `show` merges what they returned for a query, `record` takes what was clicked.
 
-    Only counts are kept. Lists may be recorded late, in any order or never; one that is recorded twice counts as two users.
+    Only counts are kept, and one bit per list. Lists may be recorded late, in any order or never, and each counts once, however
+    often its clicks arrive.
 
-    Rankers need not return the same documents. Those that a ranker did not return are put behind its own, in a random order that
-    all rankers of the impression share, as ties are broken elsewhere: two that return the same documents rank alike.
+    Rankers need not return the same documents, nor equally many. A ranker adds its own documents only; where it has none left, the
+    others fill the list. A click on a document that a ranker did not return is never to its credit.
 
     Parameters
     ----------
@@ -50,6 +50,7 @@ class Comparison:
     >>> comparison = Comparison(["bm25", "neural"], seed=7, length=3)
     >>> shown = comparison.show({"bm25": ["a", "b", "c"], "neural": ["c", "d"]})
     >>> comparison.record(shown, clicks=shown.documents[:1])
+    True
     >>> comparison.result().impressions
     1
     """
@@ -72,6 +73,7 @@ class Comparison:
         self.length = checked_count(length, "the length of a list", 1)
         self.shown = 0  # how many lists were made: the number of the next one
         self._tally = Tally.empty(len(self.rankers))
+        self._recorded = Recorded()
 
     def __repr__(self) -> str:
         return f"Comparison({list(self.rankers)}, {repr(self.multileaver)!r}, seed={self.seed}, length={self.length})"
@@ -84,8 +86,12 @@ class Comparison:
         self.shown += 1
         return shown
 
-    def record(self, shown: Shown, clicks: Iterable[Document]) -> None:
-        """Count who is preferred by the clicks on a list that was shown: the documents that were clicked, in any order."""
+    def record(self, shown: Shown, clicks: Iterable[Document]) -> bool:
+        """Count who is preferred by the clicks on a list that was shown: the documents that were clicked, in any order.
+
+        Returns whether it counted. A list counts once, by the clicks that come first: record it when the user is done with it. A
+        message that a network delivers twice does no harm, then.
+        """
         clicked = set(checked_documents(clicks, "clicks"))
         number = checked_count(shown.number, "the number of a shown list", 0)
         impression, documents = self._make(self._checked_rankings(shown.rankings), shown.seed, number)
@@ -95,7 +101,11 @@ class Comparison:
             listed = ", ".join(map(repr, shown.documents))
             raise InvalidValue(f"{', '.join(strangers)} cannot have been clicked: this list has {listed}")
         flags = np.array([document in clicked for document in shown.documents])
-        self._tally.add(self.multileaver.preferences(impression, flags), bool(clicked))
+        if not self._recorded.add(shown.seed, number):
+            return False
+        draws = stream(shown.seed, "record", number)
+        self._tally.add(self.multileaver.preferences(impression, flags, draws), bool(clicked))
+        return True
 
     def result(self, test: Literal["sign", "credit"] = "sign") -> Result:
         """Return who was preferred to whom until now.
@@ -125,13 +135,14 @@ class Comparison:
         mine, theirs = ((each.rankers, each.multileaver, each.length) for each in (self, other))
         if mine != theirs:
             raise InvalidValue(f"only comparisons of the same kind can be merged, not {self!r} and {other!r}")
+        self._recorded.merge(other._recorded)
         self._tally.merge(other._tally)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, from which `from_dict` goes on as if nothing had happened."""
         head = {"format": FORMAT, "rankers": list(self.rankers), "multileaver": repr(self.multileaver)}
         counters = {"seed": self.seed, "length": self.length, "shown": self.shown}
-        return {**head, **counters, "tally": self._tally.to_dict()}
+        return {**head, **counters, "tally": self._tally.to_dict(), "recorded": self._recorded.to_list()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
@@ -142,9 +153,10 @@ class Comparison:
             comparison = cls(data["rankers"], data["multileaver"], data["seed"], data["length"])
             comparison.shown = checked_count(data["shown"], "the number of lists", 0)
             comparison._tally = Tally.from_dict(data["tally"], len(comparison.rankers))
-        except UnknownName:
+            comparison._recorded = Recorded.from_list(data["recorded"])
+        except DuelrankError:
             raise
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise InvalidValue(f"this is not a stored comparison: {error!r}") from None
         return comparison
 
@@ -160,18 +172,15 @@ class Comparison:
         """Make a list from its draws; gives the impression, and the documents that its indices stand for."""
         draws = stream(seed, "show", number)
         documents = list(dict.fromkeys(document for name in self.rankers for document in given[name]))
-        order = permutation(draws, len(documents))
-        rankings = _completed([given[name] for name in self.rankers], documents, order)
+        rankings = _indexed([given[name] for name in self.rankers], documents)
         ranking, trace = self.multileaver.leave(rankings, min(self.length, len(documents)), draws)
         return Impression(Query.trusted("", np.ones((len(documents), 1))), ranking, trace), documents
 
 
-def _completed(given: list[Sequence[Document]], documents: list[Document], order: NDArray[np.int64]) -> Rankings:
-    """Indices of all documents as each ranker has them, those that it did not return behind its own in the given order."""
+def _indexed(given: list[Sequence[Document]], documents: list[Document]) -> Rankings:
+    """The documents of each ranker as indices, a row each, which ends in −1 where the ranker did not return all documents."""
     index = {document: i for i, document in enumerate(documents)}
-    rows = []
-    for ranking in given:
-        own = [index[document] for document in ranking]
-        returned = set(own)
-        rows.append(own + [i for i in order.tolist() if i not in returned])
-    return np.array(rows, np.int64)
+    rankings = np.full((len(given), len(documents)), -1, np.int64)
+    for row, ranking in zip(rankings, given, strict=True):
+        row[: len(ranking)] = [index[document] for document in ranking]
+    return rankings

@@ -23,7 +23,7 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> Ints:
     filled, turn = 0, 0
     while filled < length:
         document = rankings[(first + turn) % 2, turn // 2]
-        if not shown[document]:
+        if document >= 0 and not shown[document]:
             ranking[filled] = document
             shown[document] = True
             filled += 1

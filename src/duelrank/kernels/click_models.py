@@ -77,6 +77,16 @@ def _count(users: Floats, column: int, successes: float, trials: float, forgetti
 
 
 @njit(cache=True)
+def _fading(trials: float) -> float:
+    """The forgetting after which a column that t trials have made counts as t^0.6 of them.
+
+    Most of what the position-based model learns from is hidden. If all trials counted alike, those that were judged by the first
+    guess would hold the estimate back for ever; steps of t^−0.6 forget them (Cappé and Moulines, 2009).
+    """
+    return 1.0 - (1.0 - 0.6 * trials ** (-2.0 / 3.0)) / trials
+
+
+@njit(cache=True)
 def _cascade(clicks: Flags, attraction: Floats, after_click: Floats, after_skip: float) -> Floats:
     """P(seen | all clicks) of each position, where users go from the top down and may stop after each document.
 
@@ -114,7 +124,8 @@ def position_based(
             seen[i] = prior * (1.0 - attraction[i]) / (1.0 - prior * attraction[i])
     if forgetting >= 0.0:
         for i in range(1, n):
-            _count(users, min(i, deepest), seen[i], 1.0, forgetting)
+            column = min(i, deepest)
+            _count(users, column, seen[i], 1.0, _fading(users[1, column]) if forgetting == 1.0 else forgetting)
         _regress(features, ranking, seen * (clicks - attraction), documents, forgetting)
     return seen, documents, users
 

@@ -1,6 +1,7 @@
-"""PairRank: lists whose certain pairs are ordered and whose uncertain ones are shuffled, and one step of its pairwise regression.
+"""PairRank: lists whose certain pairs are ordered and whose uncertain ones are shuffled, and a regression in bounded memory.
 
 Reference: Jia et al., "PairRank: online pairwise learning to rank by divide-and-conquer" (WWW 2021).
+Jaakkola and Jordan, "Bayesian parameter estimation via variational methods" (2000), for the bound on the logistic loss.
 """
 
 from __future__ import annotations
@@ -27,53 +28,66 @@ def _certain(lead: float, squared_norm: float, width: float) -> bool:
 
 
 @njit(cache=True)
-def _measure(rows: Floats, inverse: Floats, i: int, products: Floats, norms: Floats) -> None:
-    """Fill in M⁻¹x and xᵀM⁻¹x of row i and of its neighbours: four rows share each pass over M⁻¹."""
-    first = i - i % 4
-    last = min(first + 4, rows.shape[0])
-    fresh = scores(rows[first:last], inverse)
-    for row in range(first, last):
-        norms[row] = max(dot(fresh[row - first], rows[row]), 0.0)
-        for k in range(rows.shape[1]):
-            products[row, k] = fresh[row - first, k]
+def _certainly_above(leads: Floats, rows: Floats, inverse: Floats, width: float, transitive: bool) -> Flags:
+    """Whether document j is certainly better than document i, which has a lower score: (i, j). Rows are sorted by score.
+
+    With ``transitive``, what is better than a better one is better too, and such a pair is not measured. The nearest documents
+    are asked first, since most others are above them.
+    """
+    n = rows.shape[0]
+    above, products, norms = np.zeros((n, n), np.bool_), scores(rows, inverse), np.empty(n)
+    for i in range(n):
+        norms[i] = dot(products[i], rows[i])
+        for j in range(i - 1, -1, -1):
+            if above[i, j]:
+                continue
+            squared_norm = norms[i] + norms[j] - 2.0 * dot(products[i], rows[j])
+            if _certain(leads[j] - leads[i], squared_norm, width):
+                above[i, j] = True
+                if transitive:
+                    for k in range(j):
+                        above[i, k] |= above[j, k]
+    return above
+
+
+@njit(cache=True)
+def _block_starts(above: Flags) -> Flags:
+    """Whether a block starts at each position: all that is above is certainly better than all that is not."""
+    n = above.shape[0]
+    starts, first = np.ones(n, np.bool_), n
+    for i in range(n - 1, 0, -1):
+        for j in range(min(first, i)):
+            if not above[i, j]:
+                first = j
+                break
+        starts[i] = first >= i
+    return starts
 
 
 @njit(cache=True)
 def shuffled_blocks(
-    weights: Floats, inverse: Floats, features: Floats, width: float, length: int, stream: NDArray[np.uint64]
+    weights: Floats,
+    inverse: Floats,
+    features: Floats,
+    width: float,
+    transitive: bool,
+    length: int,
+    stream: NDArray[np.uint64],
 ) -> Ints:
-    """Rank by score, cut into the smallest blocks that leave no uncertain pair across a cut, and shuffle each; the top of that.
-
-    A block reaches down to the last document that is uncertain against one of its own, so the search goes up from the bottom, and
-    only what it meets is measured: early on one pair shows that there is one block. Blocks below the list are not looked for.
-    """
-    n, n_features = features.shape
+    """Rank by score, cut into the smallest blocks that leave no uncertain pair across a cut, and shuffle each; the top of that."""
+    n = features.shape[0]
     scored = scores(weights.copy().reshape(1, -1), features)
     order = sorted_rows(scored, permutation(stream, n))[0]
-    leads, rows = np.empty(n), np.empty((n, n_features))
-    for i in range(n):
-        leads[i] = scored[0, order[i]]
-        for k in range(n_features):
-            rows[i, k] = features[order[i], k]
-    products, norms, ranking = np.empty((n, n_features)), np.full(n, -1.0), np.empty(length, np.int64)
-    start = stop = i = 0  # the block is order[start:stop], once i has gone through it
+    above = _certainly_above(scored[0][order], features[order], inverse, width, transitive)
+    starts, ranking, start = _block_starts(above), np.empty(length, np.int64), 0
     while start < length:
-        stop = max(stop, i + 1)
-        if norms[i] < 0.0:
-            _measure(rows, inverse, i, products, norms)
-        for j in range(n - 1, stop - 1, -1):
-            if norms[j] < 0.0:
-                _measure(rows, inverse, j, products, norms)
-            squared_norm = norms[i] + norms[j] - 2.0 * dot(products[i], rows[j])
-            if not _certain(leads[i] - leads[j], squared_norm, width):
-                stop = j + 1
-                break
-        i += 1
-        if i == stop:
-            mixed = permutation(stream, stop - start)
-            for position in range(start, min(stop, length)):
-                ranking[position] = order[start + mixed[position - start]]
-            start = stop
+        stop = start + 1
+        while stop < n and not starts[stop]:
+            stop += 1
+        mixed = permutation(stream, stop - start)
+        for position in range(start, min(stop, length)):
+            ranking[position] = order[start + mixed[position - start]]
+        start = stop
     return ranking
 
 
@@ -98,20 +112,14 @@ def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) ->
 
 
 @njit(cache=True)
-def newton_step(
-    weights: Floats, inverse: Floats, features: Floats, ranking: Ints, pairs: Ints
-) -> tuple[Floats, Floats]:
-    """Return M⁻¹ Σ (1 − P(i ≻ j)) x over the preferences i ≻ j, x = x_i − x_j, and M⁻¹ itself, each x xᵀ having been added to M.
+def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
+    """Return M⁻¹ after x xᵀ has been added to M for every row x of the differences.
 
     Sherman and Morrison's formula for one pair after the other: M⁻¹ loses r rᵀ with r = M⁻¹x / √(1 + xᵀM⁻¹x). The large matrix is
     read twice, whatever the number of pairs: M⁻¹x by the old inverse for all pairs at once, less what the pairs before took away;
     then all are subtracted row by row.
     """
-    n_pairs, n_features = pairs.shape[0], features.shape[1]
-    differences = np.empty((n_pairs, n_features))
-    for pair in range(n_pairs):
-        for k in range(n_features):
-            differences[pair, k] = features[ranking[pairs[pair, 0]], k] - features[ranking[pairs[pair, 1]], k]
+    n_pairs, n_features = differences.shape
     removed = scores(differences, inverse)
     for pair in range(n_pairs):
         for before in range(pair):
@@ -123,10 +131,45 @@ def newton_step(
     for k in range(n_features):
         for pair in range(n_pairs):
             subtract(smaller[k], removed[pair, k], removed[pair])
-    step, residual = np.empty(n_features), np.zeros(n_features)
-    for pair in range(n_pairs):
-        surprise = 1.0 / (1.0 + math.exp(dot(weights, differences[pair])))
-        subtract(residual, -surprise, differences[pair])
-    for k in range(n_features):
-        step[k] = dot(smaller[k], residual)
-    return step, smaller
+    return smaller
+
+
+@njit(cache=True)
+def _bound(lead: float) -> float:
+    """Jaakkola and Jordan's (σ(m) − 1/2) / m, the curvature of a parabola that touches the logistic loss at m, never under it."""
+    return 0.25 if abs(lead) < 1e-6 else 0.5 * math.tanh(0.5 * lead) / lead
+
+
+@njit(cache=True)
+def grown_curvature(weights: Floats, curvature: Floats, differences: Floats) -> Floats:
+    """Return the curvature A after the pairs have been added, each as the parabola that touches its loss at the weights."""
+    grown = curvature.copy()
+    for pair in range(differences.shape[0]):
+        x = differences[pair]
+        bound = _bound(dot(weights, x))
+        for k in range(x.shape[0]):
+            subtract(grown[k], -bound * x[k], x)
+    return grown
+
+
+@njit(cache=True)
+def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:
+    """Solve (A + ridge · I) w = target by conjugate gradients from a start, until the residual is under tolerance · |target|."""
+    n = target.shape[0]
+    solution, residual = start.copy(), target.copy()
+    for k in range(n):
+        residual[k] -= dot(matrix[k], start) + ridge * start[k]
+    direction, image, squared = residual.copy(), np.empty(n), dot(residual, residual)
+    enough = tolerance * tolerance * dot(target, target)
+    for _ in range(2 * n):
+        if squared <= enough:
+            break
+        for k in range(n):
+            image[k] = dot(matrix[k], direction) + ridge * direction[k]
+        rate = squared / dot(direction, image)
+        subtract(solution, -rate, direction)
+        subtract(residual, rate, image)
+        before, squared = squared, dot(residual, residual)
+        for k in range(n):
+            direction[k] = residual[k] + squared / before * direction[k]
+    return solution

@@ -30,7 +30,7 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints
     for position in range(length):
         for i in range(n_rankers):
             document = rankings[i, position]
-            if earliest[document] < 0:
+            if document >= 0 and earliest[document] < 0:
                 earliest[document] = position
                 pool[size] = document
                 size += 1
@@ -70,7 +70,10 @@ def pair_weights(earliest: Ints, choices: Ints, clicks: NDArray[np.bool_]) -> Fl
 
 @njit(cache=True)
 def credit(ranks: Ints, earliest: Ints, choices: Ints, clicks: NDArray[np.bool_]) -> Floats:
-    """Σ of the weights of the preferences that a ranker agrees with, less those that it contradicts."""
+    """Σ of the weights of the preferences that a ranker agrees with, less all others.
+
+    A ranker that did not return the clicked document does not agree, whether or not it returned the other one.
+    """
     n_rankers, length = ranks.shape
     weights = pair_weights(earliest, choices, clicks)
     sums = np.zeros(n_rankers)

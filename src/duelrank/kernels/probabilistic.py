@@ -1,4 +1,4 @@
-"""Probabilistic multileaving: lists drawn from softmax rankers, and the exact expected preference of each candidate.
+"""Probabilistic multileaving: lists drawn from softmax rankers, and the expected preference of each candidate, exact or sampled.
 
 References: Hofmann, Whiteson and de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015).
 """
@@ -9,10 +9,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import below, uniform
+from duelrank.kernels.leaving import MISSING, returned
+from duelrank.kernels.random import below, categories, multinomial, uniform
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_MANY = 16  # samples per ranker from which a multinomial draw is cheaper than single ones
 
 
 @njit(cache=True)
@@ -26,59 +29,67 @@ def _masses(n_documents: int, tau: float) -> Floats:
 
 
 @njit(cache=True)
-def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Fill each position: choose a ranker uniformly, then draw from its softmax over the documents not yet shown.
+def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
+    """Fill each position: choose a ranker uniformly, then draw from its softmax over its documents not yet shown.
 
-    Returns the list and the rank, from 0, of each shown document in each ranking: (n_rankers, length).
+    A ranker that has none left leaves the position to another. Returns the list, the rank, from 0, of each shown document in each
+    ranking, (n_rankers, length), and how many documents each ranker returned.
     """
     n_rankers, n_documents = rankings.shape
     masses = _masses(n_documents, tau)
+    sizes = returned(rankings)
     shown = np.full(n_documents, -1)
     ranking = np.empty(length, np.int64)
     for position in range(length):
-        order = rankings[below(stream, n_rankers)]
-        rest = 0.0
-        for r in range(n_documents):
-            if shown[order[r]] < 0:
-                rest += masses[r]
-        target = uniform(stream) * rest
         drawn = -1
-        for r in range(n_documents):
-            if shown[order[r]] < 0:
-                drawn = order[r]
-                target -= masses[r]
-                if target < 0.0:
-                    break
+        while drawn < 0:
+            i = below(stream, n_rankers)
+            rest = 0.0
+            for r in range(sizes[i]):
+                if shown[rankings[i, r]] < 0:
+                    rest += masses[r]
+            target = uniform(stream) * rest
+            for r in range(sizes[i]):
+                if shown[rankings[i, r]] < 0:
+                    drawn = rankings[i, r]
+                    target -= masses[r]
+                    if target < 0.0:
+                        break
         ranking[position] = drawn
         shown[drawn] = position
-    ranks = np.empty((n_rankers, length), np.int64)
+    ranks = np.full((n_rankers, length), MISSING)
     for i in range(n_rankers):
-        for r in range(n_documents):
+        for r in range(sizes[i]):
             if shown[rankings[i, r]] >= 0:
                 ranks[i, shown[rankings[i, r]]] = r
-    return ranking, ranks
+    return ranking, ranks, sizes
 
 
 @njit(cache=True)
-def placements(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
-    """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1."""
+def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
+    """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1.
+
+    Ranker i has returned sizes[i] documents; others it cannot have placed.
+    """
     n_rankers, length = ranks.shape
-    masses = _masses(n_documents, tau)
-    table = np.empty((int(np.sum(clicks)), n_rankers))
+    masses = _masses(int(np.max(sizes)), tau)
+    table = np.zeros((int(np.sum(clicks)), n_rankers))
     for i in range(n_rankers):
-        shown = np.zeros(n_documents, np.bool_)
+        shown = np.zeros(sizes[i], np.bool_)
         for position in range(length):
-            shown[ranks[i, position]] = True
+            if ranks[i, position] < MISSING:
+                shown[ranks[i, position]] = True
         # What was left to draw from is added up from the end: subtracting from the whole would cancel for a steep softmax.
         rest = 0.0
-        for r in range(n_documents):
+        for r in range(sizes[i]):
             rest += 0.0 if shown[r] else masses[r]
         row = table.shape[0]
         for position in range(length - 1, -1, -1):
-            rest += masses[ranks[i, position]]
-            if clicks[position]:
-                row -= 1
-                table[row, i] = masses[ranks[i, position]] / rest
+            row -= clicks[position]
+            if ranks[i, position] < MISSING:
+                rest += masses[ranks[i, position]]
+                if clicks[position]:
+                    table[row, i] = masses[ranks[i, position]] / rest
     for row in range(table.shape[0]):
         table[row] /= np.sum(table[row])
     return table
@@ -107,10 +118,65 @@ def preference(wins: Floats, losses: Floats) -> float:
 
 
 @njit(cache=True)
-def credit(ranks: Ints, clicks: NDArray[np.bool_], n_documents: int, tau: float) -> Floats:
+def credit(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
-    table = placements(ranks, clicks, n_documents, tau)
+    table = placements(ranks, clicks, sizes, tau)
     values = np.zeros(ranks.shape[0])
     for i in range(1, ranks.shape[0]):
         values[i] = preference(table[:, i], table[:, 0])
     return values
+
+
+@njit(cache=True)
+def assignments(table: Floats, samples: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Draw, many times, who placed each clicked document by its row of `placements`.
+
+    Returns assignments, (n_drawn, n_clicks), and for how many samples each stands. Samples that agree so far stay together while
+    they are many, as how they divide over the rankers is one multinomial draw. Such groups come first in the arrays, and single
+    samples from the end: a group has room for itself wherever it falls apart.
+    """
+    n_clicks, n_rankers = table.shape
+    owners, times = np.empty((samples, n_clicks), np.int64), np.ones(samples, np.int64)
+    times[0], n_groups, first = samples, 1, samples  # single samples are those from `first` on
+    for click in range(n_clicks):
+        groups, sizes = owners[:n_groups, :click].copy(), times[:n_groups].copy()
+        many = sizes > _MANY * n_rankers
+        drawn = categories(stream, table[click], samples - np.sum(sizes[many]))
+        owners[first:, click] = drawn[: samples - first]
+        used, n_groups = samples - first, 0
+        for group in range(sizes.shape[0]):
+            if many[group]:
+                counts = multinomial(stream, sizes[group], table[click])
+                for i in np.flatnonzero(counts):
+                    owners[n_groups, :click], owners[n_groups, click], times[n_groups] = groups[group], i, counts[i]
+                    n_groups += 1
+            else:
+                for i in drawn[used : used + sizes[group]]:
+                    first -= 1
+                    owners[first, :click], owners[first, click], times[first] = groups[group], i, 1
+                used += sizes[group]
+    return np.concatenate((owners[:n_groups], owners[first:])), np.concatenate((times[:n_groups], times[first:]))
+
+
+@njit(cache=True)
+def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) -> Floats:
+    """Mean over sampled assignments of sign(clicks of ranker i − clicks of the rival), for each i.
+
+    Most rankers own no click of a sample. They lose where the rival owns one: that is counted once for all of them, and what
+    the few owners do better is added to it.
+    """
+    total, counts = np.zeros(n_rankers, np.int64), np.zeros(n_rankers, np.int64)
+    lost = 0
+    for sample in range(times.shape[0]):
+        for i in owners[sample]:
+            counts[i] += 1
+        against = counts[rival]
+        behind = 1 if against > 0 else 0
+        lost += behind * times[sample]
+        for i in owners[sample]:
+            if counts[i] > 0:
+                lead = counts[i] - against
+                total[i] += times[sample] * ((1 if lead > 0 else (-1 if lead < 0 else 0)) + behind)
+            counts[i] = 0
+    total[rival] = lost
+    return (total - lost) / np.sum(times)

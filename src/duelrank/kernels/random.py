@@ -178,3 +178,68 @@ def permutation(stream: Any, n: int) -> Any:
         j = below(stream, i + 1)
         order[i], order[j] = order[j], order[i]
     return order
+
+
+@njit(cache=True)
+def categories(stream: Any, chances: Any, size: int) -> Any:
+    """Draw ``size`` indices, index i with probability chances[i], by inversion of the cumulated chances.
+
+    A guide table (Chen and Asau, 1974) says where the search for a number starts, so that it hardly ever takes a second step.
+    """
+    n = chances.shape[0]
+    bounds, guide = np.cumsum(chances), np.empty(4 * n, np.int64)
+    bounds[n - 1] = 2.0  # rounding may leave the sum of all a little below 1
+    first = 0
+    for cell in range(4 * n):
+        while bounds[first] <= cell / (4 * n):
+            first += 1
+        guide[cell] = first
+    drawn = np.empty(size, np.int64)
+    s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    for k in range(size):
+        draw, s0, s1, s2, s3 = _advance(s0, s1, s2, s3)
+        u = (draw >> np.uint64(11)) * _TO_UNIT
+        i = guide[np.int64(u * (4 * n))]
+        while bounds[i] <= u:
+            i += 1
+        drawn[k] = i
+    stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+    return drawn
+
+
+@njit(cache=True)
+def binomial(stream: Any, n: int, chance: float) -> Any:
+    """Draw how many of n trials succeed, by inversion from the most likely number outwards: some standard deviations of steps."""
+    if chance <= 0.0 or chance >= 1.0:
+        return n if chance >= 1.0 else 0
+    odds = chance / (1.0 - chance)
+    mode: Any = min(np.int64((n + 1) * chance), n)
+    ways = math.lgamma(n + 1.0) - math.lgamma(mode + 1.0) - math.lgamma(n - mode + 1.0)
+    up = down = math.exp(ways + mode * math.log(chance) + (n - mode) * math.log1p(-chance))
+    rest = uniform(stream) - up
+    high = low = mode
+    while rest >= 0.0 and (up > 0.0 or down > 0.0):
+        up *= (n - high) / (high + 1.0) * odds
+        high += 1
+        rest -= up
+        if rest < 0.0:
+            return high
+        down *= low / ((n - low + 1.0) * odds)
+        low -= 1
+        rest -= down
+        if rest < 0.0:
+            return low
+    return mode
+
+
+@njit(cache=True)
+def multinomial(stream: Any, n: int, chances: Any) -> Any:
+    """Draw how many of n trials end in each way, of which way i has probability chances[i]."""
+    counts = np.zeros(chances.shape[0], np.int64)
+    rest = 1.0
+    for i in range(chances.shape[0] - 1):
+        counts[i] = binomial(stream, n, min(chances[i] / rest, 1.0)) if rest > 0.0 else 0
+        n -= counts[i]
+        rest -= chances[i]
+    counts[-1] = n
+    return counts

@@ -1,4 +1,4 @@
-"""Score the documents with every ranker at once and sort them, ties in one random order that all rankers share."""
+"""Score the documents with every ranker at once and sort them, ties in a random order: one for all rankers, or one for each."""
 
 from __future__ import annotations
 
@@ -117,15 +117,34 @@ def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
 
 
 @njit(cache=True)
-def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]) -> Ints:
-    """Rank with the current weights (row 0) and with each candidate, weights + delta · direction."""
+def _rankers(weights: Floats, directions: Floats, delta: float) -> Floats:
+    """The current weights (row 0) and those of each candidate, weights + delta · direction."""
     n_candidates, n_features = directions.shape
     rankers = np.empty((n_candidates + 1, n_features))
     for k in range(n_features):
         rankers[0, k] = weights[k]
         for i in range(n_candidates):
             rankers[i + 1, k] = weights[k] + delta * directions[i, k]
-    return sorted_rows(scores(rankers, features), permutation(stream, features.shape[0]))
+    return rankers
+
+
+@njit(cache=True)
+def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]) -> Ints:
+    """Rank with the current weights (row 0) and with each candidate, ties in one order that all share."""
+    table = scores(_rankers(weights, directions, delta), features)
+    return sorted_rows(table, permutation(stream, features.shape[0]))
+
+
+@njit(cache=True)
+def separate_rankings(
+    weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]
+) -> Ints:
+    """Rank with the current weights (row 0) and with each candidate, ties in an order of its own for each."""
+    table = scores(_rankers(weights, directions, delta), features)
+    ranked = np.empty(table.shape, np.int64)
+    for i in range(table.shape[0]):
+        ranked[i] = sorted_rows(table[i : i + 1], permutation(stream, table.shape[1]))[0]
+    return ranked
 
 
 @njit(cache=True)

@@ -9,6 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.kernels.leaving import MISSING
+
 
 @njit(cache=True)
 def credit(ranks: NDArray[np.int64], clicks: NDArray[np.bool_], tau: float) -> NDArray[np.float64]:
@@ -18,8 +20,9 @@ def credit(ranks: NDArray[np.int64], clicks: NDArray[np.bool_], tau: float) -> N
     for position in range(length):
         if clicks[position]:
             for i in range(n_rankers):
-                rank = 1.0
-                for other in range(length):
-                    rank += ranks[i, other] < ranks[i, position]
-                sums[i] += rank**-tau
+                if ranks[i, position] < MISSING:
+                    rank = 1.0
+                    for other in range(length):
+                        rank += ranks[i, other] < ranks[i, position]
+                    sums[i] += rank**-tau
     return sums

@@ -92,16 +92,16 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
 
 @njit(cache=True)
 def svd_basis(rows: Floats, tolerance: float) -> Floats:
-    """Orthonormal rows that span the given rows: right singular vectors whose singular value is above the tolerance."""
-    n_rows, n_columns = rows.shape
-    if n_rows == 0:
-        return np.empty((0, n_columns))
-    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
-    cut = relative_tolerance(tolerance, n_rows, n_columns) * values[0]
-    rank = 0
-    while rank < values.shape[0] and values[rank] > cut:
-        rank += 1
-    return np.ascontiguousarray(vectors[:rank])
+    """Orthonormal rows that span the given rows: their right singular vectors within the span that `qr_basis` keeps.
+
+    What is dropped is decided there, for both. A singular value is a share of the length of all rows together, a remainder one of
+    the longest row: cut at the same number, they would differ on rows that are equal but for rounding.
+    """
+    kept = qr_basis(rows, tolerance)
+    if kept.shape[0] == 0:
+        return kept
+    _, _, vectors = np.linalg.svd(np.dot(rows, kept.T), full_matrices=False)
+    return np.dot(vectors, kept)
 
 
 @njit(cache=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.kernels.leaving import next_new
 from duelrank.kernels.random import permutation
 
 Ints = NDArray[np.int64]
@@ -19,14 +20,17 @@ def _common_top(rankings: Ints, length: int) -> int:
     """How many leading positions all rankers agree on."""
     for position in range(length):
         for i in range(1, rankings.shape[0]):
-            if rankings[i, position] != rankings[0, position]:
+            if rankings[i, position] != rankings[0, position] or rankings[0, position] < 0:
                 return position
     return length
 
 
 @njit(cache=True)
 def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Return the list and the ranker that owns each position; −1 on the top that all rankers agree on."""
+    """Return the list and the ranker that owns each position; −1 on the top that all rankers agree on.
+
+    A ranker that has nothing left to add misses its turn.
+    """
     n_rankers, n_documents = rankings.shape
     ranking, teams = np.empty(length, np.int64), np.full(length, -1)
     shown = np.zeros(n_documents, np.bool_)
@@ -39,9 +43,11 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints
         for i in permutation(stream, n_rankers):
             if filled == length:
                 break
-            while shown[rankings[i, following[i]]]:
-                following[i] += 1
-            ranking[filled], teams[filled] = rankings[i, following[i]], i
+            rank = next_new(rankings[i], following[i], shown)
+            if rank < 0:  # it has nothing left to add
+                continue
+            following[i] = rank
+            ranking[filled], teams[filled] = rankings[i, rank], i
             shown[ranking[filled]] = True
             filled += 1
     return ranking, teams

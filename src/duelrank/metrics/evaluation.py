@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import ShapeMismatch
+from duelrank.grammar import as_part
 from duelrank.kernels.ranking import ranked_labels
 from duelrank.metrics.base import Metric
-from duelrank.types import Split, Stream, Weights
+from duelrank.types import Features, Labels, Stream, Weights
 
-__all__ = ["evaluate", "per_query"]
+__all__ = ["Judged", "evaluate", "per_query"]
 
 
-def per_query(weights: Weights, split: Split, metric: Metric, stream: Stream) -> NDArray[np.float64]:
-    """Rank every query of a split by the weights, ties at random, and measure each list."""
-    if weights.shape != (split.n_features,):
-        raise ShapeMismatch(f"weights of shape {weights.shape} cannot rank documents with {split.n_features} features")
+class Judged(Protocol):
+    """Labelled queries, one after the other, such as a `Split` of a data set."""
+
+    @property
+    def features(self) -> Features:
+        """(n_documents, n_features) of all queries."""
+
+    @property
+    def labels(self) -> Labels:
+        """(n_documents,) grades."""
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """(n_queries + 1,): query i owns the rows offsets[i] to offsets[i + 1]."""
+
+
+def per_query(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> NDArray[np.float64]:
+    """Rank every query of a split by the weights, ties at random, and measure each list by a metric or its text."""
+    measure = as_part(metric, Metric)
+    n_features = split.features.shape[1]
+    if weights.shape != (n_features,):
+        raise ShapeMismatch(f"weights of shape {weights.shape} cannot rank documents with {n_features} features")
     ranked = ranked_labels(weights, split.features, split.labels, split.offsets, stream)
     bounds = split.offsets.tolist()
     lists = (ranked[start:stop] for start, stop in pairwise(bounds))
-    return np.array([metric.of(labels, labels) for labels in lists])
+    return np.array([measure.of(labels, labels) for labels in lists])
 
 
-def evaluate(weights: Weights, split: Split, metric: Metric, stream: Stream) -> float:
+def evaluate(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> float:
     """Return the mean of a metric over the queries of a split; NaN where it has none."""
     values = per_query(weights, split, metric, stream)
     return float(values.mean()) if values.size else float("nan")

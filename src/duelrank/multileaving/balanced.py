@@ -39,7 +39,7 @@ class Balanced(Multileaver):
         ranking = kernel.leave(rankings, length, stream)
         return ranking, {"ranks": shown_ranks(rankings, ranking)}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return how many of each ranker's top k were clicked."""
         counts: Credit = kernel.credit(impression.trace["ranks"], clicks)
         return counts

@@ -22,7 +22,11 @@ Preferences: TypeAlias = NDArray[
 
 @dataclass(frozen=True, repr=False)
 class Multileaver(Part, ABC):
-    """Merge the rankings of several rankers into one list, and turn its clicks into credit for each of them."""
+    """Merge the rankings of several rankers into one list, and turn its clicks into credit for each of them.
+
+    A ranker may have returned some of the documents only; its row of the rankings then ends in −1. It adds no other document to
+    the list, and a click on another one is never to its credit.
+    """
 
     kind: ClassVar[str] = "multileaver"
     #: How many rankers it can compare at once; None where there is no limit.
@@ -30,19 +34,25 @@ class Multileaver(Part, ABC):
 
     @abstractmethod
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return a list of that length without duplicates, and the evidence that `credit` will need."""
+        """Return a list of that length without duplicates, and the evidence that `assign_credit` will need.
+
+        The length is at most the number of documents (the columns of the rankings), each of which some ranker returned.
+        """
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return what `credit` will need about a list that somebody else made; `InvalidRecipe` where it could give none."""
+        """Return what `assign_credit` will need about a list that somebody else made; `InvalidRecipe` where it could give none."""
         raise InvalidRecipe(f"{self!r} gives credit only for lists that it has made itself")
 
     @abstractmethod
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
-        """Return the credit of each ranker; one that beats the current ranker has more than entry 0."""
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
+        """Return the credit of each ranker; one that beats the current ranker has more than entry 0.
 
-    def preferences(self, impression: Impression, clicks: Clicks) -> Preferences:
+        The stream is for methods whose credit is itself an estimate from samples; most draw nothing from it.
+        """
+
+    def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
         """Return by how much each ranker (row) is preferred to each other (column): by default, their difference in credit."""
-        credit = self.credit(impression, clicks)
+        credit = self.assign_credit(impression, clicks, stream)
         return credit[:, np.newaxis] - credit[np.newaxis, :]
 
     def check_rankers(self, n_rankers: int) -> None:

@@ -13,7 +13,7 @@ from scipy.special import entr
 from duelrank.errors import InvalidValue
 from duelrank.kernels.random import uniform
 from duelrank.multileaving.base import Multileaver
-from duelrank.multileaving.unbiased import click_chances, list_chances, prefix_bias
+from duelrank.multileaving.unbiased import click_chances, list_chances, prefix_bias, top_ranks, worth
 from duelrank.registry import register
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
 
@@ -33,7 +33,8 @@ class OptimizedInterleaving(Multileaver):
     decides, times the entropy of whom it decides for, where clicks fall with 1/position.
 
     Where no probabilities are unbiased, those with the smallest sum of violations are taken. A document that is not in a ranking's
-    first ``length`` counts as the one right behind them, as in the paper, where rankings are as long as the list.
+    first ``length`` counts as the one right behind them, as in the paper, where rankings are as long as the list; one that a ranker
+    did not return at all is worth nothing to it.
 
     Parameters
     ----------
@@ -58,50 +59,45 @@ class OptimizedInterleaving(Multileaver):
                 f"OptimizedInterleaving goes through all possible lists, which are too many for {length} positions "
                 f"(at most {_LONGEST}); use OptimizedMultileaving, which draws some"
             )
-        first, second = rankings[0, :length].tolist(), rankings[1, :length].tolist()
-        documents = list(dict.fromkeys(first + second))
-        labels = {document: label for label, document in enumerate(documents)}
-        lists, ranks, bounds = _lists(tuple(labels[document] for document in second), self.scoring)
+        tops = rankings[:, :length].ravel()
+        documents = np.array(list(dict.fromkeys(tops[tops >= 0].tolist())))
+        first, second = top_ranks(rankings, documents, length).tolist()
+        lists, ranks, bounds = _lists(tuple(first), tuple(second), length, self.scoring)
         chosen = min(int(np.searchsorted(bounds, uniform(stream), side="right")), len(lists) - 1)
-        return np.array(documents)[lists[chosen]], {"ranks": ranks[chosen]}
+        return documents[lists[chosen]], {"ranks": ranks[chosen]}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return the sum over the clicks of what each is worth to each ranker."""
         ranks = impression.trace["ranks"]
-        sums: Credit = _worth(ranks, self.scoring)[:, clicks].sum(axis=1)
+        sums: Credit = worth(ranks, self.scoring)[:, clicks].sum(axis=1)
         return sums
-
-
-def _worth(ranks: NDArray[np.int64], scoring: Scoring) -> NDArray[np.float64]:
-    """Credit of a click on documents of these ranks, from 0, in a list as long as their last axis."""
-    places = 1.0 + ranks.astype(np.float64)
-    return ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
 
 
 @lru_cache(maxsize=512)
 def _lists(
-    second: tuple[int, ...], scoring: Scoring
+    first: tuple[int, ...], second: tuple[int, ...], length: int, scoring: Scoring
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """All lists that 0, 1, 2, … and ``second`` allow, the ranks of their documents in both, and the cumulated probabilities.
+    """All lists that two rankings allow, the ranks of their documents in both, and the cumulated probabilities.
 
-    Only the relative order of two rankings matters, so what was solved once is remembered for as long as there is room.
+    ``first`` and ``second`` have the ranks of document 0, 1, 2, …. Only the relative order of two rankings matters, so what was
+    solved once is remembered for as long as there is room.
     """
-    length = len(second)
-    lists = np.array(_allowed(tuple(range(length)), second, ()), np.int64)
-    place = np.full(2 * length, length)
-    place[list(second)] = np.arange(length)
-    ranks = np.stack([np.minimum(lists, length), place[lists]], axis=1)
-    worth = _worth(ranks, scoring)
-    chances = list_chances(prefix_bias(worth), _sensitivity(worth))
+    table = np.array([first, second])
+    tops = [[int(document) for document in np.argsort(row, kind="stable") if row[document] < length] for row in table]
+    lists = np.array(_allowed(tops, length, ()), np.int64)
+    ranks = np.stack([row[lists] for row in table], axis=1)
+    credits = worth(ranks, scoring)
+    chances = list_chances(prefix_bias(credits), _sensitivity(credits))
     return lists, ranks, chances.cumsum()
 
 
-def _allowed(first: tuple[int, ...], second: tuple[int, ...], shown: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _allowed(tops: list[list[int]], length: int, shown: tuple[int, ...]) -> list[tuple[int, ...]]:
     """All ways to go on from what is shown: with the best document left of either ranking."""
-    if len(shown) == max(len(first), len(second)):
+    if len(shown) == length:
         return [shown]
-    following = {next(document for document in order if document not in shown) for order in (first, second)}
-    return [found for document in sorted(following) for found in _allowed(first, second, (*shown, document))]
+    left = ([document for document in top if document not in shown] for top in tops)
+    following = {documents[0] for documents in left if documents}
+    return [found for document in sorted(following) for found in _allowed(tops, length, (*shown, document))]
 
 
 def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,6 +23,10 @@ class PairwisePreference(Multileaver):
     the one right below it; only pairs are used that came after both could be chosen, each divided by the probability of that. The
     credit of a ranker is the sum over those pairs, positive where it agrees, negative where it does not.
 
+    Which pairs count is as in the authors' code (HarrieO/OnlineLearningToRank). In another public implementation
+    (mpkato/interleaving) a click counts over the documents not clicked above that very click and the one right below it, instead of
+    those around the lowest click: with several clicks it has fewer pairs.
+
     The paper averages over the pairs of an impression in its code and sums in its text; who wins is the same, and here it is the
     sum. For given pairs a ranker that moves a clicked document up never loses by it. Which pairs count depends on the tops of all
     rankers, though, so a move that brings documents to the top, or takes them from there, may cost a pair.
@@ -37,7 +41,7 @@ class PairwisePreference(Multileaver):
         ranking, earliest, choices = kernel.leave(rankings, length, stream)
         return ranking, {"ranks": shown_ranks(rankings, ranking), "earliest": earliest, "choices": choices}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return the weight of the preferences that each ranker agrees with, less those that it contradicts."""
         trace = impression.trace
         sums: Credit = kernel.credit(trace["ranks"], trace["earliest"], trace["choices"], clicks)

@@ -1,14 +1,14 @@
-"""Probabilistic multileaving with exact credit."""
+"""Probabilistic multileaving, its credit exact or sampled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from duelrank.kernels import probabilistic as kernel
-from duelrank.kernels.leaving import shown_ranks
+from duelrank.kernels.leaving import returned, shown_ranks
 from duelrank.multileaving.base import Multileaver, Preferences
 from duelrank.registry import Between, register
 from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
@@ -23,13 +23,19 @@ class Probabilistic(Multileaver):
 
     Which ranker placed a document is unknown afterwards; the credit of a candidate is its expected preference over the
     current ranker, E[sign(clicks of i − clicks of current)], over all the ways in which the list may have been
-    assigned. It is computed exactly, by convolution over the clicks, so a candidate that ranks as the current one does gets
-    exactly 0.
+    assigned.
 
     Parameters
     ----------
     tau
         How steep the softmax is (the papers' τ).
+    credit
+        "exact" computes the expectation, by convolution over the clicks, so a candidate that ranks as the current one does gets
+        exactly 0. "sampled" averages over random assignments of the clicks, as the published code of the papers does: a candidate
+        with an expected preference of 0 then wins almost half of the time, and one that is slightly worse may win too. This noise
+        is part of published results.
+    samples
+        How many assignments "sampled" draws (in the published code 10,000).
 
     References
     ----------
@@ -37,27 +43,41 @@ class Probabilistic(Multileaver):
     "Probabilistic multileave for online retrieval evaluation" (SIGIR 2015).
     """
 
+    # Exact credit draws no samples.
+    inert_fields: ClassVar[frozenset[str]] = frozenset({"samples"})
+
     tau: Annotated[float, Between(0.0, 20.0)] = 3.0
+    credit: Literal["exact", "sampled"] = "exact"
+    samples: Annotated[int, Between(1, 1_000_000)] = 10_000
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list, and the rank of each shown document in each ranking."""
-        ranking, ranks = kernel.leave(rankings, length, self.tau, stream)
-        return ranking, {"ranks": ranks}
+        """Return the list, the rank of each shown document in each ranking, and how many documents each ranker returned."""
+        ranking, ranks, sizes = kernel.leave(rankings, length, self.tau, stream)
+        return ranking, {"ranks": ranks, "sizes": sizes}
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return the rank of each shown document in each ranking: the credit depends on nothing else."""
-        return {"ranks": shown_ranks(rankings, ranking)}
+        """Return the ranks of the shown documents and the sizes of the rankings: the credit depends on nothing else."""
+        return {"ranks": shown_ranks(rankings, ranking), "sizes": returned(rankings)}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return each candidate's expected preference over the current ranker."""
-        values: Credit = kernel.credit(impression.trace["ranks"], clicks, impression.query.n_documents, self.tau)
+        ranks, sizes = impression.trace["ranks"], impression.trace["sizes"]
+        values: Credit
+        if self.credit == "exact":
+            values = kernel.credit(ranks, clicks, sizes, self.tau)
+        else:
+            drawn = kernel.assignments(kernel.placements(ranks, clicks, sizes, self.tau), self.samples, stream)
+            values = kernel.sampled_preference(*drawn, len(ranks), 0)
         return values
 
-    def preferences(self, impression: Impression, clicks: Clicks) -> Preferences:
+    def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
         """Return each ranker's expected preference over each other one; that over the current ranker is its credit."""
         ranks = impression.trace["ranks"]
-        placed = kernel.placements(ranks, clicks, impression.query.n_documents, self.tau)
-        table = np.zeros((len(ranks), len(ranks)))
-        for row, column in np.argwhere(~np.eye(len(ranks), dtype=bool)):
+        n, placed = len(ranks), kernel.placements(ranks, clicks, impression.trace["sizes"], self.tau)
+        if self.credit == "sampled":
+            drawn = kernel.assignments(placed, self.samples, stream)
+            return np.stack([kernel.sampled_preference(*drawn, n, rival) for rival in range(n)], axis=1)
+        table = np.zeros((n, n))
+        for row, column in np.argwhere(~np.eye(n, dtype=bool)):
             table[row, column] = kernel.preference(placed[:, row], placed[:, column])
         return table

@@ -23,8 +23,9 @@ class SampleOnlyScored(Multileaver):
     Credit = Σ 1/r^τ over the clicks, r the rank of the clicked document among the shown ones. Who added a document does not
     matter, so that rankers that resemble each other share their clicks instead of splitting them.
 
-    Each ranker gives the same points to the shown documents in all, so clicks that fall on any position equally often favour
-    nobody, on any list. Clicks that prefer the upper positions, whatever is there, do favour rankers that agree with the others.
+    Each ranker that returned all shown documents gives them the same points in all, so clicks that fall on any position equally
+    often favour none of those, on any list. Clicks that prefer the upper positions, whatever is there, do favour rankers that agree
+    with the others.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class SampleOnlyScored(Multileaver):
         """Return the rank of each shown document in each ranking: the credit depends on nothing else."""
         return {"ranks": shown_ranks(rankings, ranking)}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return each ranker's points for the clicked documents."""
         points: Credit = kernel.credit(impression.trace["ranks"], clicks, self.tau)
         return points

@@ -33,7 +33,7 @@ class TeamDraft(Multileaver):
         ranking, teams = kernel.leave(rankings, length, stream)
         return ranking, {"teams": teams, "n_rankers": np.array(rankings.shape[0])}
 
-    def credit(self, impression: Impression, clicks: Clicks) -> Credit:
+    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
         """Return how many of each ranker's documents were clicked."""
         counts: Credit = kernel.credit(impression.trace["teams"], clicks, int(impression.trace["n_rankers"]))
         return counts

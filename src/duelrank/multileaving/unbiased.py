@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import InvalidValue
+from duelrank.kernels.leaving import MISSING, shown_ranks
+from duelrank.types import Ranking, Rankings
 
-__all__ = ["click_chances", "list_chances", "prefix_bias"]
+__all__ = ["click_chances", "list_chances", "prefix_bias", "top_ranks", "worth"]
 
 Floats = NDArray[np.float64]
 _SLACK = 1e-9  # what the second programme may add to the least bias: below the solver's own tolerance
@@ -17,6 +21,21 @@ def click_chances(length: int) -> Floats:
     """P(a user who clicks once, whatever is there, clicks at each position) ∝ 1/position, as in both papers."""
     chances = 1.0 / np.arange(1.0, length + 1.0)
     return _normalised(chances)
+
+
+def top_ranks(rankings: Rankings, ranking: Ranking, length: int) -> NDArray[np.int64]:
+    """Rank of each document of a list in each ranking: ``length`` where it is below the top, MISSING where it was not returned."""
+    ranks = shown_ranks(rankings, ranking)
+    clipped: NDArray[np.int64] = np.where(ranks < MISSING, np.minimum(ranks, length), MISSING)
+    return clipped
+
+
+def worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inverse") -> Floats:
+    """Credit of a click on documents of these ranks, from 0, in a list as long as their last axis; 0 if they were not returned."""
+    places = 1.0 + ranks
+    values = ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
+    given: Floats = np.where(ranks < MISSING, values, 0.0)
+    return given
 
 
 def prefix_bias(credits: Floats) -> Floats:

@@ -42,7 +42,8 @@ class DocumentSpace(Projection):
     strength
         The paper's λ: 1 is the full projection, 0 the algorithm without it.
     basis
-        How V is computed, "qr" (fast) or "svd" (the paper's choice); both span the same space.
+        How V is computed, "qr" (fast) or "svd" (the paper's choice); both span the same space. The published code drops nothing:
+        where documents are linearly dependent, its V also has directions that are rounding and not in their span.
     tolerance
         Directions under this share of the largest one are dropped; None is the usual max(rows, columns) · eps.
     threshold

@@ -21,6 +21,9 @@ class PositionBased(ClickModel):
     P(seen | no click) = p(1 − a) / (1 − pa). The first position is always seen: only the products p · a can be learned, so one of
     the factors has to be given.
 
+    Most of it is hidden, so the estimate moves slowly away from the first guess. With a ``forgetting`` of 1 earlier lists still
+    fade: t lists count as t^0.6. If all counted alike, the first guess would hold the estimate back for ever.
+
     Parameters
     ----------
     bias

@@ -4,33 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.algorithms import Algorithm
+from duelrank.datasets import Dataset, Fold
 from duelrank.errors import InvalidValue
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.kernels.updates import distance
 from duelrank.learner import Learner
-from duelrank.metrics import evaluate
+from duelrank.metrics import Metric, evaluate
 from duelrank.randomness import stream, stream_key
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
-from duelrank.types import Fold, Stream, Weights
+from duelrank.types import Stream, Weights
+from duelrank.users import User
 
 __all__ = ["simulate"]
 
+Progress: TypeAlias = Callable[[int], None]
 
-def simulate(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Record:
-    """Run a spec and return what happened; the same spec gives the same record, to the bit.
+
+@overload
+def simulate(spec: RunSpec, /, *, progress: Progress | None = None) -> Record: ...
+@overload
+def simulate(
+    algorithm: Algorithm | str,
+    dataset: Dataset | str,
+    user: User | str,
+    *,
+    fold: int = 1,
+    seed: int = 1,
+    impressions: int = 10_000,
+    length: int = 10,
+    metric: Metric | str = ...,
+    split: Literal["test", "validation"] = "test",
+    progress: Progress | None = None,
+) -> Record: ...
+def simulate(
+    algorithm: RunSpec | Algorithm | str,
+    dataset: Any = None,
+    user: Any = None,
+    *,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Record:
+    """Run an algorithm with a user on a data set and return what happened; equal calls give equal records, to the bit.
 
     Parameters
     ----------
-    spec
-        What to run.
+    algorithm, dataset, user
+        Each as itself or as its text; or a `RunSpec` alone, which has them all.
+    fold, seed, impressions, length, metric, split
+        As in `RunSpec`.
     progress
         Called at every checkpoint and every few hundred impressions with how many are done.
+
+    Examples
+    --------
+    >>> from duelrank import simulate
+    >>> record = simulate("mgd-dsp", "synthetic(n_queries=20)", "navigational", seed=7, impressions=100)
+    >>> len(record.online)
+    100
     """
+    if not isinstance(algorithm, RunSpec):
+        return _run(RunSpec(algorithm, dataset, user, **settings), progress)
+    if dataset is not None or user is not None or settings:
+        raise InvalidValue("a RunSpec says everything of a run; change it with dataclasses.replace, or give its parts")
+    return _run(algorithm, progress)
+
+
+def _run(spec: RunSpec, progress: Progress | None) -> Record:
     fold = spec.dataset.fold(spec.fold)
     train, held_out = fold.train, getattr(fold, spec.split)
     if not len(train) or not len(held_out):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class RunSpec(Part):
     Parameters
     ----------
     algorithm, dataset, user
-        Who learns, on what, from whom.
+        Who learns, on what, from whom; each as itself or as its text, such as ``"mgd-dsp"``.
     fold
         Which fold of the data set, from 1.
     seed
@@ -54,6 +54,21 @@ class RunSpec(Part):
     length: Annotated[int, Between(1, 1_000_000)] = 10
     metric: Metric = nDCG(cutoff=10)
     split: Literal["test", "validation"] = "test"
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            algorithm: Algorithm | str,
+            dataset: Dataset | str,
+            user: User | str,
+            fold: int = 1,
+            seed: int = 1,
+            impressions: int = 10_000,
+            length: int = 10,
+            metric: Metric | str = ...,
+            split: Literal["test", "validation"] = "test",
+        ) -> None: ...
 
     @property
     def id(self) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.datasets import Split
 from duelrank.errors import DuelrankError, InvalidRecipe
-from duelrank.grammar import parse
+from duelrank.grammar import as_part, parse
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.memory import flatten
@@ -19,17 +20,18 @@ from duelrank.metrics import nDCG
 from duelrank.snapshot import Snapshot
 from duelrank.testing.parameters import variations
 from duelrank.testing.tiny import play, tiny_split
-from duelrank.types import Feedback, Impression, Query, Split, State
+from duelrank.types import Feedback, Impression, Query, State
 
 __all__ = ["CHECKS", "check_algorithm"]
 
 Check = Callable[[Algorithm], None]
 
 
-def check_algorithm(algorithm: Algorithm) -> None:
-    """Run every check; an AssertionError or an error of the algorithm tells what does not hold."""
+def check_algorithm(algorithm: Algorithm | str) -> None:
+    """Run every check on an algorithm or its text; an AssertionError or an error of the algorithm tells what does not hold."""
+    recipe = as_part(algorithm, Algorithm)
     for check in CHECKS:
-        check(algorithm)
+        check(recipe)
 
 
 def _learner(algorithm: Algorithm, n_impressions: int = 30) -> Learner:

@@ -22,7 +22,7 @@ def leave(rankings: Ints, length: int, stream: Any) -> Ints:
             document, a = int(rankings[0, a]), a + 1
         else:
             document, b = int(rankings[1, b]), b + 1
-        if document not in ranking:
+        if document >= 0 and document not in ranking:
             ranking.append(document)
     return np.array(ranking, np.int64)
 

@@ -23,7 +23,9 @@ def position_based(
     users = users.copy()
     for i, column in enumerate(_columns(len(clicks), users.shape[1])):
         if i > 0:
-            _count(users, column, seen[i], 1.0, forgetting)
+            trials = users[1, column]
+            grown = trials + 0.6 * trials ** (-2 / 3)  # d(t^0.6)/dt where t^0.6 = trials
+            _count(users, column, seen[i], 1.0, (grown - 1) / trials if forgetting == 1 else forgetting)
     return seen, _regressed(features[ranking], seen * (clicks - attraction), documents, forgetting), users
 
 

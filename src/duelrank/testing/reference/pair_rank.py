@@ -25,12 +25,17 @@ def _certain(weights: Floats, inverse: Floats, features: Floats, width: float) -
     return np.asarray(_chance(x @ weights) - width * norms > 0.5)
 
 
-def shuffled_blocks(weights: Floats, inverse: Floats, features: Floats, width: float, length: int, stream: Any) -> Ints:
+def shuffled_blocks(
+    weights: Floats, inverse: Floats, features: Floats, width: float, transitive: bool, length: int, stream: Any
+) -> Ints:
     """Cut the ranking wherever every document above is certain against every one below, and shuffle between cuts."""
     n = len(features)
     shuffled = permutation(stream, n)
     order = shuffled[np.argsort(-(features @ weights)[shuffled], kind="stable")]
     certain, start, ranking = _certain(weights, inverse, features[order], width), 0, np.empty(0, np.int64)
+    if transitive:
+        for middle in range(n):  # Warshall's algorithm
+            certain |= certain[:, [middle]] & certain[[middle]]
     for stop in range(1, n + 1):
         if start < length and certain[:stop, stop:].all():
             ranking = np.append(ranking, order[start:stop][permutation(stream, stop - start)])
@@ -47,10 +52,19 @@ def independent_pairs(clicks: Any, seen: Any, stream: Any) -> Ints:
     return np.array(list(zip(winners, losers, strict=False)), np.int64).reshape(-1, 2)
 
 
-def newton_step(
-    weights: Floats, inverse: Floats, features: Floats, ranking: Ints, pairs: Ints
-) -> tuple[Floats, Floats]:
+def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
     """Add the pairs to M itself, and invert it."""
-    x = features[ranking[pairs[:, 0]]] - features[ranking[pairs[:, 1]]]
-    smaller: Floats = np.asarray(np.linalg.inv(np.linalg.inv(inverse) + x.T @ x), np.float64)
-    return smaller @ (x.T @ (1.0 - _chance(x @ weights))), smaller
+    return np.asarray(np.linalg.inv(np.linalg.inv(inverse) + differences.T @ differences), np.float64)
+
+
+def grown_curvature(weights: Floats, curvature: Floats, differences: Floats) -> Floats:
+    """Add (P − 1/2) / (w·x) · x xᵀ, 1/4 of it where w·x is nothing."""
+    leads = differences @ weights
+    flat = np.abs(leads) < 1e-6
+    bounds = np.where(flat, 0.25, (_chance(leads) - 0.5) / np.where(flat, 1.0, leads))
+    return np.asarray(curvature + (differences.T * bounds) @ differences, np.float64)
+
+
+def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:
+    """Solve it directly, wherever the search would have started."""
+    return np.asarray(np.linalg.solve(matrix + ridge * np.eye(len(target)), target), np.float64)

@@ -19,13 +19,13 @@ def leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints, Ints]:
     choices: list[int] = []
     pool: list[int] = []
     for position in range(length):
-        pool += [d for d in dict.fromkeys(rankings[:, position].tolist()) if d not in pool and d not in ranking]
+        pool += [d for d in dict.fromkeys(rankings[:, position].tolist()) if d >= 0 and d not in pool + ranking]
         chosen = below(stream, len(pool))
         choices.append(len(pool))
         ranking.append(pool[chosen])
         pool[chosen] = pool[-1]  # the last one takes the free place
         pool.pop()
-    earliest = [min(order.tolist().index(document) for order in rankings) for document in ranking]
+    earliest = [min(order.tolist().index(document) for order in rankings if document in order) for document in ranking]
     return np.array(ranking, np.int64), np.array(earliest, np.int64), np.array(choices, np.int64)
 
 
@@ -45,4 +45,4 @@ def pair_weights(earliest: Ints, choices: Ints, clicks: Any) -> Floats:
 def credit(ranks: Ints, earliest: Ints, choices: Ints, clicks: Any) -> Floats:
     """Add up the weights of all preferences, with the sign of how each ranker orders the two."""
     weights = pair_weights(earliest, choices, clicks)
-    return np.array([np.sum(weights * np.sign(row[np.newaxis, :] - row[:, np.newaxis])) for row in ranks])
+    return np.array([np.sum(weights * np.where(row[:, np.newaxis] < row[np.newaxis, :], 1.0, -1.0)) for row in ranks])

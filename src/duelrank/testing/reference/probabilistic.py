@@ -7,36 +7,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.random import below, uniform
+from duelrank.kernels.leaving import MISSING
+from duelrank.kernels.random import below, categories, multinomial, uniform
+from duelrank.testing.reference.leaving import returned, shown_ranks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def leave(rankings: Ints, length: int, tau: float, stream: Any) -> tuple[Ints, Ints]:
+def leave(rankings: Ints, length: int, tau: float, stream: Any) -> tuple[Ints, Ints, Ints]:
     """Fill each position from a random ranker's softmax over the documents not yet shown."""
     masses = np.arange(1, rankings.shape[1] + 1.0) ** -tau
     ranking: list[int] = []
     for _ in range(length):
-        order = rankings[below(stream, rankings.shape[0])]
-        free = ~np.isin(order, ranking)
-        bounds = np.cumsum(np.where(free, masses, 0.0))
-        target = uniform(stream) * bounds[-1]
+        free = np.zeros(1, bool)
+        while not free.any():
+            order = rankings[below(stream, rankings.shape[0])]
+            free = (order >= 0) & ~np.isin(order, ranking)
+            bounds = np.cumsum(np.where(free, masses, 0.0))
+            target = uniform(stream) * bounds[-1]
         rank = (
             int(np.flatnonzero(free & (target < bounds))[0]) if target < bounds[-1] else int(np.flatnonzero(free)[-1])
         )
         ranking.append(int(order[rank]))
-    ranks = np.array([[int(np.flatnonzero(order == document)[0]) for document in ranking] for order in rankings])
-    return np.array(ranking, np.int64), ranks
+    shown = np.array(ranking, np.int64)
+    return shown, shown_ranks(rankings, shown), returned(rankings)
 
 
-def placements(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats:
+def placements(ranks: Ints, clicks: Any, sizes: Ints, tau: float) -> Floats:
     """P(ranker i placed the document | the list), for each clicked position."""
-    masses = np.arange(1, n_documents + 1.0) ** -tau
     table = []
     for position in np.flatnonzero(clicks):
-        left = [np.delete(masses, shown[:position]).sum() for shown in ranks]
-        chances = masses[ranks[:, position]] / left
+        chances = np.zeros(len(ranks))
+        for i, row in enumerate(ranks):
+            left = {r: (r + 1.0) ** -tau for r in range(sizes[i]) if r not in row[:position]}
+            chances[i] = 0.0 if row[position] == MISSING else left[row[position]] / sum(left.values())
         table.append(chances / chances.sum())
     return np.array(table).reshape(-1, ranks.shape[0])
 
@@ -49,7 +54,35 @@ def preference(wins: Floats, losses: Floats) -> float:
     return float(chance[len(wins) + 1 :].sum() - chance[: len(wins)].sum())
 
 
-def credit(ranks: Ints, clicks: Any, n_documents: int, tau: float) -> Floats:
+def credit(ranks: Ints, clicks: Any, sizes: Ints, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker."""
-    table = placements(ranks, clicks, n_documents, tau)
+    table = placements(ranks, clicks, sizes, tau)
     return np.array([0.0] + [preference(table[:, i], table[:, 0]) for i in range(1, ranks.shape[0])])
+
+
+def assignments(table: Floats, samples: int, stream: Any) -> tuple[Ints, Ints]:
+    """Draw who placed each clicked document: groups of samples that agree are divided, small ones fall apart."""
+    groups: list[tuple[list[int], int]] = [([], samples)]
+    single: list[list[int]] = []
+    for chances in table:
+        many = sum(size for _, size in groups if size > 16 * len(chances))
+        drawn = categories(stream, chances, samples - many).tolist()
+        single = [[*owners, drawn.pop(0)] for owners in single]
+        divided = []
+        for owners, size in groups:
+            if size > 16 * len(chances):
+                counts = multinomial(stream, size, chances)
+                divided += [([*owners, i], count) for i, count in enumerate(counts.tolist()) if count]
+            else:
+                for _ in range(size):
+                    single.insert(0, [*owners, drawn.pop(0)])
+        groups = divided
+    drawn_owners = [each for each, _ in groups] + single
+    times = [size for _, size in groups] + [1] * len(single)
+    return np.array(drawn_owners, np.int64).reshape(len(times), len(table)), np.array(times, np.int64)
+
+
+def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) -> Floats:
+    """Mean of sign(clicks of each ranker − clicks of the rival)."""
+    counts = np.array([np.bincount(each, minlength=n_rankers) for each in owners]).reshape(-1, n_rankers)
+    return np.average(np.sign(counts - counts[:, [rival]]), axis=0, weights=times)

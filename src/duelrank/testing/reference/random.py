@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from duelrank.kernels.random import _AREA, _TAIL
 
@@ -118,3 +119,29 @@ def permutation(stream: Any, n: int) -> NDArray[np.int64]:
         j = below(stream, i + 1)
         order[i], order[j] = order[j], order[i]
     return np.array(order, np.int64)
+
+
+def categories(stream: Any, chances: Any, size: int) -> NDArray[np.int64]:
+    """Draw indices with the given probabilities."""
+    bounds = np.cumsum(chances)[:-1]
+    return np.array([np.searchsorted(bounds, uniform(stream), side="right") for _ in range(size)], np.int64)
+
+
+def binomial(stream: Any, n: int, chance: float) -> int:
+    """Draw how many of n trials succeed: of all outcomes, nearest to the mode first, the one in which a uniform number falls."""
+    if not 0.0 < chance < 1.0:
+        return n if chance >= 1.0 else 0
+    mode = min(int((n + 1) * chance), n)
+    outcomes = sorted(range(n + 1), key=lambda k: (abs(k - mode), -k))
+    bounds = np.cumsum(stats.binom.pmf(outcomes, n, chance))
+    place = int(np.searchsorted(bounds, uniform(stream), side="right"))
+    return outcomes[place] if place <= n else mode
+
+
+def multinomial(stream: Any, n: int, chances: Any) -> NDArray[np.int64]:
+    """Draw how many of n trials end in each way: the first of those that are left, one after the other."""
+    counts: list[int] = []
+    for i in range(len(chances) - 1):
+        rest = 1.0 - sum(chances[:i])
+        counts.append(binomial(stream, n - sum(counts), min(chances[i] / rest, 1.0)) if rest > 0.0 else 0)
+    return np.array([*counts, n - sum(counts)], np.int64)

@@ -42,6 +42,12 @@ def rankings(weights: Floats, directions: Floats, delta: float, features: Floats
     return sorted_rows(scores(rankers, features), permutation(stream, features.shape[0]))
 
 
+def separate_rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Any) -> Ints:
+    """Rank with the current weights and with each candidate, each with its own order of ties."""
+    table = scores(np.vstack([weights, weights + delta * directions]), features)
+    return np.array([sorted_rows(row[np.newaxis], permutation(stream, row.size))[0] for row in table])
+
+
 def ranked_labels(weights: Floats, features: Floats, labels: Any, offsets: Ints, stream: Any) -> Any:
     """Labels of all documents in ranked order, query after query."""
     lists = []

@@ -16,13 +16,16 @@ def leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints]:
     """Return the list and the ranker that owns each position; −1 on the top that all agree on."""
     ranking: list[int] = []
     teams: list[int] = []
-    while len(ranking) < length and (rankings[:, len(ranking)] == rankings[0, len(ranking)]).all():
-        ranking.append(int(rankings[0, len(ranking)]))
+    for column in rankings.T[:length]:
+        if column[0] < 0 or (column != column[0]).any():
+            break
+        ranking.append(int(column[0]))
         teams.append(-1)
     while len(ranking) < length:
         for i in permutation(stream, rankings.shape[0]):
-            if len(ranking) < length:
-                ranking.append(next(int(document) for document in rankings[i] if document not in ranking))
+            left = [int(document) for document in rankings[i] if document >= 0 and document not in ranking]
+            if left and len(ranking) < length:
+                ranking.append(left[0])
                 teams.append(int(i))
     return np.array(ranking, np.int64), np.array(teams, np.int64)
 

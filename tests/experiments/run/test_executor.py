@@ -2,14 +2,16 @@
 
 import os
 import signal
-from dataclasses import replace
+import sys
+from dataclasses import dataclass, replace
 from multiprocessing import active_children
 
 import pytest
 
-from duelrank import parse, simulate
+from duelrank import MGD, parse, simulate
 from duelrank.errors import InvalidValue
-from duelrank.experiments import Grid, executor, run_all, worker
+from duelrank.experiments import Grid, run_all, warm_up
+from duelrank.experiments.run import executor, local, warmup
 
 DATASET = parse("synthetic(n_queries=20)")
 
@@ -21,6 +23,11 @@ def grid(runs=3):
 def test_runs_go_over_folds_then_seeds():
     specs = Grid((parse("mgd"),), DATASET, (parse("perfect"),), runs=7).specs()
     assert [(spec.fold, spec.seed) for spec in specs] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (1, 2), (2, 2)]
+
+
+def test_a_grid_takes_text():
+    grid = Grid(["mgd"], "synthetic", ["perfect"], metric="MRR@5")
+    assert grid == Grid((parse("mgd"),), parse("synthetic"), (parse("perfect"),), metric=parse("MRR@5"))
 
 
 def test_what_is_named_twice_runs_once():
@@ -40,30 +47,36 @@ def test_processes_equal_this_process_to_the_bit():
             assert getattr(here, name).tobytes() == getattr(apart[spec], name).tobytes()
 
 
-def test_errors_arrive_as_themselves_and_leave_no_worker():
+@pytest.mark.parametrize("workers", [1, 2])
+def test_errors_arrive_as_themselves_name_their_run_and_leave_no_worker(workers):
     fine = grid(runs=1).specs()[0]
-    with pytest.raises(InvalidValue, match="folds 1 to 5"):  # the parent's own warm-up opens the fold of the first only
-        list(run_all([fine, replace(fine, fold=9)], workers=2))
+    wrong = replace(fine, fold=9)
+    with pytest.raises(InvalidValue, match="folds 1 to 5") as caught:  # the warm-up opens the fold of the first only
+        list(run_all([fine, wrong], workers=workers))
+    assert f"in the run {wrong.id}" in "".join(caught.value.__notes__)
     assert not active_children()
 
 
 def test_stopping_early_ends_the_workers():
-    records = run_all(grid().specs(), workers=2)
+    records = local.LocalProcesses(1).run(grid().specs())
     next(records)
     records.close()
     assert not active_children()
 
 
-def test_environment_is_restored(monkeypatch):
+def test_workers_inherit_settings_that_are_restored_here(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    before = dict(os.environ)
+    before, main = dict(os.environ), sys.modules["__main__"]
     handler = signal.getsignal(signal.SIGINT)
-    with worker._environment({"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}), worker._interrupts_ignored():
+    values = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    with local._environment(values), local._interrupts_ignored(), local._main_hidden():
         assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        assert not hasattr(sys.modules["__main__"], "__file__")
     assert dict(os.environ) == before
     assert signal.getsignal(signal.SIGINT) is handler
+    assert sys.modules["__main__"] is main
 
 
 @pytest.mark.parametrize(("wanted", "n_specs", "used"), [(4, 2, 2), (1, 9, 1), (3, 9, 3), (None, 1, 1), (2, 0, 1)])
@@ -78,3 +91,32 @@ def test_no_specs_no_records():
 def test_either_workers_or_a_scheduler():
     with pytest.raises(InvalidValue, match="one of the two"):
         list(run_all([], workers=2, scheduler="tcp://127.0.0.1:8786"))
+
+
+class TestAnnouncing:
+    @pytest.fixture(autouse=True)
+    def _cold(self, monkeypatch):
+        monkeypatch.setattr(warmup, "_warm", set())
+
+    def test_compiling_is_announced_once_for_each_recipe(self, specs):
+        from numba import njit
+
+        kernels = [njit(lambda x: x + 1), njit(lambda x: x + 2)]
+
+        @dataclass(frozen=True, repr=False)
+        class Compiling(MGD):
+            def update(self, state, gradient):
+                for kernel in kernels:
+                    kernel(1.0)
+                return super().update(state, gradient)
+
+        told = []
+        list(run_all(specs(Compiling(), n=2), workers=1, announce=told.append))
+        assert len(told) == 1
+        assert told[0].startswith("compiling the kernels of Compiling()")
+
+    def test_nothing_is_announced_where_all_is_compiled(self, specs):
+        simulate(specs(MGD(), impressions=30)[0])
+        told = []
+        warm_up(specs(MGD()), announce=told.append)
+        assert told == []

@@ -1,0 +1,236 @@
+"""Data sets from a user's own data: arrays, data frames and LETOR files, kept under names that say their content.
+
+What is given is written once into the cache of imported sets, so it opens as fast as they do, in worker processes too, and a
+recipe with its name means the same data wherever that cache is. `duelrank data list` shows it, `duelrank data remove` deletes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from keyword import iskeyword
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from duelrank.datasets import library
+from duelrank.datasets.cache import Meta, write_split
+from duelrank.datasets.layout import SHARES, SPLITS, place
+from duelrank.datasets.letor import Imported
+from duelrank.datasets.memory import read_letor
+from duelrank.datasets.preparation import Preparation
+from duelrank.datasets.reader import Block
+from duelrank.datasets.sources import open_source
+from duelrank.datasets.split import Fold, Split, checked_labels
+from duelrank.errors import InvalidValue, ShapeMismatch
+from duelrank.kernels.random import permutation
+from duelrank.randomness import stream
+from duelrank.types import checked_table
+
+__all__ = ["SplitLike", "from_arrays", "from_dataframe", "from_letor", "from_splits"]
+
+#: Shares of the queries for training, validation and test; or, for each document, which of them it belongs to.
+SplitLike: TypeAlias = tuple[float, float, float] | Sequence[str] | NDArray[Any]
+
+_ARCHIVES = {".zip", ".tar", ".tgz", ".txz", ".tbz2"}
+
+
+def from_arrays(
+    features: ArrayLike,
+    labels: ArrayLike,
+    query_ids: ArrayLike,
+    split: SplitLike,
+    seed: int,
+    name: str,
+    preparation: Preparation | None,
+) -> Imported:
+    """Check, group by query, divide, keep; see `Dataset.from_arrays`."""
+    table = checked_table(features)
+    if 0 in table.shape:
+        raise ShapeMismatch(f"a data set needs at least one document and one feature, got shape {table.shape}")
+    grades = checked_labels(labels, len(table))
+    rows, offsets, ids = _grouped(query_ids, len(table))
+    if not np.array_equal(rows, np.arange(len(rows))):
+        table, grades = table[rows], grades[rows]
+        table.flags.writeable = False  # so that it is not copied once more
+    whole = Split(table, grades, offsets, ids)
+    parts = _drawn(split, len(whole), seed) if _are_shares(split) else _given(split, rows, offsets)
+    return _keep(_divided(whole, parts), name, preparation)
+
+
+def from_splits(
+    train: Split, test: Split, validation: Split | None, name: str, preparation: Preparation | None
+) -> Imported:
+    """Keep three splits as they are; see `Dataset.from_splits`."""
+    if validation is None:
+        validation = _select(train, np.zeros(len(train), np.bool_))
+    n_grades = 1 + max(1, *(int(split.labels.max(initial=0)) for split in (train, validation, test)))
+    return _keep(Fold(train, validation, test, n_grades), name, preparation)
+
+
+def _keep(fold: Fold, name: str, preparation: Preparation | None) -> Imported:
+    if not len(fold.train) or not len(fold.test):
+        found = f"{len(fold.train)} and {len(fold.test)}"
+        raise InvalidValue(f"a data set needs queries for training and for test, got {found}")
+    named = _named(name, _digest_of(fold))
+    library.keep(named, lambda folder: _write(fold, named, folder))
+    return _prepared(named, preparation)
+
+
+def _prepared(name: str, preparation: Preparation | None) -> Imported:
+    if preparation is None:
+        preparation = Preparation(drop_constant=False, scale="none", drop_irrelevant_test=False)
+    return Imported(name, preparation.drop_constant, preparation.scale, preparation.drop_irrelevant_test)
+
+
+def from_dataframe(
+    frame: Any,
+    label: str,
+    query: str,
+    features: str | Sequence[str] | None,
+    split: SplitLike | str,
+    seed: int,
+    name: str,
+    preparation: Preparation | None,
+) -> Imported:
+    """Take columns of a frame for arrays; see `Dataset.from_dataframe`."""
+    known = [str(column) for column in frame.columns]
+    special = [label, query, *([split] if isinstance(split, str) else [])]
+    for column in [*special, *([features] if isinstance(features, str) else features or [])]:
+        if column not in known:
+            raise InvalidValue(f"the frame has no column {column!r}; it has {', '.join(known)}")
+    if isinstance(features, str):
+        table: Any = [np.asarray(row) for row in frame[features]]
+    else:
+        chosen = [column for column in known if column not in special] if features is None else list(features)
+        table = np.column_stack([_numbers(frame, column) for column in chosen]) if chosen else np.empty((len(frame), 0))
+    division = np.asarray(frame[split]) if isinstance(split, str) else split
+    return from_arrays(table, np.asarray(frame[label]), np.asarray(frame[query]), division, seed, name, preparation)
+
+
+def _numbers(frame: Any, column: str) -> NDArray[np.float64]:
+    values = np.asarray(frame[column])
+    if values.dtype.kind not in "biuf":
+        raise InvalidValue(f"column {column!r} is not of numbers ({values.dtype}); name the others: features=[...]")
+    return values.astype(np.float64)
+
+
+def from_letor(
+    path: str | Path, split: tuple[float, float, float], seed: int, name: str | None, preparation: Preparation | None
+) -> Imported:
+    """Import a folder or archive, or divide a single file; see `Dataset.from_letor`."""
+    source = Path(path).expanduser()
+    many = source.is_dir() or bool(_ARCHIVES & {suffix.lower() for suffix in source.suffixes})
+    wanted: Callable[[PurePosixPath], bool] = (lambda inside: place(inside) is not None) if many else (lambda _: True)
+    digest = blake2b(digest_size=6)
+    for member in open_source(source, wanted).members():
+        digest.update(str(member.path).encode() if many else repr((split, seed)).encode())
+        while piece := member.stream.read(1 << 20):
+            digest.update(piece)
+    named = _named(_plain_name(source) if name is None else name, digest.hexdigest())
+    if not library.is_installed(named):
+        if many:
+            library.add(named, source)
+        else:
+            whole = read_letor(source)
+            fold = _divided(whole, _drawn(split, len(whole), seed))
+            library.keep(named, lambda folder: _write(fold, named, folder))
+    return _prepared(named, preparation)
+
+
+def _divided(whole: Split, parts: NDArray[np.int64]) -> Fold:
+    """Divide queries by the numbers of their splits: 0 is training, 1 validation, 2 test."""
+    train, validation, test = (_select(whole, parts == number) for number in range(3))
+    return Fold(train, validation, test, n_grades=1 + max(1, int(whole.labels.max(initial=0))))
+
+
+def _named(name: str, digest: str) -> str:
+    named = f"{name}-d{digest}"  # each piece of a name begins with a letter
+    library.check_spelling(named)
+    return named
+
+
+def _plain_name(path: Path) -> str:
+    """The name of a file or folder, as far as it can be that of a data set."""
+    pieces = re.findall("[a-z][a-z0-9]*", path.resolve().name.split(".")[0].lower())
+    return "-".join(piece for piece in pieces if not iskeyword(piece))[:60].rstrip("-") or "letor"
+
+
+def _grouped(query_ids: ArrayLike, n_documents: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Return the rows query by query, in the order of first appearance, where each query begins, and the names."""
+    given = np.asarray(query_ids)
+    if given.shape != (n_documents,):
+        raise ShapeMismatch(f"query_ids must be one id per document: {n_documents} documents, got shape {given.shape}")
+    if given.dtype.kind in "fO" and any(item is None or item != item for item in given.tolist()):
+        raise InvalidValue("query_ids must say the query of every document, found a missing one")
+    if given.dtype.kind == "O":  # maybe of several types, which could not be sorted
+        given = given.astype(str)
+    ids, first, member = np.unique(given, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    position = np.empty(len(ids), np.int64)
+    position[order] = np.arange(len(ids))
+    rows = np.argsort(position[member], kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(position[member], minlength=len(ids)))])
+    return rows, offsets, [item.decode() if isinstance(item, bytes) else str(item) for item in ids[order].tolist()]
+
+
+def _are_shares(split: Any) -> bool:
+    return len(split) == len(SPLITS) and all(isinstance(share, (int, float)) for share in split)
+
+
+def _drawn(shares: Any, n_queries: int, seed: int) -> NDArray[np.int64]:
+    """Draw for each query whether it is for training (0), validation (1) or test (2)."""
+    numbers = np.asarray(shares if _are_shares(shares) else (), np.float64)
+    if numbers.shape != (3,) or not (numbers >= 0.0).all() or not 0.0 < numbers.sum() < np.inf:
+        raise InvalidValue(f"split must be three shares from 0 up, such as {SHARES}, got {shares!r}")
+    if n_queries < np.count_nonzero(numbers):
+        raise InvalidValue(f"{n_queries} queries cannot be divided into {np.count_nonzero(numbers)} splits")
+    sizes = np.maximum(np.floor(n_queries * numbers / numbers.sum() + 0.5), numbers > 0.0).astype(np.int64)
+    sizes[np.argmax(sizes)] += n_queries - sizes.sum()
+    parts = np.empty(n_queries, np.int64)
+    parts[permutation(stream(seed, "split"), n_queries)] = np.repeat(np.arange(3), sizes)
+    return parts
+
+
+def _given(split: Any, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Read for each query which split its documents were said to belong to."""
+    names = np.asarray(split).astype(str)
+    allowed = f"split must be three shares, or one of {', '.join(SPLITS)} for each document"
+    if names.shape != rows.shape:
+        raise ShapeMismatch(f"{allowed}: {len(rows)} documents, got shape {names.shape}")
+    if unknown := sorted(set(names.tolist()) - set(SPLITS)):
+        raise InvalidValue(f"{allowed}, found {unknown[0]!r}")
+    parts: NDArray[np.int64] = np.select([names[rows] == known for known in SPLITS], range(len(SPLITS)))
+    firsts = parts[offsets[:-1]]
+    if (np.repeat(firsts, np.diff(offsets)) != parts).any():
+        raise InvalidValue("all documents of a query must belong to one split")
+    return firsts
+
+
+def _select(split: Split, kept: NDArray[np.bool_]) -> Split:
+    sizes = np.diff(split.offsets)
+    rows = np.repeat(kept, sizes)
+    offsets = np.concatenate([[0], np.cumsum(sizes[kept])])
+    return Split.trusted(split.features[rows], split.labels[rows], offsets, split.ids[kept])
+
+
+def _digest_of(fold: Fold) -> str:
+    digest = blake2b(digest_size=6)
+    for split in (fold.train, fold.validation, fold.test):
+        digest.update(repr(split.features.shape).encode())
+        for array in (split.features, split.labels, split.offsets):
+            digest.update(np.ascontiguousarray(array).data if array.size else b"")
+        digest.update(b"\n".join(split.ids.tolist()))
+    return digest.hexdigest()
+
+
+def _write(fold: Fold, name: str, folder: Path) -> Meta:
+    sizes = {}
+    for split_name, split in zip(SPLITS, (fold.train, fold.validation, fold.test), strict=True):
+        starts = list(zip(split.offsets[:-1].tolist(), split.ids.tolist(), strict=True))
+        blocks = [Block(split.features, split.labels, starts, split.n_features)] if len(split) else []
+        sizes[split_name] = write_split(folder / "fold1", split_name, blocks, split.n_features).size
+    return Meta(name, name.rpartition("-")[2], fold.n_features, fold.n_grades, {1: sizes})

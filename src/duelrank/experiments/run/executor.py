@@ -1,0 +1,99 @@
+"""The executor interface: takes specs and yields records as the runs finish, wherever they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Protocol
+
+from duelrank.errors import InvalidValue
+from duelrank.experiments.run.dask import DaskCluster
+from duelrank.experiments.run.local import LocalProcesses
+from duelrank.experiments.run.scheduler import Scheduler
+from duelrank.experiments.run.warmup import Announce, named, run_warm
+from duelrank.simulation import Record, RunSpec
+from duelrank.validation import whole_number
+
+__all__ = ["Executor", "InProcess", "choose", "run_all", "usable_cpus"]
+
+Progress = Callable[[int, int], None]
+
+
+class Executor(Protocol):
+    """Runs specs somewhere; the rest of the package knows nothing else about processes and machines."""
+
+    def run(self, specs: Sequence[RunSpec], announce: Announce | None = None) -> Generator[Record, None, None]:
+        """Yield the record of each spec once, in any order; closing the generator stops what is still running.
+
+        An error in one run stops all others and is raised as itself. A worker that dies is not such an error: its run
+        is repeated, and only a run whose workers die again and again is given up, after all others have finished.
+        """
+        ...
+
+
+class InProcess:
+    """Runs specs in this process, one after another."""
+
+    def run(self, specs: Sequence[RunSpec], announce: Announce | None = None) -> Generator[Record, None, None]:
+        """Yield the record of each spec, in order."""
+        for spec in specs:
+            with named(spec):
+                record = run_warm(spec, announce=announce)
+            yield record
+
+
+def run_all(
+    specs: Sequence[RunSpec],
+    workers: int | None = None,
+    scheduler: Scheduler | None = None,
+    progress: Progress | None = None,
+    announce: Announce | None = None,
+) -> Iterator[Record]:
+    """Run every spec and yield the records in the order in which the runs finish.
+
+    An error in one run stops all others and is raised here as itself, with a note that names the run. A run whose worker
+    dies is repeated.
+
+    Parameters
+    ----------
+    workers
+        How many processes; by default one per usable processor, and never more than there are specs. With 1, all runs
+        are made in this process.
+    scheduler
+        A Dask cluster, whose workers do the runs instead: the address of its scheduler, such as ``tcp://host:8786``, or
+        a ``Client`` or a cluster object (``LocalCluster``, ``SLURMCluster``, …), which stays open.
+    progress
+        Called with the number of runs that are done and the number of all runs.
+    announce
+        Called with a sentence when something slow begins, such as compiling for the first time.
+    """
+    tell = progress or (lambda done, total: None)
+    executor = choose(len(specs), workers, scheduler)
+    tell(0, len(specs))
+    with closing(executor.run(specs, announce)) as records:
+        for done, record in enumerate(records, start=1):
+            tell(done, len(specs))
+            yield record
+
+
+def choose(n_specs: int, workers: int | None = None, scheduler: Scheduler | None = None) -> Executor:
+    """Return the executor that the options ask for."""
+    if scheduler is not None:
+        if workers is not None:
+            raise InvalidValue("workers are processes of this machine, a scheduler has its own; give one of the two")
+        return DaskCluster(scheduler)
+    n_workers = _n_workers(workers, n_specs)
+    return InProcess() if n_workers == 1 else LocalProcesses(n_workers)
+
+
+def usable_cpus() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _n_workers(wanted: int | None, n_specs: int) -> int:
+    most = usable_cpus() if wanted is None else whole_number("workers", wanted)
+    return max(1, min(most, n_specs))

@@ -1,0 +1,117 @@
+"""A learner with the interface of scikit-learn, to learn from a log of clicks; needs the extra ``sklearn``."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from duelrank.algorithms import Algorithm
+from duelrank.errors import MissingExtra, ShapeMismatch
+from duelrank.learner import Learner
+from duelrank.types import Feedback, Query, Weights, checked_table
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise MissingExtra("duelrank.sklearn needs scikit-learn: pip install 'duelrank[sklearn]'") from None
+
+__all__ = ["ClickRanker"]
+
+
+class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    r"""Learn a linear ranker from lists that were shown and the clicks on them, as they stand in a log.
+
+    Each run of rows with one query id is one list, its documents as they were shown, from the top. Lists are learned from in
+    their order, each once; the order of the rows therefore matters.
+
+    Parameters
+    ----------
+    algorithm
+        A recipe or its text; one that can learn from lists that somebody else made, such as "pdgd" or "mgd-dsp".
+    seed
+        A whole number; the same seed and the same lists give the same ranker, to the bit.
+
+    Attributes
+    ----------
+    coef\_
+        (n_features,) the weights.
+    learner\_
+        The `Learner` behind it, which can go on to serve.
+    n_features_in\_, feature_names_in\_
+        As in scikit-learn; the names where X was a data frame.
+
+    Examples
+    --------
+    >>> from duelrank.sklearn import ClickRanker
+    >>> shown = [[0.1, 0.9], [0.8, 0.2], [0.3, 0.3], [0.2, 0.7], [0.9, 0.1]]
+    >>> ranker = ClickRanker().fit(shown, [0, 1, 0, 0, 1], qid=["shoes", "shoes", "shoes", "hats", "hats"])
+    >>> ranker.predict([[1.0, 0.0], [0.0, 1.0]]).round(2).tolist()
+    [0.02, -0.02]
+    """
+
+    def __init__(self, algorithm: Algorithm | str = "pdgd", *, seed: int = 0) -> None:
+        self.algorithm = algorithm
+        self.seed = seed
+
+    def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Self:
+        """Forget what was learned, and learn from these lists; the parameters are those of `partial_fit`."""
+        self.learner_ = self._new(X)
+        return self.partial_fit(X, y, qid)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Self:
+        """Learn from some more lists.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) of the documents as they were shown.
+        y
+            (n_rows,) True or 1 where the document was clicked.
+        qid
+            (n_rows,) to which query's list a row belongs; None: all are one list.
+        """
+        if not hasattr(self, "learner_"):
+            self.learner_ = self._new(X)
+        table, clicks = checked_table(X), np.asarray(y)
+        queries = np.zeros(len(table), np.int64) if qid is None else np.asarray(qid)
+        if clicks.shape != (len(table),) or queries.shape != clicks.shape:
+            raise ShapeMismatch(f"X has {len(table)} rows; y has shape {clicks.shape}, qid {queries.shape}")
+        bounds = [0, *(np.flatnonzero(queries[1:] != queries[:-1]) + 1).tolist(), len(table)]
+        lists = [(Query(str(queries[i]), table[i:j]), Feedback(clicks[i:j])) for i, j in pairwise(bounds)]
+        for query, feedback in lists:  # all of them are fine, or nothing is learned
+            self.learner_.learn(self.learner_.observe(query, np.arange(query.n_documents)), feedback)
+        return self
+
+    def _new(self, X: Any) -> Learner:
+        names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+        return Learner(self.algorithm, checked_table(X).shape[1], self.seed, feature_names=names)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return a score for each document; within a query, a higher one is better."""
+        check_is_fitted(self, "learner_")
+        table = checked_table(X)
+        if table.shape[1] != self.n_features_in_:
+            raise ShapeMismatch(f"the ranker has {self.n_features_in_} features, X has {table.shape[1]}")
+        scores: NDArray[np.float64] = table @ self.coef_
+        return scores
+
+    @property
+    def coef_(self) -> Weights:
+        """The weights, one per feature."""
+        return self.learner_.weights
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features X had."""
+        return self.learner_.n_features
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the columns of X, where it was a data frame."""
+        if self.learner_.feature_names is None:
+            raise AttributeError("X had no names of features")
+        return np.array(self.learner_.feature_names, object)

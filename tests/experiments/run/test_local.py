@@ -1,0 +1,192 @@
+"""Local processes: a worker that dies costs only time, and whatever else goes wrong in a worker is told as it is."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, replace
+from multiprocessing import active_children
+from types import ModuleType
+from typing import ClassVar
+
+import pytest
+
+from duelrank import DBGD, MGD, DuelrankError
+from duelrank.experiments import load_extension, run_all
+from duelrank.experiments.run.local import TRIES, LocalProcesses, _cause
+from duelrank.experiments.run.task import given_up
+
+EXTENSION = '''
+import os, signal
+from dataclasses import dataclass
+from multiprocessing import parent_process
+from pathlib import Path
+from duelrank import MGD, register
+
+def fail(how, path):
+    if how == "kill" and Path(path).read_text():
+        Path(path).write_text(Path(path).read_text()[1:])
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "raise":
+        raise ValueError("odd")
+
+@register
+@dataclass(frozen=True, repr=False)
+class Failing(MGD):
+    """Fails in one of several ways, unless it runs in the first process."""
+
+    how: str = ""
+    path: str = ""
+
+    def update(self, state, gradient):
+        if parent_process() is not None:
+            fail(self.how, self.path)
+        return super().update(state, gradient)
+'''
+
+
+@pytest.fixture
+def failing(tmp_path, clean_registry):
+    """Return the class of an extension whose file is gone when the workers start."""
+    path = tmp_path / "failing.py"
+    path.write_text(EXTENSION, encoding="utf-8")
+    module = load_extension(path)
+    path.unlink()
+    return module.Failing
+
+
+def notes(error):
+    return "".join(error.__notes__)
+
+
+class TestDeaths:
+    def test_workers_that_are_killed_change_nothing_to_the_bit(self, specs, contents):
+        wanted = specs(MGD(), impressions=3_000, n=3)
+        killed = []
+
+        def kill_all_once(done, _total):
+            for child in active_children() if done == 1 else []:
+                os.kill(child.pid, signal.SIGKILL)
+                killed.append(child.pid)
+
+        records = contents(run_all(wanted, workers=2, progress=kill_all_once))
+        assert killed
+        assert records == contents(run_all(wanted, workers=1))
+        assert not active_children()
+
+    def test_a_run_may_take_some_workers_with_it(self, failing, tmp_path, specs, contents):
+        lives = tmp_path / "lives"
+        lives.write_text("x" * (TRIES - 1), encoding="utf-8")
+        wanted = specs(failing(how="kill", path=str(lives)))
+        records = contents(LocalProcesses(1).run(wanted))
+        assert lives.read_text(encoding="utf-8") == ""
+        assert records == contents(run_all(wanted, workers=1))
+
+    def test_a_run_that_always_does_is_given_up_after_the_others(self, failing, tmp_path, specs):
+        lives = tmp_path / "lives"
+        lives.write_text("x" * 99, encoding="utf-8")
+        deadly, *fine = specs(failing(how="kill", path=str(lives)), MGD(), DBGD())
+        fine += [replace(spec, seed=2) for spec in fine]
+        done = []
+        with pytest.raises(DuelrankError, match=r"killed by SIGKILL, most often because memory") as caught:
+            done.extend(record.spec for record in run_all([deadly, *fine], workers=2))
+        assert set(done) == set(fine)
+        assert f"{deadly.id} ({deadly.digest})" in str(caught.value)
+        assert len(lives.read_text(encoding="utf-8")) == 99 - TRIES
+        assert not active_children()
+
+    @pytest.mark.parametrize(
+        ("exitcode", "words"), [(-signal.SIGSEGV, "killed by SIGSEGV"), (3, "exit code 3"), (None, "exit code None")]
+    )
+    def test_only_a_kill_speaks_of_memory(self, exitcode, words):
+        assert words in _cause(exitcode)
+        assert "memory" not in _cause(exitcode)
+
+    def test_many_runs_given_up_are_counted(self, specs):
+        message = str(given_up(dict.fromkeys(specs(MGD(), DBGD(), n=2), "killed")))
+        assert "one of these runs" in message
+        assert "; 1 more." in message
+
+
+class TestErrors:
+    def test_an_exception_while_learning(self, failing, specs):
+        wanted = specs(failing(how="raise"))
+        with pytest.raises(ValueError, match="odd") as caught:
+            list(LocalProcesses(1).run(wanted))
+        for part in (wanted[0].id, "worker process", "in update", 'raise ValueError("odd")'):
+            assert part in notes(caught.value)
+        assert not active_children()
+
+    def test_a_class_that_cannot_be_pickled(self, specs):
+        @dataclass(frozen=True, repr=False)
+        class Locked(MGD):
+            lock: ClassVar = threading.Lock()
+
+        wanted = specs(Locked())
+        with pytest.raises(TypeError, match=r"cannot pickle .*lock") as caught:
+            list(LocalProcesses(1).run(wanted))
+        assert wanted[0].id in notes(caught.value)
+        assert "workers=1" in notes(caught.value)
+        assert not active_children()
+
+    def test_a_module_that_workers_do_not_have(self, specs, monkeypatch):
+        @dataclass(frozen=True, repr=False)
+        class Local(MGD):
+            pass
+
+        Local.__module__, Local.__qualname__ = "only_here", "Local"
+        monkeypatch.setitem(sys.modules, "only_here", ModuleType("only_here"))
+        sys.modules["only_here"].Local = Local
+        wanted = specs(Local())
+        with pytest.raises(ModuleNotFoundError, match="No module named 'only_here'") as caught:
+            list(LocalProcesses(1).run(wanted))
+        assert wanted[0].id in notes(caught.value)
+        assert "load_extension" in notes(caught.value)
+
+
+SCRIPT = """
+from __future__ import annotations
+from dataclasses import dataclass
+from multiprocessing import parent_process
+from numba import njit
+from duelrank import MGD, RunSpec, parse, register
+from duelrank.experiments import run_all
+from duelrank.experiments.run.local import LocalProcesses
+from duelrank.testing.tiny import Tiny
+
+@njit
+def half(x):
+    return 0.5 * x
+
+class Mishap(Exception):
+    pass
+
+@register
+@dataclass(frozen=True, repr=False)
+class Mine(MGD):
+    broken: bool = False
+
+    def update(self, state, gradient):
+        if self.broken and parent_process():
+            raise Mishap(repr(self))
+        return super().update(state, half(gradient))
+
+print("started")
+specs = [RunSpec(Mine(), Tiny(), parse("perfect"), fold=fold, impressions=100) for fold in (1, 2)]
+here, there = ({r.spec: r.trajectory.tobytes() for r in run_all(specs, workers=n)} for n in (1, 2))
+assert here == there
+try:
+    list(LocalProcesses(1).run([RunSpec(Mine(broken=True), Tiny(), parse("perfect"))]))
+except Mishap as error:
+    print(type(error) is Mishap, error)
+"""
+
+
+def test_a_class_of_main_reaches_the_workers(tmp_path):
+    """Also in a script without ``if __name__ == "__main__"``, which must not start again in its workers."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["started", "True Mine(broken=True)"]
