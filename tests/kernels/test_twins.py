@@ -217,7 +217,7 @@ def sampled_case(draw: Any) -> tuple[Any, ...]:
 def draft_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, _, stream = leave_case(draw)
     if draw(st.booleans()):  # a top that all agree on
-        rankings[:] = rankings[0]
+        rankings[:] = rankings[(rankings >= 0).all(axis=1)][0]
         rankings[1:, -1], rankings[1:, 0] = rankings[1:, 0].copy(), rankings[1:, -1].copy()
     return rankings, length, stream
 
