@@ -25,14 +25,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@$(PIP) --editable '.[dev]'
 	@touch $(VENV)/.core $@
 
-# Numba's cache notices a change in a kernel's own file, but not in a kernel that it calls from another file.
-$(VENV)/.kernels: $(wildcard src/duelrank/kernels/*.py) | $(BIN)/python
-	@find src -name '*.nb[ci]' -delete
-	@touch $@
-
 install: $(VENV)/.dev ## prepare .venv with everything
 
-run: $(VENV)/.core $(VENV)/.kernels ## compare the six algorithms under three users on the synthetic set, with a report
+run: $(VENV)/.core ## compare the six algorithms under three users on the synthetic set, with a report
+	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
 test: $(VENV)/.dev ## lint, types, import contracts and all tests
@@ -50,10 +46,10 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 
-unit: $(VENV)/.dev $(VENV)/.kernels
+unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet
 
-bench: $(VENV)/.dev $(VENV)/.kernels ## time an impression of every algorithm, the reader, compiling, memory, workers and results
+bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compiling, memory, workers and results
 	$(BIN)/duelrank bench
 	$(BIN)/python benchmarks/reader.py
 	$(BIN)/python benchmarks/compile_time.py
@@ -64,7 +60,7 @@ bench: $(VENV)/.dev $(VENV)/.kernels ## time an impression of every algorithm, t
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/bench_service.py
 
-soak: $(VENV)/.dev $(VENV)/.kernels ## survival, for minutes: kill -9 under load, a restarted database, thousands of odd requests and examples
+soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted database, thousands of odd requests and examples
 	$(BIN)/python benchmarks/soak.py
 	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 

@@ -1,4 +1,4 @@
-"""What all tests share: repeatable hypothesis runs, a home of their own, a clean registry, small data, a PostgreSQL server."""
+"""What all tests share: compiled kernels, repeatable hypothesis runs, a home each, a clean registry, small data, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from duelrank import registry
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run import extensions
+from duelrank.home import home
 from duelrank.registry import Between
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
 
 # The same examples in each run, so that a failure is one of the code; a longer search takes new ones each time.
 settings.register_profile(
@@ -39,6 +42,7 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
     """Forget what a test registers, and the extensions that it loads."""
+    registry.names()  # what is imported with the first question for a name is no part of the test
     tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
     before, sources = [dict(table) for table in tables], list(registry._SOURCES)
     yield

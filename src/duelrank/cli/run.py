@@ -22,10 +22,12 @@ __all__ = ["run"]
 def run(
     algorithm: Annotated[str, typer.Argument(help="A recipe, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.")],
     dataset: DatasetOption = "synthetic",
-    fold: Annotated[int, typer.Option("--fold", help="Which fold of the data set, from 1.")] = 1,
-    user: Annotated[str, typer.Option("--user", "-u", help="Who clicks: duelrank list users.")] = "navigational",
+    fold: Annotated[int, typer.Option("--fold", help="The fold of the data set, from 1.")] = 1,
+    user: Annotated[
+        str, typer.Option("--user", "-u", help="A user model; duelrank list users shows all.")
+    ] = "navigational",
     impressions: ImpressionsOption = 10_000,
-    seed: Annotated[int, typer.Option("--seed", "-s", help="Of everything that is random.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", "-s", help="Random seed.")] = 1,
     length: LengthOption = 10,
     metric: MetricOption = "nDCG@10",
     split: SplitOption = "test",
@@ -33,7 +35,7 @@ def run(
 ) -> None:
     """Let an algorithm learn from a simulated user, and say how well it did."""
     from duelrank.algorithms import Algorithm
-    from duelrank.cli.report import run_report
+    from duelrank.cli.record import show_record
     from duelrank.datasets import Dataset
     from duelrank.experiments import warm_up
     from duelrank.grammar import parse
@@ -57,8 +59,7 @@ def run(
     with count_bar(algorithm) as progress:
         record = simulate(spec, progress=lambda done: progress(done, impressions))
     if as_json:
-        curve = {"checkpoints": record.checkpoints.tolist(), "offline": record.offline.tolist()}
-        print_json(record.summary() | curve)
+        print_json(record.row())
     else:
         console = out()
-        console.print(run_report(record, console.width))
+        console.print(show_record(record, console.width))
