@@ -367,7 +367,9 @@ class TestMessages:
         assert all(name in str(caught.value) for name in names(Algorithm))
 
     def test_an_unknown_override_lists_the_possible_ones_at_every_depth(self):
-        with pytest.raises(InvalidRecipe, match="no parameter 'candidates'; possible: ") as caught:
+        with pytest.raises(
+            InvalidRecipe, match="no parameter is called 'candidates'; did you mean n_candidates"
+        ) as caught:
             parse("mgd-dsp(candidates=3)")
         everything = {item.name for _, part in walk(Projected(MGD())) for item in fields(part)}
         assert all(name in str(caught.value) for name in everything)

@@ -52,7 +52,8 @@ class UnknownName(DuelrankError, LookupError):
         """Build the error for ``name``, suggesting the nearest of the ``known`` names."""
         names = sorted(known)
         lower = {each.lower(): each for each in names}
-        near = [lower[each] for each in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
+        same = [lower[name.lower()]] if name.lower() in lower else []
+        near = same or [lower[each] for each in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         return cls(f"no {what} is called {name!r}; {hint}known: {', '.join(names) or 'none'}")
 

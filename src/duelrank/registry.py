@@ -6,6 +6,8 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
+from importlib import import_module
+from threading import RLock
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from duelrank.errors import InvalidRecipe, UnknownName
@@ -69,12 +71,31 @@ _SOURCES: list[Callable[[], Mapping[str, Part]]] = []
 _READERS: list[Callable[[str, type[Part]], Part]] = []
 
 
+#: The packages whose parts have names; imported when a name is first asked for.
+_PACKAGES = (
+    "algorithms", "datasets", "exploration", "inference", "metrics", "multileaving", "projection", "simulation", "updates", "users",
+)  # fmt: skip
+
+
+_importing = RLock()
+_waiting = list(_PACKAGES)
+
+
+def _import_packages() -> None:
+    """Import the packages of `_PACKAGES` once; within those imports, a name is looked for among what is there."""
+    with _importing:
+        while _waiting:
+            import_module(f"duelrank.{_waiting.pop()}")
+
+
 def register(cls: type[P]) -> type[P]:
     """Class decorator: make a part known by its class name.
 
     A class that is defined again, in the same place of the same module, replaces the one before, as when a cell of a
     notebook runs again.
     """
+    if not cls.__module__.startswith("duelrank."):
+        _import_packages()  # so that it is the newcomer whose name is taken
     before = _CLASSES.get(cls.__name__)
     if before is None or (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
         _claim(cls.__name__)
@@ -127,12 +148,14 @@ def aliases() -> dict[str, Part]: ...
 def aliases(kind: type[P]) -> dict[str, P]: ...
 def aliases(kind: type[Part] = Part) -> Mapping[str, Part]:
     """Return the short names of one kind, with the parts that they stand for."""
+    _import_packages()
     found = {name: part for find in _SOURCES for name, part in find().items()} | _ALIASES
     return {name: part for name, part in sorted(found.items()) if isinstance(part, kind)}
 
 
 def classes(kind: type[Part] = Part) -> dict[str, type[Part]]:
     """Return the registered classes of one kind by name."""
+    _import_packages()
     return {name: cls for name, cls in sorted(_CLASSES.items()) if issubclass(cls, kind)}
 
 
@@ -143,9 +166,9 @@ def names(kind: type[Part] = Part) -> list[str]:
 
 def lookup(name: str, kind: type[Part] = Part) -> Part | type[Part]:
     """Return what a name stands for: the part of an alias, or a class; where it is unknown, suggest some of that kind."""
+    known = aliases()
     if name in _CLASSES:
         return _CLASSES[name]
-    known = aliases()
     if name in known:
         return known[name]
     raise UnknownName.among(kind.kind, name, names(kind))
@@ -164,12 +187,18 @@ def override(part: P, changes: Mapping[str, Any], label: str) -> P:
         owners = [path for path, owner in walk(part) if name in _hints(type(owner))]
         if not owners:
             possible = sorted({field for _, owner in walk(part) for field in _hints(type(owner))})
-            raise InvalidRecipe(f"{label} has no parameter {name!r}; possible: {', '.join(possible)}")
+            raise InvalidRecipe(f"{label}: {UnknownName.among('parameter', name, possible)}")
         if len(owners) > 1:
             places = ", ".join(".".join((*path, name)) for path in owners)
             raise InvalidRecipe(f"{label}: {name!r} is ambiguous, it could be any of {places}; spell the part out")
         part = _replace_at(part, owners[0], name, value)
     return part
+
+
+def allowed(cls: type[Part], name: str) -> str:
+    """Say in words what a field of a class may be."""
+    hint = _hints(cls)[name]
+    return with_article(hint.kind) if isinstance(hint, type) and issubclass(hint, Part) else _wanted(hint)
 
 
 def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:

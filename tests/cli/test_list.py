@@ -61,3 +61,31 @@ def test_every_user_says_what_it_does(cli_json):
     assert "rank" in found["pbm"]["about"]
     assert {"dcm", "dbn", "ubm", "IntentDrift", "Mixture", "Opposed"} <= found.keys()
     assert len({entry["about"] for name, entry in found.items() if entry["recipe"]}) == 8  # no two say the same
+
+
+class TestOneName:
+    def test_parameters_of_all_parts_with_value_range_and_meaning(self, cli_json):
+        found = cli_json("list", "mgd-dsp(n_candidates=49)")
+        settings = {each["name"]: each for each in found["parameters"]}
+        assert settings["n_candidates"]["default"] == "49"
+        assert settings["n_candidates"]["part"] == "base.exploration"
+        assert settings["n_candidates"]["allowed"] == "a whole number from 1 to 1,000"
+        assert "directions" in settings["n_candidates"]["about"]
+        assert {"delta", "learning_rate", "remembered", "beyond", "tau"} <= settings.keys()
+
+    @pytest.mark.parametrize("name", names())
+    def test_everything_in_the_list_can_be_described(self, cli_json, name):
+        for each in cli_json("list", name)["parameters"]:
+            assert each["about"], f"{each['class']} does not say what {each['name']} is"
+
+    def test_parameters_that_must_be_given_say_so(self, cli):
+        assert "to be given" in cli("list", "LongTail").stdout
+
+    def test_it_fits_a_terminal_of_60_columns(self, cli, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "60")
+        assert max(map(len, cli("list", "mgd-dsp").stdout.splitlines())) <= 60
+
+    def test_unknown_name(self, cli):
+        result = cli("list", "mgd-dps")
+        assert result.exit_code == 2
+        assert "did you mean mgd-dsp" in result.stderr

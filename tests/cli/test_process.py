@@ -41,7 +41,7 @@ def duelrank_process(*words, **environment):
         capture_output=True,
         encoding="utf-8",
         env=os.environ | {"PYTHONIOENCODING": "utf-8"} | environment,
-        timeout=120,
+        timeout=300,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from duelrank.cli import bench, compare, data, export, keys, listing, replay, reproduce, run, serve
-from duelrank.cli.console import complain
+from duelrank.cli.console import complain, tell
 from duelrank.errors import DuelrankError
 
 __all__ = ["app", "main"]
@@ -40,6 +41,25 @@ app = typer.Typer(
 )
 
 
+class _Told(logging.Handler):
+    """Writes what the library logs as one line to stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        tell(record.getMessage())
+
+
+_told = _Told()
+
+
+def _announce_compiling() -> None:
+    """Say on stderr when kernels have to be compiled: whatever the command, nothing else is seen for some seconds."""
+    log = logging.getLogger("duelrank.compiling")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(_told)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from duelrank import __version__
@@ -53,12 +73,18 @@ def _global(
     load: Annotated[
         list[Path] | None,
         typer.Option(
-            "--load", metavar="FILE.py", envvar="DUELRANK_LOAD", help="A file that registers parts of its own."
+            "--load",
+            metavar="FILE.py",
+            envvar="DUELRANK_LOAD",
+            help="Load a Python file that registers parts of its own.",
         ),
     ] = None,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Learn a search ranker from clicks, while it serves."""
+    _announce_compiling()
     if load:
         from duelrank.experiments.run.extensions import VARIABLE, load_extension
 

@@ -21,9 +21,11 @@ CONTENDERS = ["dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "mgd(n_candidates=49)", "nsg
 
 
 def bench(
-    algorithms: Annotated[list[str] | None, typer.Argument(help="Recipes to time; by default the paper's.")] = None,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often the contenders take turns.")] = 7,
-    impressions: Annotated[int, typer.Option("--impressions", min=10, help="Per turn.")] = 300,
+    algorithms: Annotated[list[str] | None, typer.Argument(help="Recipes to time; the paper's by default.")] = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, help="Number of rounds; every algorithm runs once in each.")
+    ] = 7,
+    impressions: Annotated[int, typer.Option("--impressions", min=10, help="Number of impressions per round.")] = 300,
     as_json: JsonOption = False,
 ) -> None:
     """Time the whole loop of each algorithm: medians over rounds in which all take turns."""

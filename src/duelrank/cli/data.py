@@ -21,7 +21,7 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, import, download and remove data sets.")
 
-NameArgument = Annotated[str, typer.Argument(help="Of the catalogue, or one of your own.")]
+NameArgument = Annotated[str, typer.Argument(help="The name of a data set: one of the catalogue, or one of your own.")]
 
 
 @app.command("list")
@@ -63,7 +63,7 @@ def info_(name: NameArgument, as_json: JsonOption = False) -> None:
 def add(
     name: NameArgument,
     path: Annotated[Path, typer.Argument(help="A folder or archive of LETOR text.")],
-    replace: Annotated[bool, typer.Option("--replace", help="In place of an installed one of that name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an installed data set of the same name.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Import a data set from LETOR text: a folder, a tar, a zip or a single compressed file."""

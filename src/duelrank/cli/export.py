@@ -21,19 +21,22 @@ NAMES = "solr, elasticsearch, opensearch, ranklib, vespa, onnx, json"
 
 ModelArgument = Annotated[Path, typer.Argument(help="A snapshot of a learner (.npz) or a model exported as json.")]
 FormatOption = Annotated[str, typer.Option("--format", "-f", help=f"One of {NAMES}.")]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="A file, in place of stdout.")]
-NameOption = Annotated[str | None, typer.Option("--name", help="Of the model, where the engine keeps it.")]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of stdout.")]
+NameOption = Annotated[str | None, typer.Option("--name", help="The name of the model in the search engine.")]
 VersionOption = Annotated[
-    int | None, typer.Option("--model-version", help="Of the model; by itself, how often it was updated.")
+    int | None, typer.Option("--model-version", help="The version of the model; by default the number of its updates.")
 ]
 FeaturesOption = Annotated[
-    str | None, typer.Option("--features", help="Names of a snapshot's features: a,b,c. By itself f1,f2,…")
+    str | None, typer.Option("--features", help="Names of the snapshot's features: a,b,c. By default f1,f2,….")
 ]
 FeaturesFileOption = Annotated[
-    Path | None, typer.Option("--features-file", help="A file with a name on each line, in place of that.")
+    Path | None, typer.Option("--features-file", help="A file with one feature name per line, instead of --features.")
 ]
 NormalisationOption = Annotated[
-    Path | None, typer.Option("--normalisation", metavar="FILE.json", help="What a snapshot's features go through.")
+    Path | None,
+    typer.Option(
+        "--normalisation", metavar="FILE.json", help="How the features were normalised before the model saw them."
+    ),
 ]
 StoreOption = Annotated[str | None, typer.Option("--store", help="solr: the feature store.")]
 OffsetFeatureOption = Annotated[
@@ -41,16 +44,23 @@ OffsetFeatureOption = Annotated[
     typer.Option("--offset-feature", help="elasticsearch, opensearch: a feature that is 1 for all documents."),
 ]
 OffsetOption = Annotated[
-    float | None, typer.Option("--offset", help="Its weight; ranklib: what to add to the model's scores.")
+    float | None,
+    typer.Option("--offset", help="The weight of --offset-feature; ranklib: a constant to add to all scores."),
 ]
 AllowNegativeOption = Annotated[
-    bool, typer.Option("--allow-negative", help="elasticsearch, opensearch: though Lucene refuses such scores.")
+    bool,
+    typer.Option(
+        "--allow-negative",
+        help="elasticsearch, opensearch: write models whose scores may be negative, which Lucene refuses.",
+    ),
 ]
 RankFeatureOption = Annotated[
     list[str] | None,
-    typer.Option("--rank-feature", metavar="NAME=EXPRESSION", help="vespa: what a feature is called there."),
+    typer.Option("--rank-feature", metavar="NAME=EXPRESSION", help="vespa: the expression that computes a feature."),
 ]
-WeightsOption = Annotated[str | None, typer.Option("--weights", help="vespa: as inputs or constants.")]
+WeightsOption = Annotated[
+    str | None, typer.Option("--weights", help="vespa: write the weights as inputs or as constants.")
+]
 RerankCountOption = Annotated[
     int | None, typer.Option("--rerank-count", help="vespa: how many hits are normalised together.")
 ]

@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True, help="API keys of a service: make, list 
 ScopeOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--scope", "-s", help="rank, feedback or admin (which is for everything); may be given more than once."
+        "--scope", "-s", help="What the key allows: rank, feedback or admin (everything). Can be given more than once."
     ),
 ]
 
@@ -64,7 +64,8 @@ def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
 
 @app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(help="Of the key: duelrank keys list.")], store: StoreOption = SQLITE
+    id: Annotated[str, typer.Argument(help="The id of the key; duelrank keys list shows it.")],
+    store: StoreOption = SQLITE,
 ) -> None:
     """Revoke a key; a running service refuses it within seconds."""
     from duelrank.errors import UnknownName

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from itertools import groupby
 from pathlib import Path
+from re import MULTILINE, findall
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,11 +24,13 @@ __all__ = ["list_parts"]
 
 
 def list_parts(
-    kind: Annotated[
+    name: Annotated[
         str | None,
         typer.Argument(
-            help="algorithms, users, datasets, multileavers, metrics, explorations, inferences, projections,"
-            " examinations, updates or experiments; all of them by default."
+            metavar="[KIND|NAME]",
+            help="A kind (algorithms, users, datasets, multileavers, metrics, explorations, inferences, projections,"
+            " examinations, updates or experiments; all of them by default), or the name of anything in the list, whose parameters"
+            " are then described.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -35,19 +40,98 @@ def list_parts(
     ] = None,
 ) -> None:
     """List what can be named: algorithms, users, data sets, metrics and the parts that algorithms are made of."""
-    from duelrank.errors import UnknownName
-
     if markdown:
         typer.echo(_algorithms_page(results), nl=False)
         return
     kinds = _kinds()
-    if kind is not None and kind not in kinds:
-        raise UnknownName.among("kind of part", kind, kinds)
-    found = {name: _entries(part) for name, part in kinds.items() if kind in (None, name)}
+    if name is not None and name not in kinds:
+        _describe(name, as_json)
+        return
+    found = {kind: _entries(part) for kind, part in kinds.items() if name in (None, kind)}
     if as_json:
         print_json(found)
     else:
-        out().print(Group(*(_table(name, entries) for name, entries in found.items())))
+        out().print(Group(*(_table(kind, entries) for kind, entries in found.items())))
+
+
+def _describe(name: str, as_json: bool) -> None:
+    """Show everything that can be set in what a name or recipe stands for."""
+    from duelrank.registry import walk
+
+    part = _named(name)
+    if isinstance(part, type):
+        entry = _entry(name, part, None, _first_line(part))
+        places: list[tuple[str, type[Part], Part | None]] = [("", part, None)]
+    else:
+        entry = _entry(name, type(part), repr(part), _about(part))
+        places = [(".".join(path), type(inner), inner) for path, inner in walk(part)]
+    entry["parameters"] = [each for place in places for each in _settings(*place)]
+    if as_json:
+        print_json(entry)
+    else:
+        out().print(_description(entry))
+
+
+def _named(name: str) -> Part | type[Part]:
+    """Return what a recipe describes; a class alone where it cannot be made without values for some parameters."""
+    from duelrank.errors import InvalidRecipe, UnknownName
+    from duelrank.grammar import parse
+    from duelrank.registry import Part, classes, names
+
+    if name in classes():
+        try:
+            return parse(name, Part)
+        except InvalidRecipe:
+            return classes()[name]
+    try:
+        return parse(name, Part)
+    except UnknownName:
+        raise UnknownName.among("kind or part", name, [*_kinds(), *names()]) from None
+
+
+def _settings(place: str, cls: type[Part], part: Part | None) -> Iterator[dict[str, Any]]:
+    """Describe each parameter of a class that is no part itself: value, what is allowed, what it means."""
+    from duelrank.registry import Part, allowed
+
+    meanings = _meanings(cls)
+    for item in fields(cls):
+        value = getattr(part, item.name) if part is not None else item.default
+        if not isinstance(value, Part):
+            default = None if value is MISSING else repr(value)
+            about = meanings.get(item.name, "")
+            yield {
+                "name": item.name, "part": place, "class": cls.__name__, "default": default,
+                "allowed": allowed(cls, item.name), "about": about,
+            }  # fmt: skip
+
+
+def _meanings(cls: type[Part]) -> dict[str, str]:
+    """Read what the docstrings of a class and of its bases say about each parameter."""
+    from duelrank.experiments.report.algorithms import sections
+
+    found: dict[str, str] = {}
+    for each in reversed(cls.__mro__):
+        text = sections(each).get("Parameters", "")
+        for names, about in findall(r"^(\w+(?:, \w+)*)\n((?: +.*\n?|\n)+)", text, MULTILINE):
+            found |= dict.fromkeys(names.split(", "), " ".join(about.split()))
+    return found
+
+
+def _description(entry: dict[str, Any]) -> RenderableType:
+    shown: list[RenderableType] = [Text(entry["name"], style="bold cyan")]
+    shown += [Text(entry["recipe"] or entry["name"], style="green"), Text(entry["about"]), ""]
+    for (place, cls), settings in groupby(entry["parameters"], key=lambda each: (each["part"], each["class"])):
+        table = Table.grid(padding=(0, 2, 0, 0), pad_edge=True)
+        table.add_column(style="bold cyan", no_wrap=True)
+        table.add_column()
+        for each in settings:
+            default = "to be given" if each["default"] is None else each["default"]
+            table.add_row(
+                f"  {each['name']}",
+                Text.assemble((default, "green"), f"; {each['allowed']}", "\n", (each["about"], "dim")),
+            )
+        shown += [Text(f"{place}: {cls}" if place else cls, style="bold"), table, ""]
+    return Group(*shown[:-1])
 
 
 def _algorithms_page(results: Path | None) -> str:

@@ -20,11 +20,13 @@ __all__ = [
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
 DatasetOption = Annotated[
     str,
-    typer.Option("--dataset", "-d", help="A data set: duelrank list datasets; or the path of LETOR text: ./file.txt."),
+    typer.Option(
+        "--dataset", "-d", help="A data set (duelrank list datasets shows all), or the path of LETOR text: ./file.txt."
+    ),
 ]
-ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="How many lists are shown.")]
-LengthOption = Annotated[int, typer.Option("--length", help="How many documents a list has.")]
-MetricOption = Annotated[str, typer.Option("--metric", help="A metric: duelrank list metrics.")]
+ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="Number of lists that are shown to users.")]
+LengthOption = Annotated[int, typer.Option("--length", help="Number of documents in a list.")]
+MetricOption = Annotated[str, typer.Option("--metric", help="A metric; duelrank list metrics shows all.")]
 SchedulerOption = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, tcp://host:8786."),

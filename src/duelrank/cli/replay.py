@@ -8,7 +8,7 @@ import typer
 
 from duelrank.cli.console import complain, out, print_json
 from duelrank.cli.options import JsonOption
-from duelrank.cli.serve import SQLITE, StoreOption
+from duelrank.cli.serve import SQLITE, StoreOption, need_extra
 
 if TYPE_CHECKING:
     from duelrank.serving.replay import Replayed
@@ -18,9 +18,9 @@ __all__ = ["replay"]
 
 StoreArgument = Annotated[
     str | None,
-    typer.Argument(metavar="STORE", help="The file of a store, or its address; in place of --store."),
+    typer.Argument(metavar="STORE", help="The file or the address of a store, instead of --store."),
 ]
-RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="One ranker only.")]
+RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker only.")]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Exit with 1 where anything in the store differs from the replay.")
 ]
@@ -34,6 +34,7 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Replay the log of a store from empty (or the oldest checkpoint kept), and compare the versions on the way."""
+    need_extra("duelrank.serving.replay")
     from dataclasses import asdict
 
     from duelrank.serving.replay import ranker_names

@@ -22,8 +22,10 @@ __all__ = ["run"]
 def run(
     algorithm: Annotated[str, typer.Argument(help="A recipe, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.")],
     dataset: DatasetOption = "synthetic",
-    fold: Annotated[int, typer.Option("--fold", help="Which fold of the data set, from 1.")] = 1,
-    user: Annotated[str, typer.Option("--user", "-u", help="Who clicks: duelrank list users.")] = "navigational",
+    fold: Annotated[int, typer.Option("--fold", help="The fold of the data set, from 1.")] = 1,
+    user: Annotated[
+        str, typer.Option("--user", "-u", help="A user model; duelrank list users shows all.")
+    ] = "navigational",
     impressions: ImpressionsOption = 10_000,
     seed: Annotated[int, typer.Option("--seed", "-s", help="Random seed.")] = 1,
     length: LengthOption = 10,

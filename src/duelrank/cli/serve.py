@@ -21,24 +21,38 @@ SQLITE = "sqlite:///duelrank.db"
 
 StoreOption = Annotated[
     str,
-    typer.Option("--store", envvar="DUELRANK_STORE", help="sqlite:///FILE or postgresql://USER@HOST/DATABASE."),
+    typer.Option(
+        "--store",
+        envvar="DUELRANK_STORE",
+        help="The address of the store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+    ),
 ]
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for the whole network.")]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 for any that is free.")]
-InsecureOption = Annotated[bool, typer.Option("--insecure", help="Answer everybody, from anywhere, without API keys.")]
+PortOption = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 for any that is free.")
+]
+InsecureOption = Annotated[bool, typer.Option("--insecure", help="Answer requests from anywhere without API keys.")]
 PublishOption = Annotated[
-    float, typer.Option("--publish-every", min=0.0, help="Seconds between two model versions, at least.")
+    float, typer.Option("--publish-every", min=0.0, help="Least number of seconds between two model versions.")
 ]
 RetentionOption = Annotated[
     str, typer.Option("--retention", help="How long events are kept once they were learned from: 7d, 12h, 30m, 90s.")
 ]
-VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Model versions that are kept.")]
-OpenOption = Annotated[int, typer.Option("--max-open", min=1, help="Lists of one ranker that may wait for clicks.")]
-DocumentsOption = Annotated[int, typer.Option("--max-documents", min=1, help="Documents in one request.")]
-BodyOption = Annotated[int, typer.Option("--max-body", min=1, help="Bytes of one request's body.")]
-RequestsOption = Annotated[int, typer.Option("--max-requests", min=1, help="Requests that are answered at once.")]
-RateOption = Annotated[float, typer.Option("--rate", min=0.0, help="Requests a second of one API key; 0: no limit.")]
-AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Write a line for each request.")]
+VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Number of model versions that are kept.")]
+OpenOption = Annotated[
+    int, typer.Option("--max-open", min=1, help="Number of lists of one ranker that may wait for clicks.")
+]
+DocumentsOption = Annotated[
+    int, typer.Option("--max-documents", min=1, help="Number of documents allowed in one request.")
+]
+BodyOption = Annotated[int, typer.Option("--max-body", min=1, help="Number of bytes allowed in one request.")]
+RequestsOption = Annotated[
+    int, typer.Option("--max-requests", min=1, help="Number of requests that are answered at once.")
+]
+RateOption = Annotated[
+    float, typer.Option("--rate", min=0.0, help="Requests per second allowed for one API key; 0 for no limit.")
+]
+AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
 
 
 def serve(
@@ -119,11 +133,11 @@ def _address(host: str, port: int) -> str:
     return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def need_extra() -> None:
-    """Raise `MissingExtra` where the service's packages are not installed."""
+def need_extra(module: str = "duelrank.serving.web.server") -> None:
+    """Raise `MissingExtra` where a module of the service cannot be imported."""
     from duelrank.errors import MissingExtra
 
     try:
-        import_module("duelrank.serving.web.server")
+        import_module(module)
     except ImportError as error:
         raise MissingExtra(f"the service needs more packages: pip install 'duelrank[serve]' ({error})") from None

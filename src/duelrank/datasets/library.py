@@ -11,8 +11,6 @@ from pathlib import Path
 from re import fullmatch
 from typing import Any
 
-import platformdirs
-
 from duelrank import registry
 from duelrank.datasets import fetching
 from duelrank.datasets.cache import Meta, open_fold
@@ -22,6 +20,7 @@ from duelrank.datasets.installation import ImportReport, Progress, install
 from duelrank.datasets.preparation import Preparation, prepare_fold
 from duelrank.datasets.split import Fold
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
+from duelrank.home import home
 
 __all__ = [
     "ImportReport",
@@ -36,11 +35,6 @@ __all__ = [
     "keep",
     "remove",
 ]
-
-
-def home() -> Path:
-    """Return the folder of everything that is kept between runs: DUELRANK_HOME, or the platform's cache folder."""
-    return Path(os.environ.get("DUELRANK_HOME") or platformdirs.user_cache_path("duelrank")).expanduser().absolute()
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ import numpy as np
 
 from duelrank.datasets import Fold, Split
 from duelrank.datasets.base import Dataset
-from duelrank.datasets.library import home
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.results.provenance import fingerprint
+from duelrank.home import home
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.random import permutation
 from duelrank.metrics import evaluate, nDCG

@@ -6,15 +6,15 @@ References: Joachims (2003); Radlinski, Kurup and Joachims (CIKM 2008).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import below
 
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@kernel
 def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> Ints:
     """Go down both rankings in step and add what is new; the ranker that the coin chose is one ahead at most."""
     first = below(stream, 2)
@@ -31,7 +31,7 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> Ints:
     return ranking
 
 
-@njit(cache=True)
+@kernel
 def credit(ranks: Ints, clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Count each ranker's clicked documents down to the rank at which the first of both has the lowest click."""
     counts = np.zeros(2)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import permutation
 
 Ints = NDArray[np.int64]
@@ -20,13 +20,13 @@ Ints = NDArray[np.int64]
 BATCH, SEEN, CLICKED, ALL_SEEN, ALL_CLICKED, POSITIONS, STAGE = range(7)
 
 
-@njit(cache=True)
+@kernel
 def stage_length(stage: int, horizon: int) -> int:
     """n_ℓ = ⌈16 · Δ̃_ℓ^−2 · log T⌉ with Δ̃_ℓ = 2^−ℓ, at least 1: how often a stage counts each document."""
     return max(1, math.ceil(16.0 * 4.0**stage * math.log(horizon)))
 
 
-@njit(cache=True)
+@kernel
 def least_counts(model: Ints) -> Ints:
     """How often the least counted documents of each batch were counted, at the batch's first position."""
     least = np.full(model.shape[1], np.iinfo(np.int64).max)
@@ -37,7 +37,7 @@ def least_counts(model: Ints) -> Ints:
     return least
 
 
-@njit(cache=True)
+@kernel
 def complete(model: Ints, horizon: int) -> int:
     """The first position of a batch all of whose documents were counted as often as its stage asks for; −1 where there is none."""
     least = least_counts(model)
@@ -47,7 +47,7 @@ def complete(model: Ints, horizon: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def display(model: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """Fill the positions of every batch with its least counted documents, in random order.
 
@@ -77,7 +77,7 @@ def display(model: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints,
     return ranking[:length].copy(), batches[:, :length].copy()
 
 
-@njit(cache=True)
+@kernel
 def collect(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], batches: Ints) -> Ints:
     """The model after the clicks on a list.
 

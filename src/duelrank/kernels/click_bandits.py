@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@kernel
 def kl_upper(mean: float, radius: float) -> float:
     """Return the largest q from the mean to 1 with KL(mean ‖ q) ≤ radius, the divergence of two coins.
 
@@ -40,13 +41,13 @@ def kl_upper(mean: float, radius: float) -> float:
     return q
 
 
-@njit(cache=True)
+@kernel
 def kl_budget(t: float) -> float:
     """How surprising an estimate may be after t rounds: log t + 3 log log t, and 0 where that is negative."""
     return max(math.log(t) + 3.0 * math.log(math.log(t)), 0.0) if t > 2.0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def ucb1(model: Ints, rounds: int) -> Floats:
     """clicks/seen + √(1.5 · log rounds / seen) of each document; infinite where it was never seen."""
     bounds = np.full(model.shape[1], np.inf)
@@ -58,7 +59,7 @@ def ucb1(model: Ints, rounds: int) -> Floats:
     return bounds
 
 
-@njit(cache=True)
+@kernel
 def kl_ucb(model: Ints, rounds: int) -> Floats:
     """Largest q with seen · KL(clicks/seen ‖ q) ≤ log t + 3 log log t, t = rounds + 1; infinite where never seen."""
     bounds = np.full(model.shape[1], np.inf)
@@ -70,7 +71,7 @@ def kl_ucb(model: Ints, rounds: int) -> Floats:
     return bounds
 
 
-@njit(cache=True)
+@kernel
 def count(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], examined: int) -> Ints:
     """The model after the first positions of a list were examined and clicked or not."""
     after = model.copy()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,7 +23,7 @@ _FAR = 30.0  # a score beyond is as sure: σ(30) = 1 − 1e-13, and nothing ever
 _PACE = 2.0  # half of what would be the longest safe step on a list, as intercept and slopes move at once
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def _attractions(features: Floats, ranking: Ints, documents: Floats) -> Floats:
     """P(click | seen) of each shown document."""
     d = features.shape[1]
@@ -39,7 +40,7 @@ def _attractions(features: Floats, ranking: Ints, documents: Floats) -> Floats:
     return attraction
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats, forgetting: float) -> None:
     """Move the regression along the errors of one list, in place, by a step that is safe for it divided by √(lists known)."""
     n, d = ranking.shape[0], features.shape[1]
@@ -68,7 +69,7 @@ def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats,
             documents[0, k] += pace / spread * pull[k]
 
 
-@njit(cache=True)
+@kernel
 def _count(users: Floats, column: int, successes: float, trials: float, forgetting: float) -> None:
     """Add trials to a column, in place; a whole trial makes all earlier ones count ``forgetting`` times as much."""
     kept = 1.0 - (1.0 - forgetting) * trials
@@ -76,7 +77,7 @@ def _count(users: Floats, column: int, successes: float, trials: float, forgetti
     users[1, column] = kept * users[1, column] + trials
 
 
-@njit(cache=True)
+@kernel
 def _fading(trials: float) -> float:
     """The forgetting after which a column that t trials have made counts as t^0.6 of them.
 
@@ -86,7 +87,7 @@ def _fading(trials: float) -> float:
     return 1.0 - (1.0 - 0.6 * trials ** (-2.0 / 3.0)) / trials
 
 
-@njit(cache=True)
+@kernel
 def _cascade(clicks: Flags, attraction: Floats, after_click: Floats, after_skip: float) -> Floats:
     """P(seen | all clicks) of each position, where users go from the top down and may stop after each document.
 
@@ -109,7 +110,7 @@ def _cascade(clicks: Flags, attraction: Floats, after_click: Floats, after_skip:
     return seen
 
 
-@njit(cache=True)
+@kernel
 def position_based(
     features: Floats, ranking: Ints, clicks: Flags, documents: Floats, users: Floats, forgetting: float
 ) -> tuple[Floats, Floats, Floats]:
@@ -130,7 +131,7 @@ def position_based(
     return seen, documents, users
 
 
-@njit(cache=True)
+@kernel
 def dependent_click(
     features: Floats, ranking: Ints, clicks: Flags, documents: Floats, users: Floats, forgetting: float
 ) -> tuple[Floats, Floats, Floats]:
@@ -150,7 +151,7 @@ def dependent_click(
     return seen, documents, users
 
 
-@njit(cache=True)
+@kernel
 def dynamic_bayesian(
     features: Floats, ranking: Ints, clicks: Flags, documents: Floats, users: Floats, forgetting: float
 ) -> tuple[Floats, Floats, Floats]:

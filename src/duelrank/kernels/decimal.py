@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 EXACT, UNDECIDED, MALFORMED = 0, 1, 2  # what `read_number` says of the value that it returns
 
@@ -41,19 +42,19 @@ _FIVES = _powers_of_five()  # (651, 2): high and low word
 _TENS = np.array([float(f"1e{q}") for q in range(23)])  # every one of them exact
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def byte_at(text: Any, position: Any) -> Any:
     """Return a byte; an unsigned index spares compiled code the check for a negative one."""
     return text[np.uint64(position)]
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def digit_at(text: Any, position: Any) -> Any:
     """Return the digit at a position, or something above 9 where there is none."""
     return np.uint64(np.uint8(text[np.uint64(position)] - np.uint8(48)))
 
 
-@njit(cache=True)
+@kernel
 def read_number(text: Any, start: int) -> Any:
     """Read the number that begins at ``start``: ``-12.5e-3`` and the like, nothing else that `float` would take.
 
@@ -93,7 +94,7 @@ def read_number(text: Any, start: int) -> Any:
     return -value if negative else value, position, status
 
 
-@njit(cache=True)
+@kernel
 def _long_number(text: Any, start: int, first: int, position: int) -> Any:
     """Read a number that has an exponent or many digits: the mantissa is at (first, position)."""
     mantissa, exponent, n_digits, cut = _many_digits(text, first, position)
@@ -109,7 +110,7 @@ def _long_number(text: Any, start: int, first: int, position: int) -> Any:
     return value, position, EXACT if decided else UNDECIDED
 
 
-@njit(cache=True)
+@kernel
 def _many_digits(text: Any, position: int, stop: int) -> Any:
     """Return 19 significant digits, their exponent, how many digits there are, and if others than 0 were cut."""
     mantissa = np.uint64(0)
@@ -132,7 +133,7 @@ def _many_digits(text: Any, position: int, stop: int) -> Any:
     return mantissa, exponent, n_digits, cut
 
 
-@njit(cache=True)
+@kernel
 def _read_exponent(text: Any, position: int) -> Any:
     """Read what follows an ``e``; the position is -1 where there are no digits."""
     negative = byte_at(text, position) == 45
@@ -145,7 +146,7 @@ def _read_exponent(text: Any, position: int) -> Any:
     return -exponent if negative else exponent, position if position > first else -1
 
 
-@njit(cache=True)
+@kernel
 def nearest(mantissa: Any, exponent: int) -> Any:
     """Return the float64 nearest to mantissa * 10^exponent (ties to even) by the Eisel-Lemire method."""
     if mantissa == np.uint64(0) or exponent < _SMALLEST:
@@ -172,14 +173,14 @@ def nearest(mantissa: Any, exponent: int) -> Any:
     return _scaled(digits, power - 1075)
 
 
-@njit(cache=True)
+@kernel
 def _scaled(digits: Any, power: Any) -> Any:
     """Return digits * 2^power exactly, in two steps that neither overflow nor round where the result does not."""
     half = power // 2
     return np.float64(digits) * 2.0**half * 2.0 ** (power - half)
 
 
-@njit(cache=True)
+@kernel
 def _leading_zeros(word: Any) -> int:
     zeros = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -189,7 +190,7 @@ def _leading_zeros(word: Any) -> int:
     return zeros
 
 
-@njit(cache=True)
+@kernel
 def _product(word: Any, row: int) -> Any:
     """Multiply with the 128-bit power of five as far as the 55 bits that decide need it."""
     high, low = _multiply(word, _FIVES[row, 0])
@@ -201,7 +202,7 @@ def _product(word: Any, row: int) -> Any:
     return high, low
 
 
-@njit(cache=True)
+@kernel
 def _multiply(x: Any, y: Any) -> Any:
     """Return the high and the low word of a product of two 64-bit words."""
     half = np.uint64(32)

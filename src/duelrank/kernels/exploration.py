@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import normals
 from duelrank.kernels.ranking import best_first, scores
 from duelrank.kernels.span import dot, project, qr_basis, subtract
@@ -15,16 +15,18 @@ from duelrank.kernels.span import dot, project, qr_basis, subtract
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True)
+@kernel
 def normalise_rows(rows: Floats) -> None:
     """Scale each row to length 1, in place; a row of zeros stays."""
     for i in range(rows.shape[0]):
         total = dot(rows[i], rows[i])
         if total > 0.0:
-            rows[i] /= math.sqrt(total)
+            length = math.sqrt(total)
+            for k in range(rows.shape[1]):
+                rows[i, k] /= length
 
 
-@njit(cache=True)
+@kernel
 def unit_directions(n: int, n_features: int, stream: NDArray[np.uint64]) -> Floats:
     """Draw n directions uniformly from the unit sphere."""
     directions = normals(stream, n, n_features)
@@ -32,7 +34,7 @@ def unit_directions(n: int, n_features: int, stream: NDArray[np.uint64]) -> Floa
     return directions
 
 
-@njit(cache=True)
+@kernel
 def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) -> Floats:
     """Copy the top documents by the weights, of equal ones the first; centred, their mean is subtracted.
 
@@ -58,7 +60,7 @@ def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) ->
     return rows
 
 
-@njit(cache=True)
+@kernel
 def span_directions(rows: Floats, n: int, unit: bool, stream: NDArray[np.uint64]) -> Floats:
     """Draw n uniform unit vectors and project them onto the span of the rows; scale to length 1 again if asked to.
 
@@ -73,7 +75,7 @@ def span_directions(rows: Floats, n: int, unit: bool, stream: NDArray[np.uint64]
     return directions
 
 
-@njit(cache=True)
+@kernel
 def null_space_directions(
     avoided: Floats, features: Floats, n_drawn: int, n_kept: int, stream: NDArray[np.uint64]
 ) -> Floats:
@@ -109,7 +111,7 @@ def null_space_directions(
     return directions
 
 
-@njit(cache=True)
+@kernel
 def worst_rows(losers: Floats, margins: Floats, n: int) -> Floats:
     """Return the n rows with the smallest margins; of equal ones the newest, which stand last."""
     n_losers = margins.shape[0]
@@ -120,7 +122,7 @@ def worst_rows(losers: Floats, margins: Floats, n: int) -> Floats:
     return worst
 
 
-@njit(cache=True)
+@kernel
 def remember_losers(
     losers: Floats, margins: Floats, directions: Floats, credit: Floats, n_low: int, capacity: int
 ) -> tuple[Floats, Floats]:

@@ -7,13 +7,14 @@ Column 0 counts positions that have no click above: there users are still lookin
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True)
+@kernel
 def count_gaps(clicks: NDArray[np.bool_], gaps: Floats, forgetting: float) -> Floats:
     """Return the table after one list; each new chance makes the earlier ones of its column count ``forgetting`` times as much."""
     gaps = gaps.copy()
@@ -29,7 +30,7 @@ def count_gaps(clicks: NDArray[np.bool_], gaps: Floats, forgetting: float) -> Fl
     return gaps
 
 
-@njit(cache=True)
+@kernel
 def reach(gaps: Floats, room: int, level: float) -> int:
     """How many of the ``room`` positions below the last click were seen with at least a probability.
 

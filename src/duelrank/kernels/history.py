@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.inference import MARGIN
 from duelrank.kernels.probabilistic import _masses, preference
 from duelrank.kernels.random import below, uniform
@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 _SUMS = {"reassoc", "contract"}
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def draw_chances(ranks: Ints, n_documents: int, tau: float) -> Floats:
     """P(the ranker draws the document shown at a position | those above are gone), from their ranks: (n_rankers, length)."""
     n_rankers, length = ranks.shape
@@ -43,7 +43,7 @@ def draw_chances(ranks: Ints, n_documents: int, tau: float) -> Floats:
     return chances
 
 
-@njit(cache=True)
+@kernel
 def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
     """Log of P(list | it was multileaved from these rankers), each position drawn from a random one of them."""
     chances = draw_chances(ranks, n_documents, tau)
@@ -56,7 +56,7 @@ def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
     return total
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def _scores(rankers: Floats, features: Floats) -> Floats:
     """Score as `ranking.scores` does, but three rankers and two documents at a time: there are many of both.
 
@@ -83,7 +83,7 @@ def _scores(rankers: Floats, features: Floats) -> Floats:
     return table
 
 
-@njit(cache=True)
+@kernel
 def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: float, chances: Floats) -> None:
     """Fill in P(each ranker draws the document shown at each position of an earlier list): (n_rankers, at least its length).
 
@@ -106,7 +106,7 @@ def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: f
             chances[i, position] = drawn[i, position]
 
 
-@njit(cache=True)
+@kernel
 def replayed_outcome(one: Floats, other: Floats, clicks: Flags, log_source: float) -> tuple[float, float]:
     """Log of the importance weight of an earlier list, and E[sign(clicks of one − clicks of the other)] given that list.
 
@@ -123,7 +123,7 @@ def replayed_outcome(one: Floats, other: Floats, clicks: Flags, log_source: floa
     return log_weight, preference(steps[:n, 0], steps[:n, 1])
 
 
-@njit(cache=True)
+@kernel
 def _match(one: int, other: int, chances: Floats, clicks: Flags, log_sources: Floats, times: Ints) -> float:
     """Sum of the weighted outcomes of the earlier lists, each as often as given, in units of the largest weight."""
     largest, total = -math.inf, 0.0
@@ -139,7 +139,7 @@ def _match(one: int, other: int, chances: Floats, clicks: Flags, log_sources: Fl
     return total
 
 
-@njit(cache=True)
+@kernel
 def tournament(
     chances: Floats, clicks: Flags, log_sources: Floats, repetitions: int, stream: NDArray[np.uint64]
 ) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -15,26 +16,52 @@ Ints = NDArray[np.int64]
 MARGIN = 1e-12
 
 
-@njit(cache=True)
+@kernel
 def winners(credit: Floats) -> Ints:
     """Indices, from 0, of the candidates with more credit than the current ranker (entry 0 of the credit)."""
-    return np.flatnonzero(credit[1:] > credit[0] + MARGIN)
+    n = 0
+    for i in range(1, credit.shape[0]):
+        n += credit[i] > credit[0] + MARGIN
+    chosen, n = np.empty(n, np.int64), 0
+    for i in range(1, credit.shape[0]):
+        if credit[i] > credit[0] + MARGIN:
+            chosen[n] = i - 1
+            n += 1
+    return chosen
 
 
-@njit(cache=True)
+@kernel
+def _length(vector: Floats) -> float:
+    total = 0.0
+    for k in range(vector.shape[0]):
+        total += vector[k] * vector[k]
+    return math.sqrt(total)
+
+
+@kernel
+def _divide(vector: Floats, by: float) -> None:
+    """Divide a vector in place; by zero it stays as it is."""
+    if by > 0.0:
+        for k in range(vector.shape[0]):
+            vector[k] /= by
+
+
+@kernel
 def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
     """Mean of the chosen directions, scaled to length 1 if asked to; zero where none was chosen."""
-    mean = np.zeros(directions.shape[1])
-    if chosen.shape[0] == 0:
-        return mean
+    mean = np.empty(directions.shape[1])
+    for k in range(mean.shape[0]):
+        mean[k] = 0.0
     for i in chosen:
-        mean += directions[i]
-    mean /= chosen.shape[0]
-    length = math.sqrt(np.sum(mean * mean))
-    return mean / length if unit and length > 0.0 else mean
+        for k in range(mean.shape[0]):
+            mean[k] += directions[i, k]
+    _divide(mean, float(chosen.shape[0]))
+    if unit:
+        _divide(mean, _length(mean))
+    return mean
 
 
-@njit(cache=True)
+@kernel
 def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: bool) -> Floats:
     """Mean of the directions, weighted by how much more credit each has than the current ranker (entry 0 of the credit).
 
@@ -44,16 +71,16 @@ def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: b
     for i in range(directions.shape[0]):
         margin = credit[i + 1] - credit[0]
         if margin > MARGIN or (losers and margin < -MARGIN):
-            mean += margin * directions[i]
+            for k in range(mean.shape[0]):
+                mean[k] += margin * directions[i, k]
             size += abs(margin)
-    if size == 0.0:
-        return mean
-    mean /= size
-    length = math.sqrt(np.sum(mean * mean))
-    return mean / length if unit and length > 0.0 else mean
+    _divide(mean, size)
+    if unit:
+        _divide(mean, _length(mean))
+    return mean
 
 
-@njit(cache=True)
+@kernel
 def last_click(clicks: NDArray[np.bool_]) -> int:
     """Position, from 1, of the lowest click; 0 where there is none."""
     for position in range(clicks.shape[0], 0, -1):
@@ -62,7 +89,7 @@ def last_click(clicks: NDArray[np.bool_]) -> int:
     return 0
 
 
-@njit(cache=True)
+@kernel
 def reciprocal_sum(clicks: NDArray[np.bool_]) -> float:
     """Σ 1/position over the clicked positions: small where users had to go far down."""
     total = 0.0
@@ -72,7 +99,7 @@ def reciprocal_sum(clicks: NDArray[np.bool_]) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def replayed_sums(rankings: Ints, clicked: NDArray[np.bool_]) -> Floats:
     """Σ 1/position of the clicked documents (a flag per document) in each ranking."""
     sums = np.zeros(rankings.shape[0])

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.metrics import ideal_dcg
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ Labels = NDArray[np.int8]
 _SUMS = {"reassoc", "contract"}  # as in `duelrank.kernels.ranking`
 
 
-@njit(cache=True)
+@kernel
 def _logistic(x: float) -> float:
     """1 / (1 + exp(−x)), without an exponential that could overflow."""
     if x >= 0.0:
@@ -30,7 +30,7 @@ def _logistic(x: float) -> float:
     return small / (1.0 + small)
 
 
-@njit(cache=True)
+@kernel
 def _places(scored: Floats, depth: int) -> Ints:
     """Position of each document by its score, from 0, of equal ones the first; all below the depth are placed at it."""
     n = scored.shape[0]
@@ -44,7 +44,7 @@ def _places(scored: Floats, depth: int) -> Ints:
     return places
 
 
-@njit(cache=True)
+@kernel
 def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats:
     """Return the derivative of one query's cost by the score of each document: below zero where it should rise.
 
@@ -72,7 +72,7 @@ def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats
     return slopes
 
 
-@njit(cache=True)
+@kernel
 def _varied(labels: Labels) -> bool:
     """Whether there are two different labels: without them there is nothing to order."""
     varied = False
@@ -81,7 +81,7 @@ def _varied(labels: Labels) -> bool:
     return varied
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def _add_query(weights: Floats, features: Floats, labels: Labels, sigma: float, cutoff: int, total: Floats) -> int:
     """Add one query's gradient to the total; returns 1, or 0 for a query that has none."""
     if not _varied(labels):
@@ -102,7 +102,7 @@ def _add_query(weights: Floats, features: Floats, labels: Labels, sigma: float, 
     return 1
 
 
-@njit(cache=True)
+@kernel
 def gradient(weights: Floats, features: Floats, labels: Labels, offsets: Ints, sigma: float, cutoff: int) -> Floats:
     """Return the gradient of the cost by the weights, Σ λ_i x_i: its mean over the queries that have two different labels."""
     total, counted = np.zeros(features.shape[1]), 0
@@ -112,7 +112,7 @@ def gradient(weights: Floats, features: Floats, labels: Labels, offsets: Ints, s
     return total / max(counted, 1)
 
 
-@njit(cache=True)
+@kernel
 def adam_step(weights: Floats, moments: Floats, step: int, slope: Floats, rate: float) -> None:
     """Move the weights against a gradient by Adam's rule (Kingma and Ba, 2015), in place.
 
@@ -130,7 +130,7 @@ def adam_step(weights: Floats, moments: Floats, step: int, slope: Floats, rate: 
         weights[k] -= rate * (moments[0, k] / unbias) / (math.sqrt(moments[1, k] / unbias_square) + 1e-8)
 
 
-@njit(cache=True)
+@kernel
 def descend(
     weights: Floats,
     moments: Floats,

@@ -6,9 +6,9 @@ A ranker may return some of the documents only: its row then ends in −1. All d
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import below
 
 Ints = NDArray[np.int64]
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 MISSING = 1 << 60  # the rank of a document that a ranker did not return: behind all that it did return
 
 
-@njit(cache=True)
+@kernel
 def returned(rankings: Ints) -> Ints:
     """How many documents each ranker returned."""
     counts = np.full(rankings.shape[0], rankings.shape[1])
@@ -26,7 +26,7 @@ def returned(rankings: Ints) -> Ints:
     return counts
 
 
-@njit(cache=True)
+@kernel
 def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
     """Rank, from 0, of each shown document in each ranking, MISSING where it is not: (n_rankers, length)."""
     n_rankers, n_documents = rankings.shape
@@ -43,7 +43,7 @@ def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
     return ranks
 
 
-@njit(cache=True)
+@kernel
 def next_new(order: Ints, start: int, shown: NDArray[np.bool_]) -> int:
     """The first rank, from the start on, of a document that is not yet shown; −1 where the ranker has none left."""
     for r in range(start, order.shape[0]):
@@ -54,7 +54,7 @@ def next_new(order: Ints, start: int, shown: NDArray[np.bool_]) -> int:
     return -1
 
 
-@njit(cache=True)
+@kernel
 def draw_lists(rankings: Ints, length: int, n_lists: int, stream: NDArray[np.uint64]) -> Ints:
     """Draw lists (n_lists, length): at each position a ranker, chosen uniformly, adds its best document not yet there."""
     n_rankers, n_documents = rankings.shape

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from duelrank.compiling import kernel
 from duelrank.kernels.decimal import MALFORMED, UNDECIDED, byte_at, digit_at, read_number
 
 MAX_LABEL = 30
@@ -19,31 +19,31 @@ DONE, ROWS_FULL, TOO_NARROW, UNDECIDED_FULL = 0, 1, 2, 3
 BAD_LABEL, BAD_QUERY, LONG_QUERY, BAD_FEATURE, BAD_ORDER, BAD_VALUE = 10, 11, 12, 13, 14, 15
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _blank(byte: Any) -> Any:
     return byte == 32 or byte == 9 or byte == 13  # space, tab, carriage return
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _line_ends(byte: Any) -> Any:
     return byte == 10 or byte == 35  # newline, or # as the start of a comment
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _skip_blanks(text: Any, position: Any) -> Any:
     while _blank(byte_at(text, position)):
         position += 1
     return position
 
 
-@njit(cache=True)
+@kernel
 def _next_line(text: Any, position: int) -> Any:
     while byte_at(text, position) != 10:
         position += 1
     return position + 1
 
 
-@njit(cache=True)
+@kernel
 def _whole_number(text: Any, position: int, most: int) -> Any:
     """Read digits; returns (number, position behind), the number -1 where there are none or it is above ``most``."""
     first = position
@@ -57,7 +57,7 @@ def _whole_number(text: Any, position: int, most: int) -> Any:
     return (np.int64(number) if fits else -1), position
 
 
-@njit(cache=True)
+@kernel
 def _query_name(text: Any, position: int) -> Any:
     """Return the (start, stop) of the name in ``qid:name``; they are equal where there is none."""
     for expected in (113, 105, 100, 58):  # q i d :
@@ -72,7 +72,7 @@ def _query_name(text: Any, position: int) -> Any:
     return position, last
 
 
-@njit(cache=True)
+@kernel
 def _same(text: Any, queries: Any, number: int, first: int, last: int) -> Any:
     """Whether the name at (first, last) is that of a query that was found before."""
     if queries[number, 2] - queries[number, 1] != last - first:
@@ -83,7 +83,7 @@ def _same(text: Any, queries: Any, number: int, first: int, last: int) -> Any:
     return True
 
 
-@njit(cache=True)
+@kernel
 def _values(text: Any, position: int, features: Any, undecided: Any, row: int, n_undecided: int) -> Any:
     """Fill one row; returns (position, numbers left undecided so far, highest feature, code)."""
     width = features.shape[1]
@@ -119,7 +119,7 @@ def _values(text: Any, position: int, features: Any, undecided: Any, row: int, n
         position = behind
 
 
-@njit(cache=True)
+@kernel
 def parse_lines(
     text: Any, start: int, stop: int, features: Any, labels: Any, queries: Any, undecided: Any, progress: Any
 ) -> Any:
@@ -179,7 +179,7 @@ def parse_lines(
     return code
 
 
-@njit(cache=True)
+@kernel
 def highest_feature(text: Any, start: int, stop: int) -> Any:
     """Return the highest feature number in whole lines, at most MAX_FEATURE: a quick look that checks nothing."""
     highest = 0

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Labels = NDArray[np.int8]
 
 
-@njit(cache=True)
+@kernel
 def _gain(label: int, exponential: bool) -> float:
     return 2.0**label - 1.0 if exponential else float(label)
 
 
-@njit(cache=True)
+@kernel
 def dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
     """Σ gain / log2(position + 1) over the first positions, position from 1."""
     total = 0.0
@@ -26,7 +27,7 @@ def dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def ideal_dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
     """DCG of the best order of the labels: grade by grade from the highest, by counting instead of sorting."""
     counts = np.zeros(128, np.int64)  # of every int8 grade from 0 up
@@ -40,14 +41,14 @@ def ideal_dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def ndcg(shown: Labels, labels: Labels, cutoff: int, exponential: bool) -> float:
     """DCG of the shown list over the ideal DCG of all the query's labels; 0 where nothing is relevant."""
     ideal = ideal_dcg(labels, cutoff, exponential)
     return dcg(shown, cutoff, exponential) / ideal if ideal > 0.0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def reciprocal_rank(shown: Labels, cutoff: int) -> float:
     """1 / position of the first relevant document; 0 where there is none."""
     for position in range(min(cutoff, shown.shape[0])):
@@ -56,7 +57,7 @@ def reciprocal_rank(shown: Labels, cutoff: int) -> float:
     return 0.0
 
 
-@njit(cache=True)
+@kernel
 def average_precision(shown: Labels, labels: Labels, cutoff: int) -> float:
     """Mean, over all the query's relevant documents, of the precision at each one's position."""
     relevant = np.sum(labels > 0)
@@ -68,7 +69,7 @@ def average_precision(shown: Labels, labels: Labels, cutoff: int) -> float:
     return total / relevant if relevant > 0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def expected_reciprocal_rank(shown: Labels, cutoff: int, max_grade: int) -> float:
     """Expected 1 / position at which a cascade user is satisfied, P(satisfied) = (2^label − 1) / 2^max_grade.
 
@@ -82,7 +83,7 @@ def expected_reciprocal_rank(shown: Labels, cutoff: int, max_grade: int) -> floa
     return total
 
 
-@njit(cache=True)
+@kernel
 def precision(shown: Labels, cutoff: int) -> float:
     """Share of relevant documents in the first positions; positions past the end of the list count as irrelevant."""
     hits = 0

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import scores, sorted_rows
 from duelrank.kernels.span import dot, subtract
@@ -21,13 +21,13 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-@njit(cache=True)
+@kernel
 def _certain(lead: float, squared_norm: float, width: float) -> bool:
     """Whether the lower bound of P(i ≻ j) is over 1/2, with the lead of i in score and |x_i − x_j|² in the norm of M⁻¹."""
     return 1.0 / (1.0 + math.exp(-lead)) - width * math.sqrt(max(squared_norm, 0.0)) > 0.5
 
 
-@njit(cache=True)
+@kernel
 def _certainly_above(leads: Floats, rows: Floats, inverse: Floats, width: float, transitive: bool) -> Flags:
     """Whether document j is certainly better than document i, which has a lower score: (i, j). Rows are sorted by score.
 
@@ -50,7 +50,7 @@ def _certainly_above(leads: Floats, rows: Floats, inverse: Floats, width: float,
     return above
 
 
-@njit(cache=True)
+@kernel
 def _block_starts(above: Flags) -> Flags:
     """Whether a block starts at each position: all that is above is certainly better than all that is not."""
     n = above.shape[0]
@@ -64,7 +64,7 @@ def _block_starts(above: Flags) -> Flags:
     return starts
 
 
-@njit(cache=True)
+@kernel
 def shuffled_blocks(
     weights: Floats,
     inverse: Floats,
@@ -91,7 +91,7 @@ def shuffled_blocks(
     return ranking
 
 
-@njit(cache=True)
+@kernel
 def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) -> Ints:
     """Match clicked positions with seen but unclicked ones at random, each in one pair at most: (n_pairs, 2)."""
     positions = np.empty((clicks.shape[0], 2), np.int64)  # the clicked ones, and beside them the unclicked ones
@@ -111,7 +111,7 @@ def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) ->
     return pairs
 
 
-@njit(cache=True)
+@kernel
 def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
     """Return M⁻¹ after x xᵀ has been added to M for every row x of the differences.
 
@@ -134,13 +134,13 @@ def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
     return smaller
 
 
-@njit(cache=True)
+@kernel
 def _bound(lead: float) -> float:
     """Jaakkola and Jordan's (σ(m) − 1/2) / m, the curvature of a parabola that touches the logistic loss at m, never under it."""
     return 0.25 if abs(lead) < 1e-6 else 0.5 * math.tanh(0.5 * lead) / lead
 
 
-@njit(cache=True)
+@kernel
 def grown_curvature(weights: Floats, curvature: Floats, differences: Floats) -> Floats:
     """Return the curvature A after the pairs have been added, each as the parabola that touches its loss at the weights."""
     grown = curvature.copy()
@@ -152,7 +152,7 @@ def grown_curvature(weights: Floats, curvature: Floats, differences: Floats) -> 
     return grown
 
 
-@njit(cache=True)
+@kernel
 def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:
     """Solve (A + ridge · I) w = target by conjugate gradients from a start, until the residual is under tolerance · |target|."""
     n = target.shape[0]

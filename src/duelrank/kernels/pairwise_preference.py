@@ -6,16 +6,16 @@ Reference: Oosterhuis and de Rijke (CIKM 2017).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import below
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@kernel
 def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
     """Fill position p, from 0, uniformly from the documents that some ranker has in its top p + 1 and that are not yet shown.
 
@@ -42,7 +42,7 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints
     return ranking, earliest[ranking], choices
 
 
-@njit(cache=True)
+@kernel
 def pair_weights(earliest: Ints, choices: Ints, clicks: NDArray[np.bool_]) -> Floats:
     """Weight of each preference (clicked, skipped position): 1/P(both orders could come), and 0 where none is inferred.
 
@@ -68,7 +68,7 @@ def pair_weights(earliest: Ints, choices: Ints, clicks: NDArray[np.bool_]) -> Fl
     return weights
 
 
-@njit(cache=True)
+@kernel
 def credit(ranks: Ints, earliest: Ints, choices: Ints, clicks: NDArray[np.bool_]) -> Floats:
     """Σ of the weights of the preferences that a ranker agrees with, less all others.
 

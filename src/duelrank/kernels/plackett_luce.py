@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.random import uniform
 from duelrank.kernels.ranking import best_first, scores
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@kernel
 def draw(weights: Floats, features: Floats, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Floats]:
     """Draw a list: each position from the softmax over the documents not yet shown. Also returns the scores of all documents.
 
@@ -34,13 +34,13 @@ def draw(weights: Floats, features: Floats, length: int, stream: NDArray[np.uint
     return best_first(keys)[:length].copy(), scored
 
 
-@njit(cache=True)
+@kernel
 def _log_add(a: float, b: float) -> float:
     """log(exp(a) + exp(b)); one of them may be −inf."""
     return max(a, b) + math.log1p(math.exp(min(a, b) - max(a, b)))
 
 
-@njit(cache=True)
+@kernel
 def _log_masses(scored: Floats, ranking: Ints) -> Floats:
     """Return log Σ exp(score) of what was left to draw from before each position; the last entry is of what was never shown.
 
@@ -65,7 +65,7 @@ def _log_masses(scored: Floats, ranking: Ints) -> Floats:
     return masses
 
 
-@njit(cache=True)
+@kernel
 def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lower: int) -> float:
     """ρ = P(list with two positions swapped) / (P(list) + P(list with them swapped)).
 
@@ -81,7 +81,7 @@ def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lo
     return 1.0 / (1.0 + math.exp(gap))
 
 
-@njit(cache=True)
+@kernel
 def pair_gradient(
     weights: Floats, features: Floats, scored: Floats, ranking: Ints, clicks: NDArray[np.bool_]
 ) -> Floats:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from duelrank.compiling import kernel
 
 
-@njit(cache=True)
+@kernel
 def mark_varying(features: Any, reference: Any, varying: Any) -> None:
     """Set ``varying`` to True for every column in which some row differs from the reference row."""
     for row in range(features.shape[0]):
@@ -16,7 +17,7 @@ def mark_varying(features: Any, reference: Any, varying: Any) -> None:
             varying[column] |= features[row, column] != reference[column]
 
 
-@njit(cache=True)
+@kernel
 def scale_queries(features: Any, offsets: Any, columns: Any, scaled: Any) -> None:
     """Scale each feature to [0, 1] within each query; one that is constant within a query becomes 0.
 
@@ -45,7 +46,7 @@ def scale_queries(features: Any, offsets: Any, columns: Any, scaled: Any) -> Non
                 scaled[row, kept] = _within(features[row, columns[kept]], lowest[kept], highest[kept])
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _within(value: Any, low: Any, high: Any) -> Any:
     if low == high:
         return 0.0

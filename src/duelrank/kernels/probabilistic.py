@@ -6,9 +6,9 @@ References: Hofmann, Whiteson and de Rijke (CIKM 2011); Schuth et al. (SIGIR 201
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.leaving import MISSING, returned
 from duelrank.kernels.random import below, categories, multinomial, uniform
 
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 _MANY = 16  # samples per ranker from which a multinomial draw is cheaper than single ones
 
 
-@njit(cache=True)
+@kernel
 def _masses(n_documents: int, tau: float) -> Floats:
     """Unnormalised probability of each rank, 1/r^τ with r from 1."""
     masses = np.empty(n_documents)
@@ -28,7 +28,7 @@ def _masses(n_documents: int, tau: float) -> Floats:
     return masses
 
 
-@njit(cache=True)
+@kernel
 def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
     """Fill each position: choose a ranker uniformly, then draw from its softmax over its documents not yet shown.
 
@@ -38,8 +38,9 @@ def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -
     n_rankers, n_documents = rankings.shape
     masses = _masses(n_documents, tau)
     sizes = returned(rankings)
-    shown = np.full(n_documents, -1)
-    ranking = np.empty(length, np.int64)
+    shown, ranking = np.empty(n_documents, np.int64), np.empty(length, np.int64)
+    for document in range(n_documents):
+        shown[document] = -1
     for position in range(length):
         drawn = -1
         while drawn < 0:
@@ -57,25 +58,34 @@ def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -
                         break
         ranking[position] = drawn
         shown[drawn] = position
-    ranks = np.full((n_rankers, length), MISSING)
+    ranks = np.empty((n_rankers, length), np.int64)
     for i in range(n_rankers):
+        for position in range(length):
+            ranks[i, position] = MISSING
         for r in range(sizes[i]):
             if shown[rankings[i, r]] >= 0:
                 ranks[i, shown[rankings[i, r]]] = r
     return ranking, ranks, sizes
 
 
-@njit(cache=True)
+@kernel
 def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
     """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1.
 
     Ranker i has returned sizes[i] documents; others it cannot have placed.
     """
     n_rankers, length = ranks.shape
-    masses = _masses(int(np.max(sizes)), tau)
-    table = np.zeros((int(np.sum(clicks)), n_rankers))
+    n_clicks, largest = 0, 0
+    for position in range(length):
+        n_clicks += clicks[position]
     for i in range(n_rankers):
-        shown = np.zeros(sizes[i], np.bool_)
+        largest = max(largest, sizes[i])
+    masses, shown, table = _masses(largest, tau), np.empty(largest, np.bool_), np.empty((n_clicks, n_rankers))
+    for i in range(n_rankers):
+        for r in range(sizes[i]):
+            shown[r] = False
+        for row in range(n_clicks):
+            table[row, i] = 0.0
         for position in range(length):
             if ranks[i, position] < MISSING:
                 shown[ranks[i, position]] = True
@@ -83,28 +93,33 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) 
         rest = 0.0
         for r in range(sizes[i]):
             rest += 0.0 if shown[r] else masses[r]
-        row = table.shape[0]
+        row = n_clicks
         for position in range(length - 1, -1, -1):
             row -= clicks[position]
             if ranks[i, position] < MISSING:
                 rest += masses[ranks[i, position]]
                 if clicks[position]:
                     table[row, i] = masses[ranks[i, position]] / rest
-    for row in range(table.shape[0]):
-        table[row] /= np.sum(table[row])
+    for row in range(n_clicks):
+        total = 0.0
+        for i in range(n_rankers):
+            total += table[row, i]
+        for i in range(n_rankers):
+            table[row, i] = table[row, i] / total if total > 0.0 else 0.0
     return table
 
 
-@njit(cache=True)
+@kernel
 def preference(wins: Floats, losses: Floats) -> float:
     """E[sign] of a sum of independent steps, each +1, −1 or 0 with the given probabilities, by convolution.
 
     Where wins equal losses the result is exactly 0: mirrored entries are computed by mirrored, hence equal, operations.
     """
     n = wins.shape[0]
-    chance = np.zeros(2 * n + 3)  # of the sum being index − n − 1
+    chance, following = np.empty(2 * n + 3), np.empty(2 * n + 3)  # of the sum being index − n − 1
+    for k in range(2 * n + 3):
+        chance[k] = following[k] = 0.0
     chance[n + 1] = 1.0
-    following = np.zeros(2 * n + 3)
     for step in range(n):
         win, loss = wins[step], losses[step]
         stay = 1.0 - (win + loss)
@@ -117,17 +132,18 @@ def preference(wins: Floats, losses: Floats) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def credit(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
     table = placements(ranks, clicks, sizes, tau)
-    values = np.zeros(ranks.shape[0])
+    values = np.empty(ranks.shape[0])
+    values[0] = 0.0
     for i in range(1, ranks.shape[0]):
         values[i] = preference(table[:, i], table[:, 0])
     return values
 
 
-@njit(cache=True)
+@kernel
 def assignments(table: Floats, samples: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """Draw, many times, who placed each clicked document by its row of `placements`.
 
@@ -158,7 +174,7 @@ def assignments(table: Floats, samples: int, stream: NDArray[np.uint64]) -> tupl
     return np.concatenate((owners[:n_groups], owners[first:])), np.concatenate((times[:n_groups], times[first:]))
 
 
-@njit(cache=True)
+@kernel
 def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) -> Floats:
     """Mean over sampled assignments of sign(clicks of ranker i − clicks of the rival), for each i.
 

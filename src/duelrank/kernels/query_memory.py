@@ -6,15 +6,16 @@ A bucket is a flat int64 array of records: key, time of the last use, rounds, si
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Ints = NDArray[np.int64]
 
 HEAD = 4  # numbers of a record before its model
 
 
-@njit(cache=True)
+@kernel
 def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
     """Return the rounds of a key's record and where its model starts and stops; zeros where the key is unknown."""
     at = 0

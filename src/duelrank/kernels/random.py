@@ -10,8 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 _LAYERS = 128
 _TAIL = 3.442619855899  # where the tail of the 128-layer ziggurat begins
@@ -33,7 +34,7 @@ _TO_UNIT = 1.0 / (1 << 53)
 _LOW = np.uint64((1 << 32) - 1)
 
 
-@njit(cache=True)
+@kernel
 def split_mix(state: Any) -> Any:
     """Advance a SplitMix64 state and return (new state, output)."""
     state = np.uint64(state) + np.uint64(0x9E3779B97F4A7C15)
@@ -43,7 +44,7 @@ def split_mix(state: Any) -> Any:
     return state, z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@kernel
 def derive(key: Any, number: Any) -> Any:
     """Make the stream that belongs to (key, number): equal arguments, equal streams; others are unrelated."""
     _, mixed = split_mix(np.uint64(key))
@@ -54,12 +55,12 @@ def derive(key: Any, number: Any) -> Any:
     return stream
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _rotate(x: Any, k: int) -> Any:
     return (x << np.uint64(k)) | (x >> np.uint64(64 - k))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _advance(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
     """One step of xoshiro256++ on its four words: (output, new words)."""
     result = _rotate(s0 + s3, 23) + s0
@@ -71,20 +72,20 @@ def _advance(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
     return result, s0, s1, s2 ^ t, _rotate(s3, 45)
 
 
-@njit(cache=True)
+@kernel
 def bits(stream: Any) -> Any:
     """Draw 64 random bits."""
     result, stream[0], stream[1], stream[2], stream[3] = _advance(stream[0], stream[1], stream[2], stream[3])
     return result
 
 
-@njit(cache=True)
+@kernel
 def uniform(stream: Any) -> Any:
     """Draw a float in [0, 1) with 53 random bits."""
     return (bits(stream) >> np.uint64(11)) * _TO_UNIT
 
 
-@njit(cache=True)
+@kernel
 def below(stream: Any, n: Any) -> Any:
     """Draw an integer from 0 to n - 1, n at most 2^32, without bias.
 
@@ -102,20 +103,20 @@ def below(stream: Any, n: Any) -> Any:
     return np.int64(product >> np.uint64(32))
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def _layer_and_position(draw: Any) -> Any:
     """Split 64 bits into a layer of the ziggurat and a number in [−1, 1)."""
     return np.int64(draw & np.uint64(_LAYERS - 1)), 2.0 * ((draw >> np.uint64(11)) * _TO_UNIT) - 1.0
 
 
-@njit(cache=True)
+@kernel
 def normal(stream: Any) -> Any:
     """Draw a standard normal number."""
     layer, u = _layer_and_position(bits(stream))
     return u * _EDGES[layer] if abs(u) < _RATIOS[layer] else _normal_at_edge(stream, layer, u)
 
 
-@njit(cache=True)
+@kernel
 def _normal_at_edge(stream: Any, layer: Any, u: Any) -> Any:
     """Finish a draw that fell outside of its layer's safe part: about one in eighty."""
     while True:
@@ -131,7 +132,7 @@ def _normal_at_edge(stream: Any, layer: Any, u: Any) -> Any:
         layer, u = _layer_and_position(bits(stream))
 
 
-@njit(cache=True)
+@kernel
 def _normal_tail(stream: Any, negative: bool) -> Any:
     while True:
         x = math.log(1.0 - uniform(stream)) / _TAIL
@@ -140,7 +141,7 @@ def _normal_tail(stream: Any, negative: bool) -> Any:
             return x - _TAIL if negative else _TAIL - x
 
 
-@njit(cache=True)
+@kernel
 def integers(stream: Any, n: Any, size: int) -> Any:
     """Draw ``size`` integers from 0 to n - 1."""
     drawn = np.empty(size, np.int64)
@@ -149,38 +150,41 @@ def integers(stream: Any, n: Any, size: int) -> Any:
     return drawn
 
 
-@njit(cache=True)
+@kernel
 def normals(stream: Any, rows: int, columns: int) -> Any:
     """Draw a (rows, columns) table of standard normal numbers; the same ones as `normal` would, one after the other.
 
     The words of the stream stay in registers and go back to it only for the rare draws at a layer's edge: twice as fast.
     """
-    drawn = np.empty(rows * columns)
+    drawn = np.empty((rows, columns))
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
-    for i in range(drawn.shape[0]):
-        draw, s0, s1, s2, s3 = _advance(s0, s1, s2, s3)
-        layer, u = _layer_and_position(draw)
-        if abs(u) < _RATIOS[layer]:
-            drawn[i] = u * _EDGES[layer]
-        else:
-            stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
-            drawn[i] = _normal_at_edge(stream, layer, u)
-            s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
+    for i in range(rows):
+        for k in range(columns):
+            draw, s0, s1, s2, s3 = _advance(s0, s1, s2, s3)
+            layer, u = _layer_and_position(draw)
+            if abs(u) < _RATIOS[layer]:
+                drawn[i, k] = u * _EDGES[layer]
+            else:
+                stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
+                drawn[i, k] = _normal_at_edge(stream, layer, u)
+                s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
     stream[0], stream[1], stream[2], stream[3] = s0, s1, s2, s3
-    return drawn.reshape(rows, columns)
+    return drawn
 
 
-@njit(cache=True)
+@kernel
 def permutation(stream: Any, n: int) -> Any:
     """Draw a random order of 0 to n - 1 (Fisher and Yates)."""
-    order = np.arange(n)
+    order = np.empty(n, np.int64)
+    for i in range(n):
+        order[i] = i
     for i in range(n - 1, 0, -1):
         j = below(stream, i + 1)
         order[i], order[j] = order[j], order[i]
     return order
 
 
-@njit(cache=True)
+@kernel
 def categories(stream: Any, chances: Any, size: int) -> Any:
     """Draw ``size`` indices, index i with probability chances[i], by inversion of the cumulated chances.
 
@@ -207,7 +211,7 @@ def categories(stream: Any, chances: Any, size: int) -> Any:
     return drawn
 
 
-@njit(cache=True)
+@kernel
 def binomial(stream: Any, n: int, chance: float) -> Any:
     """Draw how many of n trials succeed, by inversion from the most likely number outwards: some standard deviations of steps."""
     if chance <= 0.0 or chance >= 1.0:
@@ -232,7 +236,7 @@ def binomial(stream: Any, n: int, chance: float) -> Any:
     return mode
 
 
-@njit(cache=True)
+@kernel
 def multinomial(stream: Any, n: int, chances: Any) -> Any:
     """Draw how many of n trials end in each way, of which way i has probability chances[i]."""
     counts = np.zeros(chances.shape[0], np.int64)

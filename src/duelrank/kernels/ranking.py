@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import permutation
 
 Floats = NDArray[np.float64]
@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 _SUMS = {"reassoc", "contract"}
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def scores(rankers: Floats, features: Floats) -> Floats:
     """Score every document with every ranker: (n_rankers, n_documents).
 
@@ -50,7 +50,7 @@ def scores(rankers: Floats, features: Floats) -> Floats:
     return table
 
 
-@njit(cache=True)
+@kernel
 def sort_descending(keys: Floats, order: Ints, spare_keys: Floats, spare_order: Ints) -> bool:
     """Sort keys and order together, best first and stable, in place; returns whether the result lies in the spares.
 
@@ -74,7 +74,7 @@ def sort_descending(keys: Floats, order: Ints, spare_keys: Floats, spare_order: 
     return swapped
 
 
-@njit(cache=True)
+@kernel
 def _merge(keys: Floats, order: Ints, to_keys: Floats, to_order: Ints, start: int, middle: int, stop: int) -> None:
     i, j, k = start, middle, start
     while i < middle and j < stop:
@@ -92,7 +92,7 @@ def _merge(keys: Floats, order: Ints, to_keys: Floats, to_order: Ints, start: in
         j, k = j + 1, k + 1
 
 
-@njit(cache=True)
+@kernel
 def best_first(keys: Floats) -> Ints:
     """Indices of the keys from the largest down; of equal ones the first comes first."""
     n = keys.shape[0]
@@ -100,7 +100,7 @@ def best_first(keys: Floats) -> Ints:
     return spare_order if sort_descending(keys.copy(), order, np.empty(n), spare_order) else order
 
 
-@njit(cache=True)
+@kernel
 def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
     """Rank the documents by each row of scores, best first; ties in the order in which they are shuffled."""
     n_rankers, n_documents = table.shape
@@ -112,11 +112,12 @@ def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
             order[j] = shuffled[j]
             keys[j] = table[i, shuffled[j]]
         swapped = sort_descending(keys, order, spare_keys, spare_order)
-        ranked[i] = spare_order if swapped else order
+        for j in range(n_documents):
+            ranked[i, j] = spare_order[j] if swapped else order[j]
     return ranked
 
 
-@njit(cache=True)
+@kernel
 def _rankers(weights: Floats, directions: Floats, delta: float) -> Floats:
     """The current weights (row 0) and those of each candidate, weights + delta · direction."""
     n_candidates, n_features = directions.shape
@@ -128,14 +129,14 @@ def _rankers(weights: Floats, directions: Floats, delta: float) -> Floats:
     return rankers
 
 
-@njit(cache=True)
+@kernel
 def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]) -> Ints:
     """Rank with the current weights (row 0) and with each candidate, ties in one order that all share."""
     table = scores(_rankers(weights, directions, delta), features)
     return sorted_rows(table, permutation(stream, features.shape[0]))
 
 
-@njit(cache=True)
+@kernel
 def separate_rankings(
     weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]
 ) -> Ints:
@@ -147,7 +148,7 @@ def separate_rankings(
     return ranked
 
 
-@njit(cache=True)
+@kernel
 def ranked_labels(
     weights: Floats, features: Floats, labels: NDArray[np.int8], offsets: Ints, stream: NDArray[np.uint64]
 ) -> NDArray[np.int8]:

@@ -6,13 +6,13 @@ Reference: Brost, Cox, Seldin and Lioma (SIGIR 2016).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.leaving import MISSING
 
 
-@njit(cache=True)
+@kernel
 def credit(ranks: NDArray[np.int64], clicks: NDArray[np.bool_], tau: float) -> NDArray[np.float64]:
     """Σ 1/r^τ over the clicks, r from 1 the rank of the clicked document among the shown ones."""
     n_rankers, length = ranks.shape

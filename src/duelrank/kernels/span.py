@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 
@@ -14,7 +15,7 @@ _SUMS = {"reassoc", "contract"}
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def dot(a: Floats, b: Floats) -> float:
     """Return a · b."""
     total = 0.0
@@ -23,20 +24,20 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@njit(cache=True, fastmath=_SUMS)
+@kernel(fastmath=_SUMS)
 def subtract(a: Floats, factor: float, b: Floats) -> None:
     """Subtract factor · b from a, in place."""
     for k in range(a.shape[0]):
         a[k] -= factor * b[k]
 
 
-@njit(cache=True)
+@kernel
 def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
     """Return the tolerance itself, or for a negative one the usual max(rows, columns) · eps."""
     return tolerance if tolerance >= 0.0 else max(n_rows, n_columns) * _EPS
 
 
-@njit(cache=True)
+@kernel
 def _clean_length(row: Floats, basis: Floats, original: float) -> float:
     """Length² of a remainder; one that lost most of its length is first orthogonalised once more against the basis."""
     length = dot(row, row)
@@ -47,7 +48,37 @@ def _clean_length(row: Floats, basis: Floats, original: float) -> float:
     return length
 
 
-@njit(cache=True)
+@kernel
+def _largest(rows: Floats) -> float:
+    """Size of the largest entry; 0 where there is none."""
+    largest = 0.0
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            largest = max(largest, abs(rows[i, k]))
+    return largest
+
+
+@kernel
+def _divided(rows: Floats, by: float) -> Floats:
+    """Return rows / by."""
+    divided = np.empty(rows.shape)
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            divided[i, k] = rows[i, k] / by
+    return divided
+
+
+@kernel
+def _longest(lengths: Floats, start: int) -> int:
+    """Index of the largest length from a start on, the first of equal ones."""
+    best = start
+    for i in range(start + 1, lengths.shape[0]):
+        if lengths[i] > lengths[best]:
+            best = i
+    return best
+
+
+@kernel
 def qr_basis(rows: Floats, tolerance: float) -> Floats:
     """Orthonormal rows that span the given rows, by Gram-Schmidt that always takes the longest remainder next.
 
@@ -55,18 +86,18 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     subtraction; where most of one is gone it is measured, and the remainder cleaned, so nearly dependent rows are no problem.
     """
     n_rows, n_columns = rows.shape
-    largest = np.max(np.abs(rows)) if n_rows > 0 else 0.0
+    largest = _largest(rows)
     if largest == 0.0:
         return np.empty((0, n_columns))
-    rest = rows / largest  # no square of a length may leave the range of floats
-    lengths = np.empty(n_rows)  # squared
+    rest = _divided(rows, largest)  # no square of a length may leave the range of floats
+    lengths, originals, longest = np.empty(n_rows), np.empty(n_rows), 0.0  # all squared
     for i in range(n_rows):
-        lengths[i] = dot(rest[i], rest[i])
-    originals = lengths.copy()
-    cut = relative_tolerance(tolerance, n_rows, n_columns) ** 2 * lengths.max()
+        lengths[i] = originals[i] = dot(rest[i], rest[i])
+        longest = max(longest, lengths[i])
+    cut = relative_tolerance(tolerance, n_rows, n_columns) ** 2 * longest
     rank = 0
     while rank < min(n_rows, n_columns):
-        pivot = rank + np.argmax(lengths[rank:])
+        pivot = _longest(lengths, rank)
         length = _clean_length(rest[pivot], rest[:rank], originals[pivot])
         if length < 0.5 * lengths[pivot]:  # the update was too rough to choose by
             lengths[pivot] = length
@@ -74,14 +105,16 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
         if length <= cut:  # the longest by rough lengths is nothing: another may be more than its rough length says
             for i in range(rank, n_rows):
                 lengths[i] = _clean_length(rest[i], rest[:rank], originals[i])
-            if lengths[rank:].max() <= cut:
+            if lengths[_longest(lengths, rank)] <= cut:
                 break
             continue
         if pivot != rank:
             for k in range(n_columns):
                 rest[rank, k], rest[pivot, k] = rest[pivot, k], rest[rank, k]
             lengths[pivot], originals[pivot] = lengths[rank], originals[rank]
-        rest[rank] /= math.sqrt(length)
+        norm = math.sqrt(length)
+        for k in range(n_columns):
+            rest[rank, k] /= norm
         for i in range(rank + 1, n_rows):
             along = dot(rest[i], rest[rank])
             subtract(rest[i], along, rest[rank])
@@ -90,7 +123,7 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     return rest[:rank].copy()
 
 
-@njit(cache=True)
+@kernel
 def svd_basis(rows: Floats, tolerance: float) -> Floats:
     """Orthonormal rows that span the given rows: their right singular vectors within the span that `qr_basis` keeps.
 
@@ -104,27 +137,29 @@ def svd_basis(rows: Floats, tolerance: float) -> Floats:
     return np.dot(vectors, kept)
 
 
-@njit(cache=True)
+@kernel
 def project(vector: Floats, basis: Floats) -> Floats:
     """Project a vector onto the span of an orthonormal basis: V(Vᵀu), in two passes."""
-    shadow = np.zeros(vector.shape[0])
+    shadow = np.empty(vector.shape[0])
+    for k in range(shadow.shape[0]):
+        shadow[k] = 0.0
     for i in range(basis.shape[0]):
         subtract(shadow, -dot(basis[i], vector), basis[i])
     return shadow
 
 
-@njit(cache=True)
+@kernel
 def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
     """Project a vector softly onto the span of rows: Xᵀ(XXᵀ + ridge · I)⁻¹Xu, by Cholesky.
 
     A row that is a combination of earlier ones but for rounding is left out, as a ridge too small to be felt would have it.
     """
     m = rows.shape[0]
-    largest = np.max(np.abs(rows)) if m > 0 else 0.0
+    largest = _largest(rows)
     shadow = np.zeros(vector.shape[0])
     if largest == 0.0:
         return shadow
-    scaled = rows / largest  # no square of a length may leave the range of floats
+    scaled = _divided(rows, largest)  # no square of a length may leave the range of floats
     ridge = ridge / largest / largest
     factor, solution = np.zeros((m, m)), np.zeros(m)
     for i in range(m):
@@ -144,21 +179,26 @@ def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
     return shadow
 
 
-@njit(cache=True)
+@kernel
 def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np.bool_], remembered: Floats) -> Floats:
     """Stack the remembered documents and then the seen ones in shown order."""
-    n_old = remembered.shape[0]
-    rows = np.empty((n_old + int(np.sum(seen)), features.shape[1]))
-    rows[:n_old] = remembered
-    n = n_old
+    n, d = remembered.shape
+    for position in range(seen.shape[0]):
+        n += seen[position]
+    rows = np.empty((n, d))
+    n = remembered.shape[0]
+    for i in range(n):
+        for k in range(d):
+            rows[i, k] = remembered[i, k]
     for position in range(seen.shape[0]):
         if seen[position]:
-            rows[n] = features[ranking[position]]
+            for k in range(d):
+                rows[n, k] = features[ranking[position], k]
             n += 1
     return rows
 
 
-@njit(cache=True)
+@kernel
 def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: int) -> Floats:
     """Return strength · projected + (1 − strength) · gradient, the projected one first rescaled.
 
@@ -174,4 +214,7 @@ def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: 
         factor = 1.0 / after
     elif rescale == 2:
         factor = before / after
-    return (strength * factor) * projected + (1.0 - strength) * gradient
+    mix = np.empty(gradient.shape[0])
+    for k in range(mix.shape[0]):
+        mix[k] = (strength * factor) * projected[k] + (1.0 - strength) * gradient[k]
+    return mix

@@ -6,16 +6,16 @@ References: Radlinski, Kurup and Joachims (CIKM 2008); Schuth et al. (CIKM 2014)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.leaving import next_new
 from duelrank.kernels.random import permutation
 
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True)
+@kernel
 def _common_top(rankings: Ints, length: int) -> int:
     """How many leading positions all rankers agree on."""
     for position in range(length):
@@ -25,7 +25,7 @@ def _common_top(rankings: Ints, length: int) -> int:
     return length
 
 
-@njit(cache=True)
+@kernel
 def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """Return the list and the ranker that owns each position; −1 on the top that all rankers agree on.
 
@@ -53,7 +53,7 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints
     return ranking, teams
 
 
-@njit(cache=True)
+@kernel
 def credit(teams: Ints, clicks: NDArray[np.bool_], n_rankers: int) -> NDArray[np.float64]:
     """Count each ranker's clicked documents."""
     counts = np.zeros(n_rankers)

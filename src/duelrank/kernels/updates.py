@@ -5,31 +5,41 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from duelrank.compiling import kernel
 
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True)
+@kernel
 def is_zero(vector: Floats) -> bool:
     """Whether all entries are zero."""
-    return not np.any(vector)
+    n_others = 0
+    for k in range(vector.shape[0]):
+        n_others += vector[k] != 0.0
+    return n_others == 0
 
 
-@njit(cache=True)
+@kernel
 def moved(weights: Floats, gradient: Floats, rate: float) -> Floats:
     """Return weights + rate · gradient."""
-    return weights + rate * gradient
+    after = np.empty(weights.shape[0])
+    for k in range(after.shape[0]):
+        after[k] = weights[k] + rate * gradient[k]
+    return after
 
 
-@njit(cache=True)
+@kernel
 def distance(one: Floats, other: Floats) -> float:
     """Euclidean distance of two vectors."""
-    return math.sqrt(np.sum((one - other) ** 2))
+    total = 0.0
+    for k in range(one.shape[0]):
+        total += (one[k] - other[k]) ** 2
+    return math.sqrt(total)
 
 
-@njit(cache=True)
+@kernel
 def discounted_sum(rewards: Floats, discount: float) -> float:
     """Σ discount^t · reward_t, t from 0."""
     total = 0.0

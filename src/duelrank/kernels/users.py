@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from duelrank.compiling import kernel
 from duelrank.kernels.random import uniform
 
 Floats = NDArray[np.float64]
 
 
-@njit(cache=True)
+@kernel
 def cascade(
     labels: NDArray[np.int8], click: Floats, stop_clicked: Floats, stop_skipped: Floats, stream: NDArray[np.uint64]
 ) -> tuple[NDArray[np.bool_], int]:
@@ -33,7 +33,7 @@ def cascade(
     return clicks, labels.shape[0]
 
 
-@njit(cache=True)
+@kernel
 def browse(
     labels: NDArray[np.int8],
     click: Floats,

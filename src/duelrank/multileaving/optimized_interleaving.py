@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
 
 from duelrank.errors import InvalidValue
 from duelrank.kernels.random import uniform
@@ -107,5 +106,7 @@ def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:
     wins = np.stack([(lead > 0) @ clicks, (lead < 0) @ clicks])
     decided = wins.sum(axis=0)
     shares = np.divide(wins, decided, out=np.zeros_like(wins), where=decided > 0)
+    from scipy.special import entr  # takes half a second, so only where a list is chosen
+
     values: NDArray[np.float64] = decided * entr(shares).sum(axis=0)
     return values

@@ -18,7 +18,17 @@ from duelrank.statistics import holm
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["MEASURES", "Curve", "Estimate", "Measure", "Summary", "check_comparable", "mean_curves", "spread", "summarise"]
+__all__ = [
+    "MEASURES",
+    "Curve",
+    "Estimate",
+    "Measure",
+    "Summary",
+    "check_comparable",
+    "mean_curves",
+    "spread",
+    "summarise",
+]
 
 Measure = Literal["online", "offline"]
 MEASURES: tuple[Measure, Measure] = ("online", "offline")
@@ -193,9 +203,7 @@ def _estimate(measure: Measure, metric: str, place: tuple[str, ...], runs: Frame
     mean, std = spread(values)
     width = half_width(values) if std is not None else None
     micro = float(np.mean(1e6 * runs["seconds"] / runs["impressions"]))
-    return Estimate(
-        measure, metric, dataset, user, algorithm, base, len(values), mean, std, width, microseconds=micro
-    )
+    return Estimate(measure, metric, dataset, user, algorithm, base, len(values), mean, std, width, microseconds=micro)
 
 
 def _with_best(estimates: Sequence[Estimate]) -> list[Estimate]:

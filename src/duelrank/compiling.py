@@ -1,0 +1,182 @@
+"""Kernels: functions of arrays that numba compiles when they are first called, and that are kept on disk in compiled form.
+
+Importing a kernel costs nothing: numba itself is imported by the first call of the first kernel. What was compiled is kept in the
+folder "kernels" of `home`, or in the folder that ``NUMBA_CACHE_DIR`` names. Each state of the sources, of numba and of Python has a
+folder of its own there, because numba does not notice a change in a kernel that is called from another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, update_wrapper
+from pathlib import Path
+from threading import RLock
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from duelrank.home import home
+
+__all__ = ["Kernel", "kernel", "kernel_folder"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KEPT = 10  # folders of other states of the sources
+_SOURCES = Path(__file__).with_name("kernels")
+_lock = RLock()
+_log = logging.getLogger(__name__)
+
+
+class Kernel(Generic[P, R]):
+    """A function that is compiled when it is first called; from then on the package's modules call the compiled one directly."""
+
+    def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self._function: Any = function
+        self._options = options
+        self._compiled: Any = None
+        self._callee: Any = None
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """Call the compiled function."""
+        result: R = (self._compiled or self.compiled)(*arguments, **named)
+        return result
+
+    @property
+    def compiled(self) -> Any:
+        """Numba's dispatcher of the function, which compiles or loads it for each combination of argument types."""
+        with _lock:
+            if self._compiled is None:
+                self._compiled = self._dispatcher("called-by-python", no_cfunc_wrapper=True)
+                self._replace_by_compiled()
+        return self._compiled
+
+    @property
+    def callee(self) -> Any:
+        """The dispatcher that other kernels call: it takes half as long to compile, without a door for Python's objects."""
+        with _lock:
+            if self._callee is None:
+                self._callee = self._dispatcher("called-by-kernels", no_cfunc_wrapper=True, no_cpython_wrapper=True)
+        return self._callee
+
+    def _dispatcher(self, folder: str, **options: Any) -> Any:
+        """Compile a copy of the function for which the kernels that it calls are dispatchers: numba knows no others."""
+        known = dict(self._function.__globals__)
+        for name in self._function.__code__.co_names:
+            if isinstance(known.get(name), Kernel):
+                known[name] = known[name].callee
+        function = FunctionType(self._function.__code__, known, self._function.__name__)
+        return _dispatcher(update_wrapper(function, self._function), folder, options | self._options)
+
+    def _replace_by_compiled(self) -> None:
+        """Put the dispatcher in the place of this object in all modules of the package, so that calls lose no time here."""
+        for module in [module for name, module in sys.modules.items() if name.startswith("duelrank.")]:
+            for name, value in list(vars(module).items()):
+                if value is self:
+                    setattr(module, name, self._compiled)
+
+
+@overload
+def kernel(function: Callable[P, R], /) -> Kernel[P, R]: ...
+@overload
+def kernel(**options: Any) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
+def kernel(function: Callable[P, R] | None = None, /, **options: Any) -> Any:
+    """Declare a kernel: ``@kernel``, or ``@kernel(fastmath=...)`` with options of `numba.njit`."""
+    if function is not None:
+        return Kernel(function, options)
+    return lambda function: Kernel(function, options)
+
+
+def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str, Any]) -> Any:
+    """Return numba's dispatcher, with a cache in our folder; a cache that cannot be written is done without."""
+    numba = _numba()
+    folder, before = kernel_folder(), numba.config.CACHE_DIR
+    if folder is None:
+        return numba.njit(**options)(function)
+    numba.config.CACHE_DIR = str(folder / subfolder)  # read while a dispatcher is made, and never again
+    try:
+        dispatcher = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # the folder was lost since
+        return numba.njit(**options)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    dispatcher._cache._guard_against_spurious_io_errors = lambda: suppress(OSError)  # such as a full disk
+    return dispatcher
+
+
+@cache
+def _numba() -> Any:
+    """Import numba, and have it tell when it compiles."""
+    import numba
+    from numba.core import event
+
+    class Announcer(event.Listener):
+        """Logs the first compilation of a kernel in this process; loading one from the cache is none."""
+
+        def on_start(self, event: Any) -> None:
+            if event.data["dispatcher"].py_func.__module__.startswith("duelrank."):
+                _announce()
+
+        def on_end(self, event: Any) -> None:
+            """Nothing is said at the end."""
+
+    event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
+    return numba
+
+
+@cache
+def _announce() -> None:
+    often = "only the first time" if kernel_folder() else "in every process, as no folder for them can be written"
+    _log.info("compiling kernels (some seconds, %s) ...", often)
+
+
+@cache
+def kernel_folder() -> Path | None:
+    """Return the folder of kernels compiled from the present sources; None where no folder can be written."""
+    for place in (_chosen, _temporary):
+        with suppress(OSError, RuntimeError):  # RuntimeError: this user has no home
+            folder = place() / f"duelrank-{_digest()}"
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            os.utime(folder)
+            _tidy(folder.parent)
+            return folder
+    return None
+
+
+def _chosen() -> Path:
+    given = _numba().config.CACHE_DIR
+    return Path(given) if given else home() / "kernels"
+
+
+def _temporary() -> Path:
+    """Return a folder among the temporary files that is this user's alone: compiled code of others must never be run."""
+    user = getattr(os, "getuid", lambda: 0)()
+    path = Path(tempfile.gettempdir()) / f"duelrank-kernels-{user}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if os.name == "posix" and (found.st_uid != user or found.st_mode & 0o077 or path.is_symlink()):
+        raise PermissionError(f"{path} belongs to somebody else")
+    return path
+
+
+def _digest() -> str:
+    """Return a name for the state of the sources, of numba and of Python."""
+    state = hashlib.sha256(f"{sys.implementation.cache_tag} {_numba().__version__}".encode())
+    for path in sorted(_SOURCES.glob("*.py")):
+        state.update(path.read_bytes())
+    return state.hexdigest()[:16]
+
+
+def _tidy(place: Path) -> None:
+    """Remove the folders that were not used for the longest time."""
+    folders = sorted(place.glob("duelrank-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in folders[_KEPT + 1 :]:
+        shutil.rmtree(path, ignore_errors=True)

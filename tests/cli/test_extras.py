@@ -1,0 +1,59 @@
+"""Every command says which extra it needs where the packages of that extra are not installed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from duelrank import Learner
+
+#: Runs commands in a process in which no optional package can be imported.
+WITHOUT = """
+import json, sys
+
+class Blocked:
+    names = {names!r}
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from typer.testing import CliRunner
+from duelrank.cli import app
+done = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([[each.exit_code, each.stderr] for each in done]))
+"""
+OPTIONAL = {
+    "dask", "distributed", "fastapi", "httptools", "httpx", "matplotlib", "msgspec", "onnx", "prometheus_client", "psycopg",
+    "starlette", "threadpoolctl", "uvicorn", "uvloop",
+}  # fmt: skip
+COMMANDS = {
+    "serve": ["serve"],
+    "keys create": ["keys", "create", "--store", "sqlite://"],
+    "replay": ["replay", "{folder}/none.db"],
+    "export": ["export", "{folder}/learner.npz", "--format", "onnx", "--out", "{folder}/model.onnx"],
+    "compare --plot": ["compare", "mgd", "-n", "10", "--runs", "1", "--plot", "{folder}/curves.png"],
+    "compare --scheduler": ["compare", "mgd", "-n", "10", "--runs", "1", "--scheduler", "tcp://127.0.0.1:9"],
+    "--store": ["keys", "list", "--store", "postgresql://nobody@localhost/nothing"],
+}
+EXTRAS = dict(zip(COMMANDS, ["serve", "serve", "serve", "onnx", "plot", "cluster", "postgres"], strict=True))
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
+    folder = tmp_path_factory.mktemp("extras")
+    (folder / "learner.npz").write_bytes(Learner("mgd", n_features=3, seed=1).snapshot().to_bytes())
+    commands = [[word.format(folder=folder) for word in words] for words in COMMANDS.values()]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(names=OPTIONAL), json.dumps(commands)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(COMMANDS, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_without_its_extra_says_which(command, answers):
+    code, said = answers[command]
+    assert code == 2, said
+    assert f"pip install 'duelrank[{EXTRAS[command]}]'" in " ".join(said.split())
