@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
+SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/web/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types contracts unit bench soak docs format clean
+.PHONY: help install run test static lint types contracts unit bench soak docs format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,7 +31,10 @@ run: $(VENV)/.core ## compare the six algorithms under three users on the synthe
 	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
-test: lint types contracts unit ## lint, types, import contracts and all tests
+test: $(VENV)/.dev ## lint, types, import contracts and all tests
+	@$(MAKE) --no-print-directory --jobs=2 unit static
+
+static: lint types contracts
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -56,8 +60,9 @@ bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compil
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/bench_service.py
 
-soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted database, thousands of odd requests
+soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted database, thousands of odd requests and examples
 	$(BIN)/python benchmarks/soak.py
+	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 
 docs: $(VENV)/.dev ## write docs/algorithms.md anew, from the registry and docs/league.csv
 	@$(BIN)/duelrank list --markdown --results docs/league.csv > docs/algorithms.md.new && mv docs/algorithms.md.new docs/algorithms.md

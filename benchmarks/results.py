@@ -10,8 +10,7 @@ from statistics import median
 from time import perf_counter
 
 from duelrank import Algorithm, RunSpec, Synthetic, parse, simulate
-from duelrank.experiments.rows import row
-from duelrank.experiments.store import Store, load_results
+from duelrank.experiments import Store, load_results
 from duelrank.users import User
 
 
@@ -21,7 +20,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     record = simulate(RunSpec(parse("mgd-dsp", Algorithm), Synthetic(), parse("perfect", User), impressions=10_000))
-    one = row(record, record.weights)
+    one = record.row(record.weights)
     with tempfile.TemporaryDirectory() as folder:
         Store(folder, "benchmark").close()
         lines = (json.dumps({**one, "digest": f"{number:010x}"}) for number in range(options.rows))

@@ -8,9 +8,8 @@ import tempfile
 from statistics import median
 from time import perf_counter
 
-from duelrank.experiments.reproduce import Plan, collect, plan
-from duelrank.experiments.store import Store
-from duelrank.experiments.suite import load_suite
+from duelrank.experiments import Store, load_suite
+from duelrank.experiments.pipeline import Plan, collect, plan
 
 
 def seconds(wanted: Plan, workers: int) -> float:

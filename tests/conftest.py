@@ -19,6 +19,7 @@ from typing import Annotated
 import numpy as np
 import pytest
 from hypothesis import settings
+from tests.effort import SOAK
 
 from duelrank import registry
 from duelrank.datasets import Dataset, Fold, Split
@@ -29,8 +30,13 @@ from duelrank.registry import Between
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
 
-settings.register_profile("duelrank", deadline=None, derandomize=True, max_examples=50, database=None)
+# The same examples in each run, so that a failure is one of the code; a longer search takes new ones each time.
+settings.register_profile(
+    "duelrank", deadline=None, derandomize=SOAK == 1, max_examples=25 * SOAK, database=None, print_blob=True
+)
 settings.load_profile("duelrank")
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture
@@ -144,23 +150,24 @@ class Server:
                 [self.programs / "postgres", "-D", self.data, "-k", self.data, *settings],
                 **self.who, cwd="/", stdout=log, stderr=log,
             )  # fmt: skip
-        for _ in range(300):
+        end = time.monotonic() + 60.0
+        while True:
             try:
                 psycopg.connect(self.url()).close()
                 return
             except psycopg.OperationalError:
-                assert self.process.poll() is None, (self.folder / "log").read_text()
-                time.sleep(0.05)
-        raise AssertionError((self.folder / "log").read_text())
+                alive = self.process.poll() is None and time.monotonic() < end
+                assert alive, (self.folder / "log").read_text()
+                time.sleep(0.02)
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """Stop: SIGINT breaks all connections, SIGQUIT leaves recovery to the next start."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(30)
+            self.process.wait(60)
 
     def url(self, schema: str = "public") -> str:
-        return f"postgresql://postgres@/postgres?host={self.data}&options=-csearch_path%3D{schema}"
+        return f"postgresql://postgres@/postgres?host={self.data}&connect_timeout=60&options=-csearch_path%3D{schema}"
 
 
 @pytest.fixture(scope="session")
@@ -178,9 +185,6 @@ def server() -> Iterator[Server]:
     finally:
         server.stop(signal.SIGQUIT)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture

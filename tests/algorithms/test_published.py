@@ -45,7 +45,7 @@ def test_reaches_the_published_settings_numbers(
     specs = [RunSpec(parse(algorithm), parse("mq2008"), parse(user), fold=fold, seed=1) for fold in range(1, 6)]
     records = [simulate(spec) for spec in specs]
     for values, expected in zip(
-        ([record.online_ndcg for record in records], [record.offline_ndcg for record in records]),
+        ([record.online_performance for record in records], [record.offline_performance for record in records]),
         EXPECTED[algorithm, user],
         strict=True,
     ):

@@ -16,6 +16,7 @@ KINDS = {
     "projections",
     "examinations",
     "updates",
+    "experiments",
 }
 
 

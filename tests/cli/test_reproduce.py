@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from duelrank.cli import app
+from duelrank.experiments.suite import suite_names
 
 SMALL = ["--datasets", "synthetic(n_queries=20, n_documents=8, n_features=6)", "--impressions", "30", "--workers", "1"]
 
@@ -30,6 +31,46 @@ def test_json(tmp_path: Path) -> None:
     content = json.loads(done.stdout)
     assert {run["algorithm"] for run in content["runs"]} == {"mgd", "mgd-dsp"}
     assert Path(content["report"]).exists()
+
+
+SUITE = """
+title = "Mine"
+datasets = ["synthetic(n_queries=20, n_documents=8, n_features=6)"]
+users = ["perfect"]
+runs = 2
+impressions = 30
+[recipes]
+"MGD" = "mgd"
+[[experiments]]
+kind = "curves"
+title = "Curves of my own"
+"""
+
+
+def test_a_suite_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "my-suite.toml"
+    path.write_text(SUITE, encoding="utf-8")
+    done = invoke(str(path), "--workers", "1", "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    assert "Curves of my own" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    path.write_text(SUITE.replace("runs = 2", "rums = 2"), encoding="utf-8")
+    done = invoke(str(path), "--out", str(tmp_path / "out"))
+    assert done.exit_code == 2
+    assert "my-suite.toml: no key is called 'rums'; did you mean runs?" in done.stderr
+
+
+def test_without_data_it_is_short() -> None:
+    done = invoke("sigir19")
+    assert done.exit_code == 2
+    assert (
+        "none of the data sets of sigir19 is installed: mq2007, mq2008, mslr-web10k, np2003, yahoo-set1" in done.stderr
+    )
+    assert len(done.stderr) < 400
+
+
+def test_help_names_every_suite() -> None:
+    shown = " ".join(invoke("--help").stdout.replace("│", " ").split())
+    assert [name for name in suite_names() if name not in shown] == []
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,16 @@ import pytest
 from duelrank import RunSpec, parse, simulate
 
 FEW = ("--impressions", 60, "--dataset", "synthetic(n_queries=20)")
-SAID = {"algorithm", "dataset", "fold", "user", "seed", "impressions", "online_ndcg", "offline_ndcg", "seconds"}
+SAID = {"algorithm", "dataset", "fold", "user", "seed", "impressions", "seconds", "online_performance"}
 
 
 def test_json_says_what_a_script_needs(cli_json):
     found = cli_json("run", "mgd-dsp", "--fold", 2, "--seed", 5, "--length", 5, *FEW)
-    assert found.keys() >= SAID | {"impressions_per_second", "recipe", "metric", "checkpoints", "offline"}
+    assert found.keys() >= SAID | {"recipe", "metric", "checkpoints", "offline_curve"}
     assert (found["algorithm"], found["fold"], found["seed"], found["length"]) == ("mgd-dsp", 2, 5, 5)
-    assert len(found["checkpoints"]) == len(found["offline"])
+    assert len(found["checkpoints"]) == len(found["offline_curve"])
     assert found["checkpoints"][-1] == 60
-    assert found["offline"][-1] == found["offline_ndcg"]
+    assert found["offline_curve"][-1] == found["offline_performance"]
 
 
 def test_numbers_are_those_of_the_simulation(cli_json):
@@ -28,7 +28,10 @@ def test_numbers_are_those_of_the_simulation(cli_json):
         split="validation",
     )
     record = simulate(spec)
-    assert (found["online_ndcg"], found["offline_ndcg"]) == (record.online_ndcg, record.offline_ndcg)
+    assert (found["online_performance"], found["offline_performance"]) == (
+        record.online_performance,
+        record.offline_performance,
+    )
     assert parse(found["dataset"]) == spec.dataset
     assert parse(found["user"]) == spec.user
 

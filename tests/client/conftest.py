@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 import uvicorn
+from tests.waiting import until
 
 from duelrank.serving import Service, Settings
 from duelrank.serving.web import KeyRing, create_app
@@ -23,9 +23,8 @@ def served(storage: Storage, port: int = 0) -> Iterator[int]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
+        until(lambda: server.started or not thread.is_alive())
+        assert server.started
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True

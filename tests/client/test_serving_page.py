@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import time
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.waiting import FOR_EVER, until
 
 from duelrank.cli.serve import serve as serve_command
 from duelrank.serving.web.metrics import Metrics
@@ -65,7 +65,9 @@ def test_the_tour_is_true(url):
             answers += [json.loads(line) for line in re.sub(r"\n ", " ", content).splitlines()]
     assert len(asked) == len(answers) == 5
     for (path, body), expected in zip(asked, answers, strict=True):
-        time.sleep(0.5 if path.endswith("model") else 0.0)  # for the version to be published
-        found = httpx.request("POST" if body else "GET", url + path, content=body or None).json()
+        if path.endswith("model"):
+            wanted = expected["model_version"]
+            until(lambda: httpx.get(url + path, timeout=FOR_EVER).json()["model_version"] == wanted)  # noqa: B023  # asked at once
+        found = httpx.request("POST" if body else "GET", url + path, content=body or None, timeout=FOR_EVER).json()
         found.pop("created", None), expected.pop("created", None)
         assert found == expected

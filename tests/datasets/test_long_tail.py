@@ -11,9 +11,8 @@ import pytest
 from duelrank import parse, simulate
 from duelrank.datasets import Dataset, Imported, LongTail, Synthetic, add
 from duelrank.errors import InvalidRecipe, InvalidValue, MissingData
-from duelrank.experiments import Grid, run_all
-from duelrank.experiments.reproduce import collect, plan
-from duelrank.experiments.store import Store
+from duelrank.experiments import Grid, Store, run_all
+from duelrank.experiments.pipeline import collect, plan
 from duelrank.experiments.suite import load_suite
 from duelrank.registry import spell
 from duelrank.simulation import RunSpec

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duelrank.experiments.frame import Frame
+from duelrank.experiments import Frame
 
 BASES = {"mgd": "", "mgd-dsp": "mgd", "dbgd": ""}
 
@@ -28,8 +28,9 @@ def row(algorithm="mgd", user="perfect", dataset="mq2007", fold=1, seed=1, onlin
         "length": 10,
         "metric": "nDCG@10",
         "split": "test",
-        "online": online,
-        "offline": offline,
+        "data": "",
+        "online_performance": online,
+        "offline_performance": offline,
         "updates": 50,
         "seconds": 1.0,
         "evaluation_seconds": 0.5,

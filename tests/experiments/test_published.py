@@ -1,12 +1,12 @@
-"""The published numbers, and ours beside them."""
+"""The published numbers, and how ours differ from them."""
 
 from math import sqrt
 from typing import ClassVar
 
 import pytest
 
-from duelrank.experiments.frame import Frame
-from duelrank.experiments.published import PUBLISHED_RUNS, beside_published, published
+from duelrank.experiments import Frame, replicate
+from duelrank.experiments.results.published import PUBLISHED_RUNS, published
 from duelrank.grammar import parse
 from duelrank.users import User
 
@@ -50,37 +50,50 @@ def test_values_are_plausible():
         assert 0 < row["std"] < row["mean"] < top
 
 
-class TestBeside:
+class TestReplication:
     names: ClassVar = {"mgd(n_candidates=49)": "mgd", "dbgd": "dbgd"}
 
-    def frame(self, run, values=(690.0, 700.0, 713.0)):
-        mgd = [run("mgd(n_candidates=49)", fold=i, online=value) for i, value in enumerate(values)]
+    def frame(self, run, values):
+        mgd = [
+            run("mgd(n_candidates=49)", fold=fold, seed=seed, online=value)
+            for fold, runs in enumerate(values, start=1)
+            for seed, value in enumerate(runs)
+        ]
         return Frame.of([*mgd, run("dbgd"), run("pdgd"), run("dbgd", dataset="synthetic")])
 
-    def test_the_difference_is_in_standard_errors(self, run):
-        table = beside_published(self.frame(run), "online", self.names)
-        assert (table.datasets, [(row.user, row.name) for row in table.rows]) == (
-            ("mq2007",),
-            [("perfect", "mgd"), ("perfect", "dbgd")],
-        )
-        found = table.rows[0].cells[0]
-        mean = (690 + 700 + 713) / 3
-        variance = ((690 - mean) ** 2 + (700 - mean) ** 2 + (713 - mean) ** 2) / 2
+    def test_only_the_spread_within_folds_is_noise(self, run):
+        """Two folds far apart, three runs each; the paper's 15 runs are over the same folds."""
+        values = ((600.0, 603.0, 606.0), (800.0, 801.0, 805.0))
+        found = replicate(self.frame(run, values), "online", self.names).cells[0]
         paper, std = cell("online", "perfect", "mgd", "mq2007")
-        assert found.runs == 3
-        assert found.errors == pytest.approx((mean - paper) / sqrt(variance / 3 + std**2 / PUBLISHED_RUNS))
+        means = [sum(runs) / 3 for runs in values]
+        within = sqrt(sum((v - m) ** 2 for runs, m in zip(values, means, strict=True) for v in runs) / 4)
+        error = within * sqrt(1 / 6 + 1 / PUBLISHED_RUNS)
+        assert found.mean == pytest.approx(sum(means) / 2)
+        assert (found.within, found.standard_error) == (pytest.approx(within), pytest.approx(error))
+        assert found.z == pytest.approx((sum(means) / 2 - paper) / error)
+        assert (found.runs, found.published_mean, found.published_std) == (6, paper, std)
+        assert found.std > 50 > found.within
 
-    def test_one_run_has_no_spread_to_judge_by(self, run):
-        table = beside_published(self.frame(run), "online", self.names)
-        assert table.rows[1].cells[0].errors is None
-        assert table.agreement(2.0)[1] == 1
+    def test_folds_count_alike_however_many_runs_they_have(self, run):
+        found = replicate(self.frame(run, ((600.0, 602.0), (800.0, 801.0, 805.0))), "online", self.names).cells[0]
+        assert found.mean == pytest.approx((601 + 802) / 2)
+        within = sqrt((1 + 1 + 4 + 1 + 9) / 3)
+        assert found.standard_error == pytest.approx(within * sqrt((1 / 2 + 1 / 3) / 4 + 1 / PUBLISHED_RUNS))
+
+    def test_one_run_per_fold_has_no_spread_to_judge_by(self, run):
+        found = replicate(self.frame(run, ((600.0,), (800.0,))), "online", self.names)
+        assert [(each.published, each.standard_error, each.z) for each in found.cells] == [
+            ("mgd", None, None),
+            ("dbgd", None, None),
+        ]
+        assert found.agreement() == (0, 0)
 
     def test_agreement_counts_cells_within_so_many_errors(self, run):
         paper, _ = cell("online", "perfect", "mgd", "mq2007")
-        close = beside_published(self.frame(run, (paper - 1, paper, paper + 1)), "online", self.names)
-        far = beside_published(self.frame(run, (paper + 99, paper + 100, paper + 101)), "online", self.names)
+        close = replicate(self.frame(run, ((paper - 1, paper, paper + 1),)), "online", self.names)
+        far = replicate(self.frame(run, ((paper + 99, paper + 100, paper + 101),)), "online", self.names)
         assert (close.agreement(), far.agreement()) == ((1, 1), (0, 1))
 
     def test_what_was_not_published_is_left_out(self, run):
-        table = beside_published(Frame.of([run("pdgd")]), "online", {"pdgd": "pdgd"})
-        assert (table.datasets, table.rows) == ((), ())
+        assert replicate(Frame.of([run("pdgd")]), "online", {"pdgd": "pdgd"}).cells == ()

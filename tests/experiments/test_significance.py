@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from duelrank.errors import InvalidValue
-from duelrank.experiments.frame import Frame
-from duelrank.experiments.significance import half_width, half_widths, paired
+from duelrank.experiments import Frame
+from duelrank.experiments.results.significance import half_width, half_widths, paired
 
 
 def pairs(run, ours, theirs):
@@ -20,7 +20,7 @@ def pairs(run, ours, theirs):
 class TestPaired:
     def test_is_students_t_of_the_differences(self, run):
         ours, theirs = [710.0, 720.0, 700.0, 741.0], [700.0, 705.0, 702.0, 720.0]
-        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online")
+        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online_performance")
         differences = np.subtract(ours, theirs)
         t = differences.mean() / (differences.std(ddof=1) / sqrt(4))
         assert (test.n, test.difference) == (4, differences.mean())
@@ -30,32 +30,36 @@ class TestPaired:
     def test_only_common_cells_count(self, run):
         whole = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
         more = pairs(run, [1.0, 2.0, 4.0, 99.0, None], [0.5, 1.0, 2.0, None, 99.0])
-        assert paired(whole, "mgd-dsp", "mgd", "online") == paired(more, "mgd-dsp", "mgd", "online")
+        assert paired(whole, "mgd-dsp", "mgd", "online_performance") == paired(
+            more, "mgd-dsp", "mgd", "online_performance"
+        )
 
     def test_the_order_of_rows_does_not_matter(self, run):
         frame = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
         turned = frame.take(np.arange(len(frame))[::-1])
-        assert paired(frame, "mgd-dsp", "mgd", "online") == paired(turned, "mgd-dsp", "mgd", "online")
+        assert paired(frame, "mgd-dsp", "mgd", "online_performance") == paired(
+            turned, "mgd-dsp", "mgd", "online_performance"
+        )
 
     @pytest.mark.parametrize(("ours", "theirs", "n"), [([], [1.0], 0), ([1.0], [2.0], 1)])
     def test_fewer_than_two_pairs_are_no_test(self, run, ours, theirs, n):
-        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online")
+        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online_performance")
         assert test.n == n
         assert isnan(test.t)
         assert isnan(test.p)
 
     def test_the_same_values_differ_by_nothing(self, run):
-        test = paired(pairs(run, [1.0, 2.0], [1.0, 2.0]), "mgd-dsp", "mgd", "online")
+        test = paired(pairs(run, [1.0, 2.0], [1.0, 2.0]), "mgd-dsp", "mgd", "online_performance")
         assert (test.difference, test.t, test.p) == (0.0, 0.0, 1.0)
 
     def test_a_difference_without_spread_cannot_be_judged(self, run):
-        test = paired(pairs(run, [1.1, 2.1, 3.1], [1.0, 2.0, 3.0]), "mgd-dsp", "mgd", "online")
+        test = paired(pairs(run, [1.1, 2.1, 3.1], [1.0, 2.0, 3.0]), "mgd-dsp", "mgd", "online_performance")
         assert test.difference == pytest.approx(0.1)
         assert isnan(test.p)
 
     def test_two_runs_in_one_cell_are_refused(self, run):
         with pytest.raises(InvalidValue, match="several runs"):
-            paired(Frame.of([run("mgd"), run("mgd"), run("mgd-dsp")]), "mgd-dsp", "mgd", "online")
+            paired(Frame.of([run("mgd"), run("mgd"), run("mgd-dsp")]), "mgd-dsp", "mgd", "online_performance")
 
 
 class TestHalfWidth:

@@ -3,19 +3,22 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 from dataclasses import replace
+from pathlib import Path
 
+import filelock
 import pytest
 
 from duelrank import MGD, Projected, RunSpec, parse, simulate
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure
-from duelrank.experiments import Store, journal, load_results
-from duelrank.experiments.rows import row
+from duelrank.experiments import Store, load_results
+from duelrank.experiments.pipeline import collect, plan
+from duelrank.experiments.suite import load_suite
 from duelrank.testing.tiny import Tiny
 
 SPEC = RunSpec(MGD(), Tiny(), parse("perfect"), impressions=100)
@@ -39,7 +42,7 @@ def fill(folder, *digests):
 
 def test_rows_come_back_to_the_bit(folder):
     specs = [SPEC, replace(SPEC, seed=2), replace(SPEC, algorithm=Projected(MGD()))]
-    rows = [row(record, record.weights) for record in map(simulate, specs)]
+    rows = [record.row(record.weights) for record in map(simulate, specs)]
     with Store(folder, "suite") as store:
         for each in rows:
             store.append(each)
@@ -110,8 +113,8 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(folder):
             [sys.executable, "-c", textwrap.dedent(WRITER), str(folder)], stdout=subprocess.PIPE, text=True
         )
         assert writer.stdout.readline() == "open\n"
-        time.sleep(moments.uniform(0.0, 0.1))
-        writer.send_signal(signal.SIGKILL)
+        acknowledged.update(writer.stdout.readline().rstrip() for _ in range(moments.randrange(1, 20)))
+        writer.send_signal(signal.SIGKILL)  # while it goes on writing
         words = writer.communicate()[0].split("\n")
         acknowledged.update(words[:-1])
         with Store(folder, "suite") as store:
@@ -167,6 +170,32 @@ def test_another_suite(folder):
             read(folder, "other")
 
 
+def test_results_of_format_1_load_and_can_be_added_to(tmp_path):
+    """Written by version 0.1.0 before columns were renamed; their numbers are what this version computes, to the bit."""
+    folder = shutil.copytree(Path(__file__).parent / "data" / "format-1", tmp_path / "old")
+    old = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    frame = load_results(folder, "quick")
+    assert frame["online_performance"].tolist() == [row["online"] for row in old]
+    assert frame["offline_performance"].tolist() == [row["offline"] for row in old]
+    wanted = plan(load_suite("quick"), [frame["dataset"][0]], ["perfect"], ["mgd", "mgd-dsp"], runs=3, impressions=40)
+    with Store(folder, "quick") as store:
+        assert len(store.missing(wanted.specs())) == 2
+        assert store.wall_seconds == 0.0
+        whole = collect(wanted, store, workers=1)
+    assert len(whole) == 6
+    assert json.loads((folder / "store.json").read_text())["format"] == 2
+    again = simulate(replace(wanted.specs()[0]))
+    assert again.online_performance == old[0]["online"]
+
+
+def test_wall_time_adds_up_over_sessions(folder):
+    for seconds in (2.0, 3.0):
+        with Store(folder, "suite") as store:
+            store.add_wall_time(seconds)
+    with Store(folder, "suite") as store:
+        assert store.wall_seconds == 5.0
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -206,7 +235,7 @@ def test_a_folder_whose_making_was_killed_is_used(folder):
     (folder / "runs.jsonl").touch()
     (folder / "store.json.new").write_text('{"form')
     fill(folder, "a")
-    assert sorted(path.name for path in folder.iterdir()) == ["runs.jsonl", "store.json"]
+    assert {path.name for path in folder.iterdir()} - {"store.lock"} == {"runs.jsonl", "store.json"}
 
 
 def test_no_results(tmp_path):
@@ -214,7 +243,6 @@ def test_no_results(tmp_path):
         load_results(tmp_path, "suite")
 
 
-@pytest.mark.skipif(journal.fcntl is None, reason="this system has no advisory locks")
 def test_only_one_may_write_but_others_may_read(folder):
     with Store(folder, "suite") as store:
         store.append(plain("a"))
@@ -225,7 +253,10 @@ def test_only_one_may_write_but_others_may_read(folder):
 
 
 def test_without_locks_whole_lines_of_another_process_survive(folder, monkeypatch):
-    monkeypatch.setattr(journal, "fcntl", None)
+    def unsupported(*_, **__):
+        raise NotImplementedError("this file system has no locks")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", unsupported)
     with Store(folder, "suite") as one, Store(folder, "suite") as other:
         for number in range(3):
             one.append(plain(f"one{number}"))
@@ -275,16 +306,15 @@ SUITE = """
     import sys
     from duelrank import MGD, RunSpec, parse
     from duelrank.experiments import Store, run_all
-    from duelrank.experiments.rows import row
     from duelrank.testing.tiny import Tiny
 
     if __name__ == "__main__":
-        specs = [RunSpec(MGD(), Tiny(), parse("perfect"), seed=seed, impressions=5_000) for seed in range(6)]
+        specs = [RunSpec(MGD(), Tiny(), parse("perfect"), seed=seed, impressions=2_000) for seed in range(6)]
         with Store(sys.argv[1], "suite") as store:
             missing = store.missing(specs)
             print(len(missing), flush=True)
             for record in run_all(missing, workers=2):
-                store.append(row(record))
+                store.append(record.row())
                 print(record.spec.seed, flush=True)
 """
 
@@ -305,7 +335,7 @@ def test_an_experiment_that_was_killed_goes_on_where_it_was(folder, tmp_path):
     assert not set(seeds) & set(map(int, told[1:-1]))
     frame = load_results(folder, "suite")
     assert sorted(frame["seed"].tolist()) == list(range(6))
-    wanted = {seed: row(simulate(replace(SPEC, seed=seed, impressions=5_000))) for seed in range(6)}
+    wanted = {seed: simulate(replace(SPEC, seed=seed, impressions=2_000)).row() for seed in range(6)}
     for found in frame.rows():
         assert found["offline_curve"].tolist() == wanted[found["seed"]]["offline_curve"]
-        assert found["online"] == wanted[found["seed"]]["online"]
+        assert found["online_performance"] == wanted[found["seed"]]["online_performance"]

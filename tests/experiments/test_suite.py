@@ -1,13 +1,16 @@
 """Suites name what exists, spell out into runs, and say what is wrong with them."""
 
+from pathlib import Path
+
 import pytest
 
 from duelrank import Projected, Synthetic, parse
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
-from duelrank.errors import DuelrankError, InvalidValue, UnknownName
-from duelrank.experiments.published import published
-from duelrank.experiments.suite import Suite, load_suite, read_suite, suite_names
+from duelrank.errors import InvalidRecipe, InvalidValue, MissingData, UnknownName
+from duelrank.experiments import Grid
+from duelrank.experiments.results.published import published
+from duelrank.experiments.suite import Curves, Suite, Sweep, load_suite, read_suite, suite_names
 from duelrank.registry import aliases
 from duelrank.users import User
 
@@ -46,10 +49,10 @@ def test_the_tables_have_the_papers_six_in_its_order(name: str) -> None:
 
 
 def test_a_sweep_varies_one_field() -> None:
-    (sweep,) = (each for each in load_suite("sigir19-figures").experiments if each.field == "beyond")
-    assert [(value, algorithm.projection.examination.beyond) for value, algorithm in sweep.varied()] == [
-        (k, k) for k in range(8)
-    ]
+    (sweep,) = (each for each in load_suite("sigir19-figures").experiments if getattr(each, "field", "") == "beyond")
+    assert {label: found.projection.examination.beyond for label, found in sweep.algorithms().items()} == {
+        f"MGD-DSP, k = {k}": k for k in range(8)
+    }
 
 
 def test_runs_are_shared_between_experiments() -> None:
@@ -64,13 +67,13 @@ def test_runs_are_shared_between_experiments() -> None:
 def test_some_algorithms_only() -> None:
     suite = load_suite("quick").only(["mgd", "MGD-DSP"])
     assert list(suite.recipes) == ["MGD", "MGD-DSP"]
-    (curves,) = (each for each in suite.experiments if each.kind == "curves")
+    (curves,) = (each for each in suite.experiments if isinstance(each, Curves))
     assert curves.recipes == ("MGD", "MGD-DSP")
 
 
 def test_sweeps_without_their_base_are_left_out() -> None:
     suite = load_suite("sigir19-figures").only(["DBGD", "DBGD-DSP"])
-    assert {each.kind for each in suite.experiments} == {"curves"}
+    assert {type(each) for each in suite.experiments} == {Curves}
 
 
 def test_unknown_names_are_told_with_the_known_ones() -> None:
@@ -103,17 +106,86 @@ def test_a_suite_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "words"),
     [
-        (("title =", "titel ="), InvalidValue),
-        (("[recipes]", "[recipes"), InvalidValue),
-        (('recipes = ["A"]', 'recipes = ["B"]'), UnknownName),
-        (("[[experiments]]", "[[experimente]]"), InvalidValue),
+        (("title =", "titel ="), r"mine: no key is called 'titel'; did you mean title\?"),
+        (('title = "t"', ""), "mine: the key title is missing; it is a text"),
+        (("[recipes]", "[recipes"), "mine is not TOML: .*line"),
+        (("runs = 1", 'runs = "1"'), "mine: runs must be a whole number, got '1'"),
+        (('users = ["perfect"]', 'users = "perfect"'), "mine: users must be a list of texts"),
+        (('users = ["perfect"]', 'users = ["perfekt"]'), "mine: users: perfekt: .*did you mean perfect"),
+        (('"A" = "dbgd"', '"A" = "dbgb"'), "mine: recipes.A: .*did you mean dbgd"),
+        (('"A" = "dbgd"', '"A" = 3'), "mine: recipes must be a table of texts"),
+        (("[[experiments]]", "[[experimente]]"), "mine: no key is called 'experimente'; did you mean experiments"),
+        (("[[experiments]]", "[experiments]"), "mine: experiments must be a list of tables"),
+        (('kind = "curves"', 'kind = "curve"'), "mine, experiment 1: kind must be one of .*did you mean curves"),
+        (('kind = "curves"', ""), "mine, experiment 1: kind must be one of ablation, curves, .*got None"),
+        (('question = "y"', 'skylight = "y"'), r"experiment 1 \(curves\): .*'skylight'; did you mean skyline"),
+        (('question = "y"', "skyline = 1"), "skyline must be true or false, got 1"),
+        (('question = "y"', 'column = "online"'), 'column must be "offline_curve" or "online_curve"'),
+        (('recipes = ["A"]', 'recipes = ["B"]'), "mine, experiment 1: no recipe is called 'B'"),
+        (("[[experiments]]", '[published]\n"B" = "mgd"\n[[experiments]]'), "mine, published: no recipe is called 'B'"),
     ],
 )
-def test_a_suite_that_is_wrong(change: tuple[str, str], error: type[DuelrankError]) -> None:
-    with pytest.raises(error):
+def test_what_is_wrong_with_a_suite_is_said_by_key(change: tuple[str, str], words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
         read_suite("mine", GOOD.replace(*change))
+
+
+SWEEP = (
+    GOOD.split("[[experiments]]")[0]
+    + """
+[[experiments]]
+kind = "sweep"
+title = "x"
+label = "MGD"
+recipe = "mgd"
+field = "n_candidates"
+values = [1, 9]
+"""
+)
+
+
+def test_a_sweep_needs_no_base_and_its_field_has_to_exist() -> None:
+    (sweep,) = read_suite("mine", SWEEP).experiments
+    assert isinstance(sweep, Sweep)
+    assert list(sweep.algorithms()) == ["MGD, n_candidates = 1", "MGD, n_candidates = 9"]
+    with pytest.raises(InvalidValue, match=r"experiment 1 \(sweep\): mgd has no parameter 'n_candidate'"):
+        read_suite("mine", SWEEP.replace('"n_candidates"', '"n_candidate"'))
+    with pytest.raises(InvalidValue, match="values must be a list of numbers"):
+        read_suite("mine", SWEEP.replace("[1, 9]", '["1"]'))
+
+
+def test_a_suite_from_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "my-suite.toml"
+    path.write_text(GOOD, encoding="utf-8")
+    assert load_suite(str(path)).name == "my-suite"
+    path.write_text(GOOD.replace("runs", "run"), encoding="utf-8")
+    with pytest.raises(InvalidValue, match=r"my-suite\.toml: no key is called 'run'; did you mean runs"):
+        load_suite(str(path))
+    with pytest.raises(MissingData, match="No such file"):
+        load_suite(str(tmp_path / "other.toml"))
+
+
+def test_metric_length_and_split_are_optional() -> None:
+    suite = read_suite("mine", 'metric = "MRR"\nlength = 5\nsplit = "validation"\n' + GOOD)
+    (spec,) = suite.specs(Synthetic())
+    assert (repr(spec.metric), spec.length, spec.split) == ("MRR()", 5, "validation")
+
+
+class TestGrid:
+    def test_text_is_accepted_wherever_a_part_is(self) -> None:
+        texts = Grid(["mgd", "mgd-dsp"], "synthetic", ["perfect"], runs=2, metric="MRR")
+        parts = Grid((parse("mgd"), parse("mgd-dsp")), Synthetic(), (parse("perfect"),), runs=2, metric=parse("MRR"))
+        assert texts == parts
+        assert texts.specs() == parts.specs()
+        assert Grid("mgd", "synthetic", "perfect").specs() == Grid(["mgd"], "synthetic", ["perfect", "perfect"]).specs()
+
+    def test_another_kind_of_part_is_refused(self) -> None:
+        with pytest.raises(InvalidRecipe, match="where a user is needed"):
+            Grid("mgd", "synthetic", "mgd")
+        with pytest.raises(InvalidValue, match="at least one algorithm"):
+            Grid([], "synthetic", "perfect")
 
 
 def test_the_league_has_every_algorithm_at_its_defaults() -> None:

@@ -1,91 +1,149 @@
-"""Tables as values."""
+"""The tables that are made of summaries: their columns, rows, cells and notes."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
 from duelrank.errors import InvalidValue
-from duelrank.experiments.frame import Frame
-from duelrank.experiments.significance import paired
-from duelrank.experiments.tables import table
-from duelrank.statistics import holm
-
-
-def find(made, algorithm, user="perfect"):
-    (row,) = (row for row in made.rows if (row.algorithm, row.user) == (algorithm, user))
-    return row
-
-
-def test_a_row_for_each_user_and_algorithm_a_column_for_each_data_set(frame):
-    made = table(frame(datasets=("mq2007", "mq2008")), "online")
-    assert made.datasets == ("mq2007", "mq2008")
-    assert [(row.user, row.algorithm) for row in made.rows] == [
-        (user, algorithm) for user in ("perfect", "informational") for algorithm in ("mgd", "mgd-dsp", "dbgd")
-    ]
-    assert all(cell.runs == 5 for row in made.rows for cell in row.cells)
-    assert (made.runs, made.metric) == ((5, 5), "nDCG@10")
-
-
-def test_a_cell_is_mean_deviation_and_change(frame):
-    runs = frame()
-    ours = runs.where(user="perfect", algorithm="mgd-dsp")["offline"]
-    theirs = runs.where(user="perfect", algorithm="mgd")["offline"]
-    (cell,) = find(table(runs, "offline"), "mgd-dsp").cells
-    assert cell.value.mean == pytest.approx(ours.mean())
-    assert cell.value.std == pytest.approx(np.sqrt(((ours - ours.mean()) ** 2).sum() / 4))
-    assert cell.change == pytest.approx((ours.mean() - theirs.mean()) / theirs.mean())
-    assert cell.pairs == 5
-
-
-def test_p_values_are_corrected_over_the_whole_table(frame):
-    runs = frame(datasets=("mq2007", "mq2008"))
-    places = [(user, dataset) for user in ("perfect", "informational") for dataset in ("mq2007", "mq2008")]
-    tests = [paired(runs.where(user=u, dataset=d), "mgd-dsp", "mgd", "offline").p for u, d in places]
-    made = table(runs, "offline")
-    found = [find(made, "mgd-dsp", user).cells[made.datasets.index(dataset)].p for user, dataset in places]
-    assert found == pytest.approx(holm(tests))
-
-
-def test_only_what_has_a_base_among_the_runs_has_a_change(frame):
-    made = table(frame(algorithms=("mgd-dsp", "dbgd")), "online")
-    assert [(cell.change, cell.p, cell.pairs) for row in made.rows for cell in row.cells] == [(None, None, 0)] * 4
-
-
-def test_the_best_of_each_user_and_data_set(run):
-    rows = [run("mgd", online=2.0), run("dbgd", online=1.0), run("mgd", user="informational", online=1.0)]
-    made = table(Frame.of([*rows, run("dbgd", user="informational", online=1.0)]), "online")
-    best = {(row.user, row.algorithm): row.cells[0].best for row in made.rows}
-    assert best == {
-        ("perfect", "mgd"): True,
-        ("perfect", "dbgd"): False,
-        ("informational", "mgd"): True,  # a tie has two best
-        ("informational", "dbgd"): True,
-    }
-
-
-def test_a_projection_follows_its_base_whatever_came_first(run):
-    made = table(Frame.of([run("mgd-dsp"), run("dbgd"), run("mgd")]), "online")
-    assert [row.algorithm for row in made.rows] == ["mgd", "mgd-dsp", "dbgd"]
-
-
-def test_the_order_of_runs_changes_nothing(frame):
-    runs = frame(users=("perfect",))
-    turned = [runs.where(algorithm=name).take(np.arange(5)[::-1]) for name in ("mgd", "mgd-dsp", "dbgd")]
-    assert table(Frame.of(row for part in turned for row in part.rows()), "online") == table(runs, "online")
-
-
-def test_missing_cells_are_none(run):
-    made = table(Frame.of([run("mgd"), run("dbgd", dataset="mq2008")]), "online")
-    assert [[cell is None for cell in row.cells] for row in made.rows] == [[False, True], [True, False]]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("metric", "MRR"), ("split", "validation"), ("impressions", 7), ("length", 5)]
+from duelrank.experiments import (
+    Estimate,
+    Frame,
+    league_table,
+    performance_table,
+    replicate,
+    replication_table,
+    summarise,
 )
-def test_runs_of_different_kinds_are_refused(run, name, value):
-    with pytest.raises(InvalidValue, match=name):
-        table(Frame.of([run(), run(**{name: value}, fold=2)]), "online")
+from duelrank.experiments.tables.text import change_cell, mark, number, p_cell
 
 
-def test_no_runs_are_refused(frame):
-    with pytest.raises(InvalidValue, match="no runs"):
-        table(frame().where(user="nobody"), "online")
+def test_numbers():
+    assert number(757.25, 1) == "757.2"
+    assert number(-1.23, 1, sign=True) == "−1.2"
+    assert number(0.5, 1, sign=True) == "+0.5"
+    assert number(-0.01, 1, sign=True) == number(0.01, 1, sign=True) == "0.0"
+    assert number(float("nan"), 1) == "–"
+
+
+def test_marks():
+    assert [mark(p) for p in (None, 0.2, 0.05, 0.049, 0.01, 0.009)] == ["", "", "", "†", "†", "‡"]
+
+
+def test_changes_and_p_values():
+    base = Estimate("online", "nDCG@10", "mq2007", "perfect", "mgd", "", 15, 689.1, 14.6, 8.0)
+    up, down = replace(base, change=0.0990, p=0.0001), replace(base, change=-0.05, p=0.03)
+    assert [(cell.text, cell.style) for cell in map(change_cell, (base, up, down))] == [
+        ("", ""),
+        ("+9.9%‡", "up"),
+        ("−5.0%†", "down"),
+    ]
+    assert [p_cell(each).text for each in (None, base, up, down)] == ["", "", "<0.001", "0.030"]
+
+
+class TestPerformance:
+    def test_rows_are_users_and_algorithms_columns_are_data_sets(self, frame):
+        made = performance_table(summarise(frame(datasets=("mq2007", "mq2008")), "online"), {"mgd-dsp": "MGD-DSP"})
+        assert [(column.group, column.head) for column in made.columns] == [
+            (dataset, head) for dataset in ("mq2007", "mq2008") for head in ("mean (sd)", "change")
+        ]
+        assert [(row.section, row.name) for row in made.rows] == [
+            (user, name) for user in ("perfect", "informational") for name in ("mgd", "MGD-DSP", "dbgd")
+        ]
+        assert [row.family for row in made.rows[:3]] == ["mgd", "mgd", "dbgd"]
+        assert (made.name, made.title) == ("online", "Online nDCG@10")
+
+    def test_several_measures_side_by_side_with_p_values_and_times(self, frame):
+        made = frame().table(baseline="dbgd")
+        assert [(column.group, column.head) for column in made.columns] == [
+            *((measure, head) for measure in ("online", "offline") for head in ("mean (sd)", "change", "p")),
+            ("", "µs"),
+        ]
+        assert made.rows[0].cells[-1].text == "10000.0"  # a second for 100 impressions
+        assert "against dbgd." in " ".join(made.notes)
+
+    def test_a_cell_is_mean_and_deviation_with_the_full_numbers_behind(self, frame):
+        summary = summarise(frame(), "offline")
+        made = performance_table(summary)
+        estimate = summary.find("mq2007", "perfect", "mgd-dsp")
+        value, change = made.rows[1].cells
+        assert (value.text, value.detail) == (f"{estimate.mean:.3f}", f"({estimate.std:.3f})")
+        assert value.record["mean"] == estimate.mean
+        assert (value.record["user"], value.record["algorithm"]) == ("perfect", "mgd-dsp")
+        assert change == change_cell(estimate)
+
+    def test_the_best_is_strong_and_missing_runs_are_a_dash(self, run):
+        made = performance_table(summarise(Frame.of([run("mgd", online=2.0), run("dbgd", dataset="mq2008")]), "online"))
+        assert [[(cell.text, cell.style) for cell in row.cells] for row in made.rows] == [
+            [("2.0", "strong"), ("–", "")],
+            [("–", ""), ("700.0", "strong")],
+        ]
+
+    def test_notes_say_what_was_tested(self, frame):
+        notes = " ".join(performance_table(summarise(frame(), "online")).notes)
+        assert "of 5 runs" in notes
+        assert "for the 2 tests of each measure" in notes
+        alone = " ".join(performance_table(summarise(frame(algorithms=("dbgd",)), "online")).notes)
+        assert "t-test" not in alone
+        assert "Change" not in alone
+
+    def test_labels_that_say_the_recipe_need_no_explanation(self, frame):
+        made = performance_table(summarise(frame(), "online"), {"mgd": "MGD", "mgd-dsp": "ours"})
+        assert made.recipes == (("ours", "mgd-dsp"),)
+
+
+class TestLeague:
+    def summaries(self, run, n=2):
+        rows = [
+            run(name, user=user, seed=seed, online=online - 10 * place + seed, offline=offline)
+            for name, online, offline in (("mgd", 800.0, 0.6), ("pdgd", 900.0, 0.5), ("dbgd", 700.0, 0.4))
+            for place, user in enumerate(("perfect", "informational"))
+            for seed in range(n if name == "dbgd" else 2)
+        ]
+        return [summarise(Frame.of(rows), measure) for measure in ("online", "offline")]
+
+    def test_the_best_online_is_first_and_means_are_per_user(self, run):
+        made = league_table(self.summaries(run), {"pdgd": "PDGD"})
+        assert [row.name for row in made.rows] == ["1. PDGD", "2. mgd", "3. dbgd"]
+        assert [(column.group, column.head) for column in made.columns] == [
+            (measure, user) for measure in ("online", "offline") for user in ("perfect", "informational")
+        ]
+        assert [(cell.text, cell.style) for cell in made.rows[0].cells] == [
+            ("900.5", "strong"),
+            ("890.5", "strong"),
+            ("0.500", ""),
+            ("0.500", ""),
+        ]
+        assert "mq2007: means of 2 runs" in made.notes[0]
+
+    def test_two_data_sets_or_uneven_runs_are_refused(self, run, frame):
+        both = [summarise(frame(datasets=("mq2007", "mq2008")), measure) for measure in ("online", "offline")]
+        for summaries in (both, self.summaries(run, n=3)):
+            with pytest.raises(InvalidValue, match="over one data set, with as many runs"):
+                league_table(summaries)
+
+
+def test_replication_shows_both_their_difference_and_z(run):
+    rows = [
+        run("mgd", fold=1 + i % 2, seed=i, online=value, dataset=dataset)
+        for dataset in ("mq2007", "mq2008")
+        for i, value in enumerate((690.0, 705.0, 691.0, 702.0))
+    ]
+    made = replicate(Frame.of(rows), "online", {"mgd": "mgd"})
+    table = replication_table(made)
+    assert table.heads() == [
+        *("mq2007: ours", "paper", "difference (se)", "z"),
+        *("mq2008: ours", "paper", "difference (se)", "z"),
+    ]
+    near, far = made.cells
+    texts = [f"{cell.text} {cell.detail}".strip() for cell in table.rows[0].cells[:4]]
+    assert texts == [
+        "697.0 (7.6)",
+        "689.1 (14.6)",
+        f"+{near.difference:.1f} ({near.standard_error:.1f})",
+        f"+{near.z:.1f}",
+    ]
+    assert table.rows[0].cells[7].style == "strong"
+    assert abs(far.z) > 2
+    assert "runs within folds" in " ".join(table.notes)
+    assert f"{made.agreement()[0]} of 2 cells are within 2 standard errors" in table.notes[-1]
+    assert len(table.records()) == 2

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from duelrank.kernels.decimal import EXACT, MALFORMED, UNDECIDED, nearest, read_number
@@ -34,7 +34,6 @@ def check(content: str) -> None:
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(deadline=None)
 @given(finite)
 @example(5e-324)
 @example(2.2250738585072011e-308)
@@ -44,7 +43,6 @@ def test_every_float_reads_back(value: float) -> None:
     check(repr(value))
 
 
-@settings(deadline=None)
 @given(finite, st.integers(1, 40), st.sampled_from("gef"))
 def test_formatted_floats(value: float, digits: int, kind: str) -> None:
     if kind == "f" and abs(value) > 1e200:
@@ -52,7 +50,6 @@ def test_formatted_floats(value: float, digits: int, kind: str) -> None:
     check(f"{value:.{digits}{kind}}")
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,4})?", fullmatch=True))
 @example("9007199254740993")
 @example("9007199254740992.999999999999999999999999")
@@ -68,13 +65,11 @@ def test_any_spelling(content: str) -> None:
     check(content)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**64 - 1), st.integers(-400, 400))
 def test_eisel_lemire_alone(mantissa: int, exponent: int) -> None:
     assert same(nearest(np.uint64(mantissa), exponent), reference.nearest(mantissa, exponent))
 
 
-@settings(deadline=None)
 @given(st.integers(2**52, 2**53 - 1), st.integers(1, 10))
 def test_exact_ties_go_to_even(mantissa: int, power: int) -> None:
     check(str((2 * mantissa + 1) << power - 1))
@@ -91,7 +86,6 @@ def test_what_is_no_number(content: str) -> None:
     assert reference.read_number(as_text(content), 0)[2] == MALFORMED
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="0123456789+-.eE x", max_size=12))
 def test_twin(content: str) -> None:
     value, behind, status = read_number(as_text(content), 0)

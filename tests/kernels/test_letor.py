@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from duelrank.kernels import letor
 from duelrank.testing.reference import letor as reference
@@ -46,7 +47,7 @@ def parse(module: Any, text: bytes, rows: int, width: int) -> tuple[Any, ...]:
     return code, position, widest, features[:n_rows].tolist(), labels[:n_rows].tolist(), queries[:n_queries].tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(texts, st.integers(1, 5), st.integers(1, 10))
 @example(b"1 qid:5 1:2 3:4.5 # x\n\n# y\n2 qid:5 2:1e3\r\n0 qid:7\n", 9, 9)
 @example(b"0qid:1 1:1\n", 1, 1)
@@ -57,7 +58,6 @@ def test_twin(text: bytes, rows: int, width: int) -> None:
     assert parse(letor, text, rows, width) == parse(reference, text, rows, width)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_highest_feature(text: bytes) -> None:
     data = np.frombuffer(bytearray(text or b"\n"), np.uint8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -23,7 +23,6 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return features, offsets, np.array(columns, np.int64)
 
 
-@settings(deadline=None)
 @given(tables())
 def test_scaling_is_like_its_twin_and_stays_within_0_and_1(table: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     features, offsets, columns = table
@@ -42,7 +41,6 @@ def test_a_range_beyond_the_largest_float() -> None:
     assert scaled[:, 0].tolist() == [0.0, 0.5, 1.0]
 
 
-@settings(deadline=None)
 @given(tables())
 def test_varying_columns(table: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     features = table[0]

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from duelrank import parse
 from duelrank.kernels.random import derive, normals, permutation, uniform
@@ -575,7 +576,7 @@ def test_every_kernel_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("key", CASES, ids=".".join)
-@settings(max_examples=60)
+@examples(30)
 @given(data=st.data())
 def test_kernel_equals_its_twin(key: tuple[str, str], data: st.DataObject) -> None:
     case = CASES[key](data.draw)

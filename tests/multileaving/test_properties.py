@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import SOAK
 
 from duelrank import Learner, parse
 from duelrank.errors import InvalidRecipe, InvalidValue
@@ -179,7 +180,7 @@ EXAMPLES = {"OptimizedMultileaving": 2}
 
 
 def examples(name: str) -> settings:
-    return settings(max_examples=EXAMPLES.get(name, 25))
+    return settings(max_examples=EXAMPLES.get(name, 10) * SOAK)
 
 
 def leads(lists: Lists, multileaver: Multileaver, clicks: Callable[[np.ndarray], Any], one: int) -> np.ndarray:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.waiting import FOR_EVER, until_async
 
 from duelrank.algorithms import Algorithm
 from duelrank.grammar import parse
@@ -48,6 +48,7 @@ class Kit:
     features = FEATURES
     fast = FAST
     clock = HandClock
+    until = staticmethod(until_async)
 
     @staticmethod
     def spec(name="shop", algorithm="mgd-dsp", **others) -> RankerSpec:
@@ -78,27 +79,37 @@ class Kit:
         service = Service(storage, replace(settings, **changes), clock)
         await service.start()
         try:
-            await service.wait_ready(20)
+            await service.wait_ready(FOR_EVER)
             yield service
         finally:
             await service.stop()
 
-    @staticmethod
-    async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-        for _ in range(int(seconds / 0.005)):
-            if condition():
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError("it did not happen in time")
-
     @classmethod
     async def learned(cls, service: Service, count: int, name: str = "shop") -> None:
-        """Wait until so many lists were learned from, and the version that knows that is served."""
-        await cls.until(lambda: service.ranker(name).learned + service.ranker(name).skipped >= count)
-        machine = service._board[name].machine
-        await cls.until(
-            lambda: machine is None or (not machine.changed and service._board[name].model.version == machine.version)
-        )
+        """Wait until so many lists were learned from, the whole log was read, and the version that knows that is served."""
+
+        def settled() -> bool:
+            machine, now = service._board[name].machine, service.ranker(name)
+            if now.learned + now.skipped < count or not service.leads:
+                return now.learned + now.skipped >= count
+            return machine is not None and not machine.changed and now.model_version == machine.version
+
+        await cls.until(lambda: settled() and cls.has_read_all(service), lambda: service.ranker(name))
+
+    @staticmethod
+    def has_read_all(service: Service) -> bool:
+        """Whether the learner has taken all events of the log; where another process learns, that is not known."""
+        learning = service._background._learning
+        return learning is None or learning._cursor == service.storage.last_number()
+
+    @classmethod
+    async def rounds(cls, service: Service) -> None:
+        """Wait until the background had the chance to do all that is due now, and to hear of what it has asked for."""
+        for _ in range(2):
+            for _ in range(2):  # one that may be under way, and a whole one
+                service._background.wake()
+                await cls.until(lambda: not service._background._wake.is_set())
+            await service._appender.settled()
 
     @staticmethod
     def verified(storage: Storage, name: str = "shop"):
@@ -126,7 +137,9 @@ class Kit:
 
 
 @pytest.fixture
-def kit() -> type[Kit]:
+def kit(monkeypatch: pytest.MonkeyPatch) -> type[Kit]:
+    """What tests of the service have at hand; here a change may take a minute until a leader has applied it."""
+    monkeypatch.setattr("duelrank.serving.service.PATIENCE", FOR_EVER)
     return Kit
 
 

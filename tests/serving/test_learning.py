@@ -118,7 +118,7 @@ class TestClosing:
                 await service.rank("shop", kit.request(3))
                 await kit.until(lambda: service.ranker("shop").open == 4)
                 clock.advance(99.0)
-                await asyncio.sleep(0.1)
+                await kit.rounds(service)
                 assert service.ranker("shop").open == 4
                 clock.advance(1.5)
                 await kit.learned(service, 4)
@@ -128,7 +128,7 @@ class TestClosing:
                 assert late == FeedbackCounts(expired=1)
                 clock.now += 5e6
                 await service.rank("shop", kit.request(5))
-                await asyncio.sleep(0.1)
+                await kit.rounds(service)
                 assert service.ranker("shop").open == 1, "made after the jump, so not old"
             assert kit.verified(storage).learned == 4
 
@@ -144,7 +144,7 @@ class TestClosing:
             clock.advance(60.0)
             async with kit.running(storage, clock=clock) as service:
                 clock.advance(30.0)
-                await asyncio.sleep(0.1)
+                await kit.rounds(service)
                 assert service.ranker("shop").open == 1
                 clock.advance(11.0)
                 await kit.until(lambda: service.ranker("shop").open == 0)
@@ -159,7 +159,7 @@ class TestClosing:
                 for number in range(30):
                     await service.rank("shop", kit.request(number))
                 await kit.until(lambda: service.ranker("shop").open == 10 and service.ranker("shop").impressions == 30)
-                await asyncio.sleep(0.1)
+                await kit.rounds(service)
                 assert service.ranker("shop").open == 10
                 counts = await service.feedback("shop", [kit.event(number) for number in range(30)])
                 assert counts == FeedbackCounts(accepted=10, expired=20)
@@ -224,7 +224,7 @@ class TestModes:
                         range(5), key=lambda row: kit.table(number)[row, 1]
                     )  # users like the price, wherever it is
                     await service.feedback("shop", [kit.event(number, [f"d{wanted}"], examined=5)])
-                await kit.learned(service, 60)
+                    await kit.learned(service, number + 1)  # so that each list is made by the version that is due
                 assert service.ranker("shop").updates > 30
                 assert np.argmax(service.model("shop").weights) == 1
             kit.verified(storage)
@@ -326,7 +326,7 @@ class TestVersions:
                 clock.advance(10.0)
                 await kit.until(lambda: service.ranker("shop").model_version == 3)
                 clock.advance(30.0)
-                await asyncio.sleep(0.1)
+                await kit.rounds(service)
                 assert service.ranker("shop").model_version == 3, "nothing new was learned"
 
         asyncio.run(main())

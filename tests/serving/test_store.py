@@ -191,15 +191,18 @@ class TestFailures:
 
     def test_the_learner_goes_on_when_there_is_room_again(self, storage, kit, monkeypatch, caplog):
         monkeypatch.setattr("duelrank.serving.background.RETRY", 0.05)
+        clock = kit.clock()
 
         async def main():
-            async with kit.running(storage, publish_every=0.3) as service:
+            async with kit.running(storage, clock=clock, publish_every=10.0) as service:
                 await service.create(kit.spec())
                 await traffic(service, kit, range(5))
-                await kit.learned(service, 5)
+                await kit.until(lambda: service.ranker("shop").model_version == 2)
                 await traffic(service, kit, range(5, 10))
+                await kit.until(lambda: service.ranker("shop").learned == 10)
                 failing = Failing(storage, monkeypatch)
                 failing.error = StoreFull("no room")
+                clock.advance(10.0)  # the next version is due
                 await kit.until(lambda: service.failure is not None)
                 assert isinstance(service.failure, StoreFull)
                 assert service.ready, "lists can be shown again"
@@ -225,7 +228,7 @@ class TestFailures:
             await service.start()
             try:
                 with pytest.raises(StoreCorrupt, match="damaged"):
-                    await service.wait_ready(10)
+                    await service.wait_ready(60)
                 assert not service.ready
             finally:
                 await service.stop()

@@ -252,15 +252,13 @@ class TestWhatIsRecorded:
 
     def test_derived_numbers(self, spec):
         record = simulate(spec)
-        assert record.online_ndcg == online_performance(record.online)
-        assert record.offline_ndcg == record.offline[-1]
-        summary = record.summary()
-        assert parse(summary["algorithm"]) == parse(summary["recipe"]) == spec.algorithm
-        assert parse(summary["user"]) == spec.user
-        assert parse(summary["metric"]) == spec.metric
-        assert summary["updates"] == np.count_nonzero(record.update_norms)
-        assert summary["mean_online_ndcg"] == pytest.approx(record.online.mean())
-        assert summary["impressions_per_second"] == pytest.approx(spec.impressions / record.seconds)
+        assert record.online_performance == online_performance(record.online)
+        assert record.offline_performance == record.offline[-1]
+        row = record.row()
+        assert parse(row["algorithm"]) == parse(row["recipe"]) == spec.algorithm
+        assert parse(row["user"]) == spec.user
+        assert parse(row["metric"]) == spec.metric
+        assert row["updates"] == np.count_nonzero(record.update_norms)
 
     def test_seconds_of_learning_and_of_evaluation_are_apart(self, spec, monkeypatch):
         """By a clock that ticks 1 per list and 1000 per evaluation."""
@@ -362,6 +360,25 @@ class TestBadInput:
         record = simulate(replace(spec, impressions=1, metric=nDCG()))
         assert record.checkpoints.tolist() == [1]
         assert record.online.shape == record.update_norms.shape == record.offline.shape == (1,)
+
+
+@dataclass(frozen=True, repr=False)
+class Diverging(MGD):
+    """An algorithm of one's own with a mistake: its gradient is not finite after a hundred impressions."""
+
+    infinite: bool = False
+
+    def gradient(self, state, impression, feedback, stream):
+        gradient, memory = super().gradient(state, impression, feedback, stream)
+        return gradient / (1.0 if state.step < 100 else 0.0 if self.infinite else np.nan), memory
+
+
+class TestWeightsThatAreNotFinite:
+    @pytest.mark.filterwarnings("ignore:divide by zero")
+    @pytest.mark.parametrize("infinite", [False, True])
+    def test_the_algorithm_and_the_impression_are_named(self, spec, infinite):
+        with pytest.raises(InvalidValue, match=r"Diverging.* NaN or infinite values after impression 1\d\d \("):
+            simulate(replace(spec, algorithm=Diverging(infinite=infinite), impressions=1000))
 
 
 class TestFrontDoor:

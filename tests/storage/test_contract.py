@@ -11,8 +11,9 @@ from random import Random
 from time import sleep
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.storage import ApiKey, Event, NewEvent, Receipt, SnapshotInfo, StoredSnapshot, open_storage
@@ -201,7 +202,7 @@ class TestValues:
         store.append([NewEvent("shop", Kind.RANKED, "k", -0.0, b"x")])
         assert store.find("shop", "ranked", "k") == Event(1, "shop", "ranked", "k", 0.0, b"x")
 
-    @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    @examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         st.lists(
             st.tuples(

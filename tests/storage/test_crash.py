@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 import pytest
+from tests.waiting import until
 
 from duelrank.storage import NewEvent, Receipt, open_storage
 
@@ -37,20 +35,18 @@ def acknowledged(output: str, run: int):
 
 def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(durable_url, process):
     promised = {}
-    for run in range(5):
+    for run, moment in enumerate((0, 3, 20, 60, 150)):
         writer = process(WRITER, durable_url, run)
         assert writer.stdout.readline() == "ready\n"
-        killing = threading.Timer(0.05 + 0.11 * run, writer.kill)
-        killing.start()
-        output = writer.stdout.read()
-        killing.join()
-        promised |= dict(acknowledged(output, run))
+        kept = [writer.stdout.readline() for _ in range(moment)]
+        writer.kill()  # while it goes on writing
+        promised |= dict(acknowledged("".join(kept) + writer.stdout.read(), run))
     with open_storage(durable_url) as store:
         events = store.read(limit=1_000_000)
         found = {event.key: event.number for event in events}
         assert len(found) == len(events), "none is there twice"
         assert [event.number for event in events] == list(range(1, len(events) + 1))
-        assert len(promised) > 30
+        assert len(promised) >= 3 * (3 + 20 + 60 + 150)
         assert promised.items() <= found.items()
         batches = {key.rpartition("-")[0] for key in found}
         assert len(found) == 3 * len(batches), "batches are whole"
@@ -75,7 +71,7 @@ def test_one_of_many_processes_leads(durable_url, process):
     assert sorted(racer.stdout.readline() for racer in racers) == ["follows\n"] * 3 + ["leads\n"]
 
 
-def test_a_killed_leader_is_followed_within_seconds(durable_url, process):
+def test_a_killed_leader_is_followed(durable_url, process):
     leader = process(LEADER, durable_url)
     leader.stdin.write("go\n")
     leader.stdin.flush()
@@ -83,11 +79,9 @@ def test_a_killed_leader_is_followed_within_seconds(durable_url, process):
     with open_storage(durable_url) as store:
         assert store.try_lead("learner") is None
         leader.kill()
-        killed = time.monotonic()
-        while (lease := store.try_lead("learner")) is None:
-            assert time.monotonic() - killed < 5
-            time.sleep(0.05)
-        assert lease.held()
+        leases = []
+        until(lambda: leases.append(store.try_lead("learner")) or leases[-1] is not None)
+        assert leases[-1].held()
 
 
 APPENDER = """
@@ -104,7 +98,7 @@ def test_processes_that_append_together_never_show_a_smaller_number_later(durabl
         while len(seen) < 181 and any(each.poll() is None for each in running):
             seen += [event.number for event in store.read(after=seen[-1])]
         seen += [event.number for event in store.read(after=seen[-1])]
-        assert [each.wait(30) for each in running] == [0, 0, 0]
+        assert [each.wait(60) for each in running] == [0, 0, 0]
         assert seen == list(range(181))
 
 
@@ -116,6 +110,6 @@ def test_the_writers_thread_does_not_keep_a_process_alive(durable_url, process, 
         if sys.argv[2] == "close":
             store.close()
     """
-    assert process(code, durable_url, how).wait(30) == 0
+    assert process(code, durable_url, how).wait(60) == 0
     with open_storage(durable_url) as store:
         assert store.last_number() == 1

@@ -20,7 +20,7 @@ class Disk:
 
     def insert(self, events):
         self.busy.set()
-        assert self.go.wait(10)
+        assert self.go.wait(60)
         keys = [event.key for event in events]
         self.groups.append(keys)
         error = self.fails(keys)
@@ -38,7 +38,7 @@ def writing():
         writer = GroupWriter(disk.insert)
         writers.append((writer, disk))
         futures = [writer.submit([event(0)])]
-        assert disk.busy.wait(10)
+        assert disk.busy.wait(60)
         return writer, futures + [writer.submit([event(key) for key in batch]) for batch in batches]
 
     yield start

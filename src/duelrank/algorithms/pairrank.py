@@ -27,21 +27,16 @@ class PairRank(Algorithm):
 
     P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j))). A pair is certain where P(i ≻ j) − α · |x_i − x_j| in the norm of M⁻¹ is over 1/2,
     with M = λI + Σ (x_i − x_j)(x_i − x_j)ᵀ over all pairs learned from. The ranking is divided into blocks, as many as there can be
-    such that every pair across two blocks is certain; each block is shuffled, and they are shown one after the other.
+    such that every pair across two blocks is certain; each block is shuffled, and they are shown one after the other. A pair is a
+    clicked document and a seen but unclicked one, matched at random, no document in two; it does not matter who made the list.
 
-    The pairs to learn from are independent: a clicked document and an unclicked one that was seen, no document in two pairs; which
-    ones are matched is drawn. Every impression may be learned from late: a pair says what it says whoever made the list, so nothing
-    needs to travel in the trace.
+    The defaults are the authors': their public code (github.com/yilingjia/PairRank) with the options of its example. That code
+    counts the document below the last click as seen, takes what is better than a better document as better (``--refine``), and adds
+    λ|w|² to the mean loss of all pairs, where the λI in M belongs to λ/2 |w|² added to their sum: the penalty does not fade.
 
-    The defaults are the authors': their public code (github.com/yilingjia/PairRank) with the options of its example, λ = α = 0.1,
-    independent pairs and ``--refine``. That code counts the document below the last click as seen. It adds λ|w|² to the mean loss
-    of all pairs, where the λI in M belongs to λ/2 |w|² added to their sum, so the penalty does not fade as pairs come in. With
-    ``--refine``, i ≻ k is certain where i ≻ j and j ≻ k are.
-
-    The authors fit w to all pairs ever seen, anew after each click. Here memory is bounded, so each pair is remembered as the
-    parabola that touches its logistic loss at the weights of its time and is nowhere under it (Jaakkola and Jordan). The weights
-    that minimise the sum are (A + ridge · I)⁻¹ Σ (x_i − x_j) / 2; A sums the curvatures, and the ridge is the penalty's. On MQ2008,
-    5,000 impressions, they came within 0.5% of a fit to all pairs.
+    The authors fit w to all pairs ever seen, anew after each click. Here memory is bounded: each pair is remembered as the parabola
+    that touches its logistic loss at the weights of its time and is nowhere under it, so w = (A + ridge · I)⁻¹ Σ (x_i − x_j) / 2,
+    where A sums the curvatures. On MQ2008, 5,000 impressions, it came within 0.5% of a fit to all pairs.
 
     Parameters
     ----------
@@ -50,23 +45,21 @@ class PairRank(Algorithm):
     regularisation
         The paper's λ: what the first pairs have to outweigh, in M and in the loss.
     loss
-        What λ stands against. "mean": λ|w|² against the mean loss of a pair, as in the authors' code; weights stay small, which
-        helps under noisy clicks. "sum": λ/2 |w|² against the sum, to which the λI in M belongs.
+        What λ stands against: "mean" as in the authors' code, which keeps weights small; or "sum".
     transitive
-        Whether what is certainly better than a certainly better document is certainly better, too: the authors' ``--refine``. It
-        changes little: of leads that are small enough for P to be straight, this is true anyway.
+        Whether i ≻ k is certain where i ≻ j and j ≻ k are. It seldom matters: where P is nearly straight, it is so anyway.
     examination
-        Which shown documents were seen. By default everything down to the document below the last click, as in the authors' code.
+        Which shown documents were seen; by default all down to the one below the last click.
     step
-        How much of the way to the best weights to go.
+        How much of the way to the fitted weights to go.
 
     References
     ----------
     Jia, Wang, Guo and Wang, "PairRank: online pairwise learning to rank by divide-and-conquer" (WWW 2021).
-    Jaakkola and Jordan, "Bayesian parameter estimation via variational methods" (2000), for the bound on the logistic loss.
+    Jaakkola and Jordan, "Bayesian parameter estimation via variational methods" (2000), for the parabola.
     """
 
-    # Norms keep the triangle inequality, so certainty is transitive where P is straight, as it is on the small data of the checks.
+    # The norm keeps the triangle inequality, so certainty is transitive where P is straight, as on the small data of the checks.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"transitive"})
 
     width: Annotated[float, Between(0.0, 1e6)] = 0.1
@@ -80,21 +73,13 @@ class PairRank(Algorithm):
         """Return zero weights, about which nothing is certain."""
         weights = np.zeros(n_features)
         weights.flags.writeable = False
-        memory = {
-            "inverse": np.eye(n_features) / self.regularisation,
-            "curvature": np.zeros((n_features, n_features)),
-            "target": np.zeros(n_features),
-            "pairs": np.zeros(1),
-        }
-        return State(weights, memory=memory)
+        memory = {"curvature": np.zeros((n_features, n_features)), "target": np.zeros(n_features), "pairs": np.zeros(1)}
+        return State(weights, memory={"inverse": np.eye(n_features) / self.regularisation, **memory})
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Order what is certain, and shuffle what is not."""
-        inverse = state.memory["inverse"]
-        ranking = kernel.shuffled_blocks(
-            state.weights, inverse, query.features, self.width, self.transitive, length, stream
-        )
-        return Impression(query, ranking)
+        known = (state.weights, state.memory["inverse"], query.features)
+        return Impression(query, kernel.shuffled_blocks(*known, self.width, self.transitive, length, stream))
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Take the list as it is: a pair says what it says whoever made the list."""

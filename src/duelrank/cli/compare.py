@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import count_bar, out, print_json, tell
+from duelrank.cli.console import out
 from duelrank.cli.options import (
     DatasetOption,
     ImpressionsOption,
@@ -21,15 +18,16 @@ from duelrank.cli.options import (
     SplitOption,
     split_top_level,
 )
+from duelrank.cli.results import print_results, print_tables, run_plan, write_report
 
 if TYPE_CHECKING:
-    from duelrank.experiments import Comparison, Grid
-    from duelrank.simulation import Record
+    from duelrank.experiments import Frame, Table
 
 __all__ = ["compare"]
 
 ALGORITHMS = ("dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp")
 USERS = "perfect,navigational,informational"
+_WIDEST = 100  # of a chart: longer lines are harder to follow
 
 
 def compare(
@@ -40,6 +38,9 @@ def compare(
     users: Annotated[str, typer.Option("--users", "-u", help="Who clicks, separated by commas.")] = USERS,
     runs: Annotated[int, typer.Option("--runs", "-r", help="How many of each, over the folds, then over seeds.")] = 3,
     impressions: ImpressionsOption = 10_000,
+    baseline: Annotated[
+        str, typer.Option("--baseline", "-b", help="The recipe to compare all others with.", show_default=False)
+    ] = "",
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", help="Processes; all processors by default.", show_default=False)
     ] = None,
@@ -48,121 +49,95 @@ def compare(
     metric: MetricOption = "nDCG@10",
     split: SplitOption = "test",
     as_json: JsonOption = False,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Keep finished runs in this folder, resume there, write a report.")
+    ] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Also write the table to this file.")] = None,
+    latex: Annotated[Path | None, typer.Option("--latex", help="Also write the table to this file, in LaTeX.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the curves to this file, such as it.png.")] = None,
 ) -> None:
-    """Compare algorithms: mean and spread over runs, what a projection gains, learning curves."""
-    grid = _grid(algorithms or ALGORITHMS, dataset, users, runs, impressions, length, metric, split)
-    _check_targets(csv_file, plot)
-    records = _run(grid, workers, scheduler)
-    comparison = _summary(records)
+    """Compare algorithms: mean and spread over runs, changes and their significance, learning curves."""
+    from duelrank.experiments.pipeline import comparison, plan
+
+    named = split_top_level(users)
+    suite = comparison(algorithms or ALGORITHMS, dataset, named, runs, impressions, length, metric, split, baseline)
+    wanted = plan(suite, installed=scheduler is None)
+    _check_targets(csv_file, latex, plot, folder)
+    frame, wall_seconds = run_plan(wanted, folder, workers, scheduler)
+    report, tables = write_report(wanted, frame, folder, wall_seconds) if folder else (None, {})
+    table = next(iter(tables.values()), None) or suite.experiments[0].tables(wanted.study(frame))[0]
     if as_json:
-        print_json(_as_json(comparison, records))
+        print_results(wanted, frame, {table.name: table}, report)
     else:
-        _show(comparison, grid, charts=plot is None)
-    # Last, so that a full disk does not take the numbers with it.
-    if csv_file is not None:
-        _write_csv(comparison, csv_file)
-    if plot is not None:
-        _draw(comparison, f"{dataset}, {runs} run{'s' if runs > 1 else ''}", plot)
+        _show(table, frame, report, charts=plot is None)
+    _write(table, frame, csv_file, latex, plot)  # last, so that a full disk does not take the numbers with it
 
 
-def _grid(
-    algorithms: Any, dataset: str, users: str, runs: int, impressions: int, length: int, metric: str, split: Any
-) -> Grid:
-    from duelrank.algorithms import Algorithm
-    from duelrank.datasets import Dataset
-    from duelrank.experiments import Grid
-    from duelrank.grammar import parse
-    from duelrank.metrics import Metric
-    from duelrank.users import User
-
-    return Grid(
-        algorithms=tuple(parse(text, Algorithm) for text in algorithms),
-        dataset=parse(dataset, Dataset),
-        users=tuple(parse(text, User) for text in split_top_level(users)),
-        runs=runs,
-        impressions=impressions,
-        length=length,
-        metric=parse(metric, Metric),
-        split=split,
-    )
-
-
-def _check_targets(csv_file: Path | None, plot: Path | None) -> None:
+def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None, folder: Path | None) -> None:
     """Find out before hours of work, not after, that a file could not be written."""
     from duelrank.errors import InvalidValue, MissingData
     from duelrank.experiments import figures
 
-    for path in filter(None, (csv_file, plot)):
+    for path in filter(None, (csv_file, latex, plot)):
         if not path.absolute().parent.is_dir():
             raise MissingData(f"there is no folder {path.absolute().parent} to write {path.name} into")
         if path.is_dir():
             raise InvalidValue(f"{path} is a folder, not a file to write to")
     if plot is not None:
         figures.check_target(plot)
+    if folder is not None:
+        figures.figure_class()
 
 
-def _run(grid: Grid, workers: int | None, scheduler: str | None) -> list[Record]:
-    from duelrank.experiments import run_all
+def _write(table: Table, frame: Frame, csv_file: Path | None, latex: Path | None, plot: Path | None) -> None:
+    from duelrank.experiments.figures import write_figure
+    from duelrank.experiments.files import write_bytes
+    from duelrank.experiments.tables import to_csv, to_latex
 
-    specs = grid.specs()
-    with count_bar(f"{len(specs)} runs") as progress:
-        places = {spec: place for place, spec in enumerate(specs)}
-        records = run_all(specs, workers, scheduler, progress, announce=tell)
-        return sorted(records, key=lambda record: places[record.spec])
-
-
-def _summary(records: list[Record]) -> Comparison:
-    from duelrank.experiments import compare as summarise
-
-    return summarise(records)
+    for path, to_text in ((csv_file, to_csv), (latex, to_latex)):
+        if path is not None:
+            write_bytes(path, to_text(table).encode())
+    if plot is not None:
+        write_figure(frame.plot(), plot)
 
 
-def _as_json(comparison: Comparison, records: list[Record]) -> dict[str, Any]:
-    summaries = [record.summary() for record in records]
-    shared = {name: summaries[0][name] for name in ("dataset", "impressions", "length", "split")}
-    return shared | comparison.as_dict() | {"records": summaries}
-
-
-def _write_csv(comparison: Comparison, path: Path) -> None:
-    rows = [_flat(row) for row in comparison.as_dict()["rows"]]
-    with _writing(path), path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """Turn a spread, which has a mean and a deviation, into two columns."""
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        flat |= (
-            {f"{name}_{part}": number for part, number in value.items()} if isinstance(value, dict) else {name: value}
-        )
-    return flat
-
-
-def _draw(comparison: Comparison, title: str, path: Path) -> None:
-    from duelrank.experiments import figures
-
-    figure = figures.learning_curves(comparison, title)
-    with _writing(path):
-        figure.savefig(path)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    from duelrank.errors import StorageFailure
-
-    try:
-        yield
-    except OSError as error:
-        raise StorageFailure(f"could not write {path}: {error.strerror or error}") from error
-
-
-def _show(comparison: Comparison, grid: Grid, charts: bool) -> None:
-    from duelrank.cli.report import comparison_report
+def _show(table: Table, frame: Frame, report: Path | None, charts: bool) -> None:
+    from duelrank.cli.record import definition
+    from duelrank.grammar import parse
+    from duelrank.metrics import Metric
 
     console = out()
-    console.print(comparison_report(comparison, grid.metric, console.width, charts))
+    print_tables([table])
+    console.print(definition(parse(str(frame["metric"][0]), Metric)), "", style="dim")
+    if charts:
+        _show_charts(frame)
+    if report is not None:
+        console.print(f"report: {report.absolute().as_uri()}", soft_wrap=True)
+
+
+def _show_charts(frame: Frame) -> None:
+    from rich.text import Text
+
+    from duelrank.cli.chart import Series, chart
+    from duelrank.experiments import mean_curves
+
+    console = out()
+    curves = mean_curves(frame)
+    width = min(console.width, _WIDEST)
+    names = _short(list(dict.fromkeys(curve.algorithm for curve in curves)), max(12, width // 3))
+    for user in dict.fromkeys(curve.user for curve in curves):
+        mine = [curve for curve in curves if curve.user == user]
+        bases = {curve.base for curve in mine}
+        lines = [Series(names[c.algorithm], c.impressions, c.mean, dashed=c.algorithm in bases) for c in mine]
+        console.print(Text(f"offline {frame['metric'][0]} while learning, {user} user", style="bold"))
+        console.print(chart(lines, width), "")
+
+
+def _short(names: list[str], room: int) -> dict[str, str]:
+    """Return names that fit into a chart: long ones are cut, and numbered where they would be the same."""
+    short: dict[str, str] = {}
+    for name in names:
+        cut = name if len(name) <= room else f"{name[: room - 1]}…"
+        same = sum(cut == known for known in short.values())
+        short[name] = f"{cut[: room - 4]}… [{same + 1}]" if same else cut
+    return short

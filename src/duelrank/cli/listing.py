@@ -29,19 +29,19 @@ def list_parts(
         typer.Argument(
             metavar="[KIND|NAME]",
             help="A kind (algorithms, users, datasets, multileavers, metrics, explorations, inferences, projections,"
-            " examinations or updates; all of them by default), or the name of anything in the list, whose parameters"
+            " examinations, updates or experiments; all of them by default), or the name of anything in the list, whose parameters"
             " are then described.",
         ),
     ] = None,
     as_json: JsonOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write the handbook of algorithms and parts.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write the page of algorithms and parts.")] = False,
     results: Annotated[
         Path | None, typer.Option("--results", help="With --markdown: the CSV of a league table, for its numbers.")
     ] = None,
 ) -> None:
     """List what can be named: algorithms, users, data sets, metrics and the parts that algorithms are made of."""
     if markdown:
-        typer.echo(_handbook(results), nl=False)
+        typer.echo(_algorithms_page(results), nl=False)
         return
     kinds = _kinds()
     if name is not None and name not in kinds:
@@ -107,7 +107,7 @@ def _settings(place: str, cls: type[Part], part: Part | None) -> Iterator[dict[s
 
 def _meanings(cls: type[Part]) -> dict[str, str]:
     """Read what the docstrings of a class and of its bases say about each parameter."""
-    from duelrank.experiments.handbook import sections
+    from duelrank.experiments.report.algorithms import sections
 
     found: dict[str, str] = {}
     for each in reversed(cls.__mro__):
@@ -134,14 +134,14 @@ def _description(entry: dict[str, Any]) -> RenderableType:
     return Group(*shown[:-1])
 
 
-def _handbook(results: Path | None) -> str:
+def _algorithms_page(results: Path | None) -> str:
     from duelrank.errors import MissingData
-    from duelrank.experiments.handbook import Measured, handbook, read_league
+    from duelrank.experiments.report.algorithms import Measured, algorithms_page, read_league
 
     if results is None:
-        return handbook(Measured({}))
+        return algorithms_page(Measured({}))
     try:
-        return handbook(read_league(results.read_text(encoding="utf-8")))
+        return algorithms_page(read_league(results.read_text(encoding="utf-8")))
     except OSError as error:
         raise MissingData(f"{results} cannot be read: {error.strerror}") from None
 
@@ -149,6 +149,7 @@ def _handbook(results: Path | None) -> str:
 def _kinds() -> dict[str, type[Part]]:
     from duelrank.algorithms import Algorithm
     from duelrank.datasets import Dataset
+    from duelrank.experiments import Experiment
     from duelrank.exploration import Exploration
     from duelrank.inference import Inference
     from duelrank.metrics import Metric
@@ -168,6 +169,7 @@ def _kinds() -> dict[str, type[Part]]:
         "projections": Projection,
         "examinations": Examination,
         "updates": Update,
+        "experiments": Experiment,
     }
 
 

@@ -35,7 +35,7 @@ def run(
 ) -> None:
     """Let an algorithm learn from a simulated user, and say how well it did."""
     from duelrank.algorithms import Algorithm
-    from duelrank.cli.report import run_report
+    from duelrank.cli.record import show_record
     from duelrank.datasets import Dataset
     from duelrank.experiments import warm_up
     from duelrank.grammar import parse
@@ -59,8 +59,7 @@ def run(
     with count_bar(algorithm) as progress:
         record = simulate(spec, progress=lambda done: progress(done, impressions))
     if as_json:
-        curve = {"checkpoints": record.checkpoints.tolist(), "offline": record.offline.tolist()}
-        print_json(record.summary() | curve)
+        print_json(record.row())
     else:
         console = out()
-        console.print(run_report(record, console.width))
+        console.print(show_record(record, console.width))

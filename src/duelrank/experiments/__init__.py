@@ -1,25 +1,54 @@
-"""Many runs: which ones, over several processes or machines, what is kept, and what they say together."""
+"""Experiments: many runs over several processes or machines, what is kept of them, their tables, figures and reports."""
 
-from duelrank.experiments.comparison import Comparison, Curve, Row, Spread, compare
-from duelrank.experiments.grid import Grid
+from duelrank.experiments.pipeline import compare, reproduce
 from duelrank.experiments.reference import Reference, reference_for
+from duelrank.experiments.report import Picture, Report, Section
+from duelrank.experiments.results import (
+    Curve,
+    Estimate,
+    Frame,
+    Replication,
+    Store,
+    Summary,
+    load_results,
+    mean_curves,
+    replicate,
+    summarise,
+)
 from duelrank.experiments.run import Executor, load_extension, load_extensions, run_all, warm_up
-from duelrank.experiments.store import Store, load_results
+from duelrank.experiments.suite import Experiment, Grid, Study, Suite, load_suite
+from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
 
 __all__ = [
-    "Comparison",
     "Curve",
+    "Estimate",
     "Executor",
+    "Experiment",
+    "Frame",
     "Grid",
+    "Picture",
     "Reference",
-    "Row",
-    "Spread",
+    "Replication",
+    "Report",
+    "Section",
     "Store",
+    "Study",
+    "Suite",
+    "Summary",
+    "Table",
     "compare",
+    "league_table",
     "load_extension",
     "load_extensions",
     "load_results",
+    "load_suite",
+    "mean_curves",
+    "performance_table",
     "reference_for",
+    "replicate",
+    "replication_table",
+    "reproduce",
     "run_all",
+    "summarise",
     "warm_up",
 ]

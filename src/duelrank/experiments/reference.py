@@ -18,8 +18,8 @@ import numpy as np
 from duelrank.datasets import Fold, Split
 from duelrank.datasets.base import Dataset
 from duelrank.errors import InvalidValue, StorageFailure
-from duelrank.experiments.atomically import write_bytes
-from duelrank.experiments.fingerprint import fingerprint
+from duelrank.experiments.files import write_bytes
+from duelrank.experiments.results.provenance import fingerprint
 from duelrank.home import home
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.random import permutation

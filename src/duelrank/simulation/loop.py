@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from time import perf_counter
 from typing import Any, Literal, TypeAlias, overload
 
@@ -17,6 +18,7 @@ from duelrank.kernels.updates import distance
 from duelrank.learner import Learner
 from duelrank.metrics import Metric, evaluate
 from duelrank.randomness import stream, stream_key
+from duelrank.registry import spell
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
 from duelrank.types import Stream, Weights
@@ -98,7 +100,9 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
         before = learner.weights
         learner.learn(impression, user.at(t).click(shown, derive(user_key, t)))
         if learner.weights is not before:
-            norms[t] = distance(before, learner.weights)
+            norms[t] = moved = distance(before, learner.weights)
+            if not isfinite(moved) and not np.isfinite(learner.weights).all():
+                raise _not_finite(spec, t + 1)
         online[t] = spec.metric.of(shown, labels)
         if t + 1 in pauses:
             paused = perf_counter()
@@ -109,6 +113,13 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
     return Record(spec, online, checkpoints, np.array(offline), norms, np.array(trajectory), seconds, evaluating)
+
+
+def _not_finite(spec: RunSpec, impression: int) -> InvalidValue:
+    return InvalidValue(
+        f"{spell(spec.algorithm)} returned weights with NaN or infinite values after impression {impression:,} "
+        f"({spec.id}): check its update for divisions by zero and for steps that grow without bound"
+    )
 
 
 def _queries(fold: Fold, size: int, draws: Stream) -> NDArray[np.int64]:

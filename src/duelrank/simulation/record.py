@@ -1,14 +1,16 @@
-"""What a run leaves behind."""
+"""The result of one run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.metrics import online_performance
+from duelrank.algorithms import Projected
+from duelrank.metrics import DISCOUNT, online_performance
 from duelrank.registry import spell
 from duelrank.simulation.spec import RunSpec
 from duelrank.types import Weights
@@ -16,7 +18,7 @@ from duelrank.types import Weights
 __all__ = ["Record"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Record:
     """The result of one run.
 
@@ -33,9 +35,9 @@ class Record:
     trajectory
         (checkpoints, n_features) the weights at each checkpoint.
     seconds
-        Of the learning loop, users included.
+        Time of the learning loop, users included.
     evaluation_seconds
-        Of measuring the weights at the checkpoints, not part of ``seconds``.
+        Time of measuring the weights at the checkpoints, not part of ``seconds``.
     """
 
     spec: RunSpec
@@ -54,34 +56,75 @@ class Record:
         return final
 
     @property
-    def online_ndcg(self) -> float:
+    def online_performance(self) -> float:
         """Discounted sum of the metric over all shown lists, as in the paper's first table."""
         return online_performance(self.online)
 
     @property
-    def offline_ndcg(self) -> float:
-        """Mean metric of the final weights over the test queries, as in the paper's second table."""
+    def offline_performance(self) -> float:
+        """Mean metric of the final weights over the held-out queries, as in the paper's second table."""
         return float(self.offline[-1])
 
-    def summary(self) -> dict[str, Any]:
-        """Return the run in a few plain values, for JSON and tables."""
-        spec = self.spec
+    def cosines(self, reference: Weights) -> NDArray[np.float64]:
+        """Return the cosine between the weights at each checkpoint and a reference; 0 where the weights are zero."""
+        lengths = np.linalg.norm(self.trajectory, axis=1) * np.linalg.norm(reference)
+        along: NDArray[np.float64] = self.trajectory @ reference
+        return np.asarray(np.divide(along, lengths, out=np.zeros(len(along)), where=lengths > 0.0))
+
+    def row(self, reference: Weights | None = None, data: str = "") -> dict[str, Any]:
+        """Return the run as one flat row of plain values, for JSON, stores and frames; curves have a value per checkpoint.
+
+        Parameters
+        ----------
+        reference
+            Weights to compare the learned ones with; without them ``cosine_curve`` is empty.
+        data
+            A fingerprint of the fold that was run on.
+        """
+        spec, algorithm = self.spec, self.spec.algorithm
         return {
-            "algorithm": spell(spec.algorithm),
-            "recipe": repr(spec.algorithm),
+            "id": spec.id,
+            "digest": spec.digest,
+            "algorithm": spell(algorithm),
+            "base": spell(algorithm.base) if isinstance(algorithm, Projected) else "",
+            "recipe": repr(algorithm),
             "dataset": spell(spec.dataset),
-            "fold": spec.fold,
             "user": spell(spec.user),
+            "fold": spec.fold,
             "seed": spec.seed,
             "impressions": spec.impressions,
             "length": spec.length,
             "metric": repr(spec.metric),
             "split": spec.split,
-            "online_ndcg": self.online_ndcg,
-            "offline_ndcg": self.offline_ndcg,
-            "mean_online_ndcg": float(self.online.mean()),
+            "data": data,
+            "online_performance": self.online_performance,
+            "offline_performance": self.offline_performance,
             "updates": int(np.count_nonzero(self.update_norms)),
             "seconds": self.seconds,
             "evaluation_seconds": self.evaluation_seconds,
-            "impressions_per_second": spec.impressions / self.seconds,
+            "checkpoints": self.checkpoints.tolist(),
+            "offline_curve": self.offline.tolist(),
+            "online_curve": self._online_curve().tolist(),
+            "cosine_curve": [] if reference is None else self.cosines(reference).tolist(),
         }
+
+    def _online_curve(self) -> NDArray[np.float64]:
+        """Online performance up to each checkpoint."""
+        sums = np.cumsum(self.online * DISCOUNT ** np.arange(self.online.size))
+        return np.asarray(sums[self.checkpoints - 1])
+
+    def __repr__(self) -> str:
+        online, offline = f"{self.online_performance:.2f}", f"{self.offline_performance:.4f}"
+        return f"Record({self.spec.id}: online {online}, offline {offline}, {self.spec.metric!r})"
+
+    def _repr_html_(self) -> str:
+        shown = {
+            "run": self.spec.id,
+            "metric": repr(self.spec.metric),
+            "impressions": f"{self.spec.impressions:,}",
+            "online performance": f"{self.online_performance:.2f}",
+            "offline performance": f"{self.offline_performance:.4f}",
+            "seconds": f"{self.seconds:.2f}",
+        }
+        rows = (f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in shown.items())
+        return f"<table>{''.join(rows)}</table>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.waiting import until
 from typer.testing import CliRunner, Result
 
 from duelrank.cli import app
@@ -177,14 +177,6 @@ def real_client(tmp_path: Path) -> Iterator[TestClient]:
             until(lambda: client.get("/readyz").status_code == 200)
             assert client.post("/v1/rankers", json=SHOP).status_code == 201
             yield client
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for something that will be soon."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -3,51 +3,66 @@
 DUELRANK_SOAK multiplies the number of requests that are tried.
 """
 
-import os
 import re
 from html.parser import HTMLParser
 
 import pytest
 import requests
-import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi import checks
+from tests.effort import examples
 from tests.serving.web.conftest import DOCUMENTS
 
 from duelrank.serving.web.operations import OPERATIONS
 from duelrank.serving.web.problems import TABLE
 from duelrank.serving.web.schema import describe
 
-SOAK = int(os.environ.get("DUELRANK_SOAK", "1"))
-CHECKS = [
-    not_a_server_error,
-    checks.status_code_conformance,
-    checks.content_type_conformance,
-    checks.response_schema_conformance,
-]
 DOCUMENT = describe(OPERATIONS, "1")
-SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 ADDRESSES = [(one.method, one.path) for one in OPERATIONS]
 
 
-@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
+@pytest.fixture(scope="module")
+def schemathesis():
+    """The library that makes requests; imported here, since that takes seconds and most workers do not need it."""
+    import schemathesis
+
+    return schemathesis
+
+
+@pytest.fixture(scope="module")
+def checks(schemathesis):
+    """What is asked of each answer."""
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    conformance = [checks.status_code_conformance, checks.content_type_conformance, checks.response_schema_conformance]
+    return [not_a_server_error, *conformance]
+
+
+@pytest.fixture(scope="module")
+def schema(schemathesis):
+    """The description, as the library reads it."""
+    return schemathesis.openapi.from_dict(DOCUMENT)
+
+
+@pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize(("method", "path"), [each for each in ADDRESSES if each[1].startswith("/v1/")])
 @pytest.mark.parametrize("which", ["client", "real_client"])
-def test_whatever_comes_is_answered_as_described(request, which, method, path, mode):
+def test_whatever_comes_is_answered_as_described(request, schemathesis, schema, checks, which, method, path, mode):
     client = request.getfixturevalue(which)
     client.post("/v1/rankers/shop/rank", json={"impression_id": "i1", "documents": DOCUMENTS})
 
-    @given(case=SCHEMA[path][method].as_strategy(generation_mode=mode), known=st.booleans())
-    @settings(max_examples=20 * SOAK, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @given(
+        case=schema[path][method].as_strategy(generation_mode=schemathesis.GenerationMode(mode)), known=st.booleans()
+    )
+    @examples(10, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     def check(case, known):
         if known and case.path_parameters:
             case.path_parameters["name"] = "shop"
         made = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1")).prepare()
         headers = {name: value for name, value in made.headers.items() if name.lower() != "content-length"}
         response = client.request(made.method, made.url, content=made.body, headers=headers)
-        case.validate_response(response, checks=CHECKS)
+        case.validate_response(response, checks=checks)
 
     check()
 

@@ -5,12 +5,13 @@ import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import httpx
 import pytest
 import uvicorn
 from tests.serving.web.conftest import SHOP
+from tests.waiting import FOR_EVER, until
 
 from duelrank.errors import StoreCorrupt
 from duelrank.serving.web import KeyRing, create_app
@@ -20,7 +21,7 @@ from duelrank.serving.web.server import listen, run_server
 
 @contextmanager
 def running(app, patience):
-    """Run a server in a thread; gives its port."""
+    """Run a server in a thread; gives its port and its connections."""
 
     class Protocol(ImpatientProtocol):
         pass
@@ -31,17 +32,11 @@ def running(app, patience):
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
     thread.start()
     try:
-        yield listening.getsockname()[1]
+        yield listening.getsockname()[1], server.server_state.connections
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(FOR_EVER)
         assert not thread.is_alive()
-
-
-@pytest.fixture
-def port(service, storage):
-    with running(create_app(service, KeyRing(storage)), patience=0.4) as port:
-        yield port
 
 
 def test_a_service_that_will_never_be_ready_ends_the_server(service, storage):
@@ -53,12 +48,19 @@ def test_a_service_that_will_never_be_ready_ends_the_server(service, storage):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_quick_ones_do_not_notice(port):
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+def test_quick_ones_do_not_notice(service, storage):
+    """Patience ends while a request comes in only: between requests nothing waits for it to end."""
+    with (
+        running(create_app(service, KeyRing(storage)), patience=1000.0) as (port, connections),
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=FOR_EVER) as client,
+    ):
         client.post("/v1/rankers", json=SHOP)
         for _ in range(3):
             assert client.get("/v1/rankers/shop").status_code == 200
-            time.sleep(0.5)  # longer than the patience, but between requests
+            assert [connection._timer for connection in connections] == [None]
+        with socket.create_connection(("127.0.0.1", port)) as other:
+            other.sendall(b"GET /heal")
+            until(lambda: any(connection._timer is not None for connection in list(connections)))
 
 
 @pytest.mark.parametrize(
@@ -71,13 +73,20 @@ def test_quick_ones_do_not_notice(port):
     ],
     ids=["nothing", "half a header", "no body", "refused, then a body"],
 )
-def test_slow_ones_are_dropped(port, begin):
+def test_slow_ones_are_dropped(service, storage, begin):
     """Bytes come all the time, but the request is never whole."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with running(create_app(service, KeyRing(storage)), patience=0.4) as (port, _):
         began = time.monotonic()
-        connection.sendall(begin)
-        with suppress(OSError):  # the other side hung up
-            while time.monotonic() < began + 8.0:
-                time.sleep(0.05)
-                connection.sendall(b"x" if begin else b"\r\n")
-        assert 0.3 < time.monotonic() - began < 7.0
+        with socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection:
+            connection.sendall(begin)
+            until(lambda: is_dropped(connection, b"x" if begin else b"\r\n"))
+        assert time.monotonic() - began > 0.3
+
+
+def is_dropped(connection, more):
+    """Send some more; return whether the other side has hung up."""
+    try:
+        connection.sendall(more)
+    except OSError:
+        return True
+    return False

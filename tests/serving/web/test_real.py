@@ -1,7 +1,8 @@
 """The web layer on the real service and a file: rank, feedback, learn, export."""
 
 import numpy as np
-from tests.serving.web.conftest import SHOP, TestClient, until
+from tests.serving.web.conftest import SHOP, TestClient
+from tests.waiting import until
 
 from duelrank.serving import Service, Settings
 from duelrank.serving.web import KeyRing, create_app

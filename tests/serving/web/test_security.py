@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-from tests.serving.web.conftest import DOCUMENTS, SHOP, until
+from tests.serving.web.conftest import DOCUMENTS, SHOP
 from tests.serving.web.test_api import problem
+from tests.waiting import until
 
 from duelrank.errors import InvalidValue
 from duelrank.serving.web import WebSettings, make_key

@@ -6,11 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import httpx
 import pytest
-from tests.serving.web.conftest import DOCUMENTS, SHOP, until
+from tests.serving.web.conftest import DOCUMENTS, SHOP
+from tests.waiting import FOR_EVER, until
 
 from duelrank.serving.web import make_key
 from duelrank.storage import open_storage
@@ -33,7 +33,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.said += self.process.communicate(timeout=30)[1]
+        self.said += self.process.communicate(timeout=60)[1]
         return self.process.returncode
 
 
@@ -44,6 +44,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def server(store):
+    """A server of this test alone, which may stop it."""
     started = Server("--store", store)
     yield started
     if started.process.poll() is None:
@@ -51,15 +52,36 @@ def server(store):
         started.process.communicate()
 
 
-def refused(*words):
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A server that tests share whose clients misbehave: whatever they do, it goes on and ends as it should."""
+    started = Server("--store", f"sqlite:///{tmp_path_factory.mktemp('shared')}/shop.db", "--max-body", "100000")
+    yield started
+    assert httpx.get(f"{started.url}/healthz", timeout=FOR_EVER).status_code == 200
+    assert started.stop() == 0
+    assert "Traceback" not in started.said
+
+
+def answers(port):
+    """Whether somebody takes new connections there."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.fixture
+def refused(cli):
     """Run a command that must fail, and return its words."""
-    command = [sys.executable, "-m", "duelrank", *map(str, words)]
-    done = subprocess.run(
-        command, capture_output=True, encoding="utf-8", timeout=60, env=os.environ | {"COLUMNS": "500"}
-    )
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr
+
+    def run(*words):
+        done = cli(*words)
+        assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    return run
 
 
 def test_from_start_to_stop(server, store):
@@ -67,7 +89,7 @@ def test_from_start_to_stop(server, store):
     assert f"store: {store}" in server.said
     assert f"{server.url}/docs" in server.said
     assert "ready: 0 rankers" in server.said
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
         assert client.post("/v1/rankers", json=SHOP).status_code == 201
         body = {"impression_id": "i1", "documents": DOCUMENTS}
         first = client.post("/v1/rankers/shop/rank", json=body)
@@ -79,7 +101,7 @@ def test_from_start_to_stop(server, store):
     assert "stopped; everything is saved" in server.said
     again = Server("--store", store)
     assert "ready: 1 ranker (shop)" in again.said
-    with httpx.Client(base_url=again.url) as client:
+    with httpx.Client(base_url=again.url, timeout=FOR_EVER) as client:
         assert client.post("/v1/rankers/shop/rank", json=body).json() == first.json()
         until(lambda: client.get("/v1/rankers/shop").json()["learned"] == 1)
     assert again.stop(signal.SIGINT) == 0
@@ -87,75 +109,70 @@ def test_from_start_to_stop(server, store):
 
 
 def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
-    with httpx.Client(base_url=server.url) as client:
+    with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
         assert client.get("/v1/rankers").status_code == 200
         token = cli("keys", "create", "--store", store, "--scope", "rank").stdout.strip()
-        until(lambda: client.get("/v1/rankers").status_code == 401, 10.0)
+        until(lambda: client.get("/v1/rankers").status_code == 401)
         assert client.get("/v1/rankers", headers={"X-API-Key": token}).status_code == 200
         assert client.post("/v1/rankers", json=SHOP, headers={"X-API-Key": token}).status_code == 403
         cli("keys", "revoke", token.split("_")[1], "--store", store)
-        until(lambda: client.get("/v1/rankers", headers={"X-API-Key": token}).status_code == 401, 10.0)
+        until(lambda: client.get("/v1/rankers", headers={"X-API-Key": token}).status_code == 401)
     server.stop()
     assert token.split("_", 2)[2] not in server.said
 
 
-def test_a_client_that_vanishes_or_breaks_the_rules(server):
+def test_a_client_that_vanishes_or_breaks_the_rules(shared):
     half = b"POST /v1/rankers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
     for sent in (half, b"POST", b"\x16\x03\x01\x00", b"GET / HTTP/9\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n"):
-        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        with socket.create_connection(("127.0.0.1", shared.port)) as connection:
             connection.sendall(sent)
-    assert httpx.get(f"{server.url}/healthz").status_code == 200
-    server.stop()
-    assert "Traceback" not in server.said
+    assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
 
 
-def test_a_body_without_a_length_is_cut_off_too(store):
-    server = Server("--store", store, "--max-body", "100000")
-
+def test_a_body_without_a_length_is_cut_off_too(shared):
     def endless():
         while True:
             yield b" " * 10_000
 
     try:
-        answer = httpx.post(f"{server.url}/v1/rankers", content=endless())
+        answer = httpx.post(f"{shared.url}/v1/rankers", content=endless(), timeout=FOR_EVER)
         assert answer.status_code == 413
     except httpx.WriteError:
         pass  # the server hung up while we were still sending
-    assert httpx.get(f"{server.url}/healthz").status_code == 200
-    server.stop()
+    assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
 
 
 def test_waiting_requests_are_answered_before_it_stops(server):
     """A request that is on its way when the signal comes is still answered."""
-    httpx.post(f"{server.url}/v1/rankers", json=SHOP)
+    httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
     content = b'{"documents": [{"id": "a", "features": [1, 2]}]}'
+    head = f"POST /v1/rankers/shop/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
-        head = f"POST /v1/rankers/shop/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n\r\n"
-        connection.sendall(head.encode() + content[:10])
-        time.sleep(0.2)
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(4096).startswith(b"HTTP/1.1 100"), "it waits for the body"
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
-        connection.sendall(content[10:])
+        until(lambda: not answers(server.port))
+        connection.sendall(content)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
-    server.process.communicate(timeout=30)
+    server.process.communicate(timeout=60)
     assert server.process.returncode == 0
 
 
 class TestRefusals:
-    def test_a_port_that_is_taken(self, store):
+    def test_a_port_that_is_taken(self, store, refused):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             said = refused("serve", "--store", store, "--port", taken.getsockname()[1])
         assert "already; choose another with --port" in said
 
-    def test_the_network_without_keys(self, store):
+    def test_the_network_without_keys(self, store, refused):
         assert "--insecure" in refused("serve", "--store", store, "--host", "0.0.0.0", "--port", 0)
 
-    def test_an_address_that_there_is_not(self, store):
+    def test_an_address_that_there_is_not(self, store, refused):
         with open_storage(store) as storage:
             storage.add_key(make_key(["rank"])[1])
         assert "no address to listen on" in refused("serve", "--store", store, "--host", "no.such.host.invalid")
 
-    def test_a_store_that_is_none(self, tmp_path):
+    def test_a_store_that_is_none(self, tmp_path, refused):
         (tmp_path / "text.db").write_text("this is no database at all, just some words " * 50)
         assert "text.db" in refused("serve", "--store", f"sqlite:///{tmp_path}/text.db", "--port", 0)
         assert "sqlite:///relative.db" in refused("serve", "--store", "mysql://x", "--port", 0)

@@ -1,17 +1,21 @@
-"""What a parameter does: a measure against its value, beside the algorithm that does not have it."""
+"""The figure of a sweep: a measure against the value of one parameter."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from duelrank.errors import InvalidValue, UnknownName
-from duelrank.experiments.figures.look import BAND, Labels, dress, family_styles, name_lines, new_figure, one_dataset
-from duelrank.experiments.frame import Frame
-from duelrank.experiments.significance import half_width
-from duelrank.experiments.tables import Measure
+from duelrank.experiments.figures.style import (
+    BAND,
+    add_legend,
+    check_one_dataset,
+    family_styles,
+    new_figure,
+    style_panel,
+)
+from duelrank.experiments.results.frame import Frame
+from duelrank.experiments.results.summary import Estimate, Measure, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,70 +29,64 @@ def sweep(
     points: Sequence[tuple[float, str]],
     measure: Measure,
     parameter: str,
-    labels: Labels | None = None,
+    label: str,
+    base: tuple[str, str] | None = None,
     title: str = "",
 ) -> Figure:
     """Draw a measure, mean and 95% confidence interval, against the value of a parameter, one panel per user.
 
-    Each algorithm that the recipes project has a line; where it has run itself, a dashed horizontal line marks it. The
-    panels have scales of their own: the users differ more than the values do.
+    The panels have scales of their own: the users differ more than the values do.
 
     Parameters
     ----------
     points
         The value of the parameter with the recipe, as the frame spells it, that has it.
-    parameter
-        What to call it.
-    labels
-        From a base algorithm to the short name to print for it.
+    parameter, label
+        The names of the parameter and of the recipe that is varied.
+    base
+        Label and recipe of what it is compared with: a dashed horizontal line.
     """
-    metric = one_dataset(frame)
-    lines = _lines(frame, points)
-    users = list(dict.fromkeys(frame["user"].tolist()))
-    styles = family_styles({name: base for base in lines for name, base in ((base, ""), (f"{base}+", base))})
-    figure, (panels,) = new_figure(len(users), sharex=True)
+    metric = check_one_dataset(frame)
+    _check(frame, points, base)
+    summary = summarise(frame, measure, tests=False)
+    (dataset,) = summary.datasets
+    related = base is not None and all(summary.algorithms[recipe] == base[1] for _, recipe in points)
+    styles = family_styles({"base": "", "varied": "base" if related else ""})
+    figure, (panels,) = new_figure(len(summary.users), sharex=True)
     drawn: dict[str, Any] = {}
-    for panel, user in zip(panels, users, strict=True):
-        here = frame.where(user=user)
-        for base, line in lines.items():
-            name = (labels or {}).get(base, base)
-            _level(panel, here.where(algorithm=base), measure, name, styles[base], drawn)
-            drawn[f"{name} with projection"] = _line(panel, here, line, measure, styles[f"{base}+"])
-        dress(panel, user)
+    for panel, user in zip(panels, summary.users, strict=True):
+        found = [(value, summary.find(dataset, user, recipe)) for value, recipe in sorted(points)]
+        drawn[label] = _line(panel, [(value, each) for value, each in found if each], styles["varied"])
+        level = summary.find(dataset, user, base[1]) if base else None
+        if base and level:
+            drawn[base[0]] = _level(panel, level, styles["base"])
+        style_panel(panel, user)
         panel.set_xlabel(parameter)
     panels[0].set_ylabel(f"{measure} {metric}")
     if title:
         figure.suptitle(title, fontsize="medium")
-    name_lines(figure, list(drawn.values()), list(drawn))
+    add_legend(figure, list(drawn.values()), list(drawn))
     return figure
 
 
-def _lines(frame: Frame, points: Sequence[tuple[float, str]]) -> dict[str, list[tuple[float, str]]]:
-    """Sort the points into lines, by the base of their recipes, each line from left to right."""
+def _check(frame: Frame, points: Sequence[tuple[float, str]], base: tuple[str, str] | None) -> None:
     if not points:
         raise InvalidValue("a sweep needs at least one value")
-    bases = dict(zip(frame["algorithm"].tolist(), frame["base"].tolist(), strict=True))
-    lines: dict[str, list[tuple[float, str]]] = {}
-    for value, recipe in sorted(points):
-        if recipe not in bases:
-            raise UnknownName.among("algorithm of these runs", recipe, bases)
-        lines.setdefault(bases[recipe] or recipe, []).append((value, recipe))
-    return lines
+    known = set(frame["algorithm"].tolist())
+    for recipe in (*(recipe for _, recipe in points), *([base[1]] if base else [])):
+        if recipe not in known:
+            raise UnknownName.among("algorithm of these runs", recipe, known)
 
 
-def _line(panel: Axes, frame: Frame, points: list[tuple[float, str]], measure: Measure, style: dict[str, Any]) -> Any:
-    runs = [(value, frame.where(algorithm=recipe)[measure]) for value, recipe in points]
-    runs = [(value, found) for value, found in runs if len(found)]
-    means = [float(found.mean()) for _, found in runs]
-    widths = [np.nan_to_num(half_width(found)) for _, found in runs]
+def _line(panel: Axes, points: list[tuple[float, Estimate]], style: dict[str, Any]) -> Any:
+    means, widths = [each.mean for _, each in points], [each.half_width or 0.0 for _, each in points]
     style = {**style, "markevery": None}
-    return panel.errorbar([value for value, _ in runs], means, yerr=widths, capsize=2.5, elinewidth=1.0, **style)
+    return panel.errorbar([value for value, _ in points], means, yerr=widths, capsize=2.5, elinewidth=1.0, **style)
 
 
-def _level(panel: Axes, runs: Frame, measure: Measure, name: str, style: dict[str, Any], drawn: dict[str, Any]) -> None:
-    """Mark where the base is, with its confidence interval, if it has run."""
-    if len(runs):
-        mean, width = float(runs[measure].mean()), half_width(runs[measure])
-        drawn[name] = panel.axhline(mean, color=style["color"], linestyle="--", linewidth=1.3)
-        if len(runs) > 1:
-            panel.axhspan(mean - width, mean + width, color=style["color"], **BAND)
+def _level(panel: Axes, estimate: Estimate, style: dict[str, Any]) -> Any:
+    """Mark the height of the base, with its confidence interval."""
+    mean, width = estimate.mean, estimate.half_width
+    if width is not None:
+        panel.axhspan(mean - width, mean + width, color=style["color"], **BAND)
+    return panel.axhline(mean, color=style["color"], linestyle="--", linewidth=1.3)

@@ -1,0 +1,128 @@
+"""The style of all figures: colours for all kinds of sight, markers and dashes for print in grey, a legend below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from duelrank.errors import InvalidValue, MissingExtra
+from duelrank.experiments.results.frame import Frame
+from duelrank.experiments.results.summary import check_comparable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "BAND",
+    "Labels",
+    "add_legend",
+    "check_one_dataset",
+    "escape_formulas",
+    "family_styles",
+    "figure_class",
+    "new_figure",
+    "style_panel",
+]
+
+#: From a recipe to the short name to print for it; what is not in it is printed as it is.
+Labels = Mapping[str, str]
+
+#: How a confidence band is filled.
+BAND: dict[str, Any] = {"alpha": 0.13, "linewidth": 0.0}
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def figure_class() -> Any:
+    """Return matplotlib's figure, which draws without a window; matplotlib is imported here and not before."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'") from None
+    return Figure
+
+
+def new_figure(columns: int, rows: int = 1, height: float = 2.8, **sharing: Any) -> tuple[Figure, list[list[Axes]]]:
+    """Make a figure with panels of one size, however many there are; the height of each is in inches."""
+    size = (max(6.0, 1.2 + 3.1 * columns), 1.0 + height * rows)
+    figure: Figure = figure_class()(figsize=size, dpi=150, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **sharing).tolist()
+
+
+def family_styles(algorithms: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Give each family, an algorithm and its projections, a colour and a marker, and each member a line of its own.
+
+    Where an algorithm and a projection of it are both there, the algorithm itself is dashed, its markers hollow.
+
+    Parameters
+    ----------
+    algorithms
+        From each algorithm to its base, which is empty where it has none.
+    """
+    families = list(dict.fromkeys(base or algorithm for algorithm, base in algorithms.items()))
+    members = dict.fromkeys(families, 0)
+    styles = {}
+    for algorithm, base in algorithms.items():
+        family = families.index(base or algorithm)
+        if not base:
+            styles[algorithm] = _style(family, dashed=algorithm in algorithms.values())
+        else:
+            styles[algorithm] = _style(family, member=members[base])
+            members[base] += 1
+    return styles
+
+
+def style_panel(panel: Axes, title: str) -> None:
+    """Give a panel its title and a quiet grid."""
+    panel.set_title(escape_formulas(title), fontsize="medium")
+    panel.grid(visible=True, color="0.9", linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def add_legend(figure: Figure, lines: Sequence[Any], names: Sequence[str]) -> None:
+    """Put the legend below, an algorithm above its projection where they alternate; long recipes take several lines."""
+    letters = int(11 * figure.get_figwidth())  # about so many fit beside one another
+    filled = [fill(escape_formulas(name), letters - 8) for name in names]
+    most = len(names) if len(names) <= 3 else min(4, (len(names) + 1) // 2)
+    columns = next(n for n in range(most, 0, -1) if n == 1 or _legend_width(filled, n) <= letters)
+    figure.legend(lines, filled, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2)
+
+
+def escape_formulas(text: str) -> str:
+    """Return text that matplotlib does not take for a formula."""
+    return text.replace("$", r"\$")
+
+
+def check_one_dataset(frame: Frame) -> str:
+    """Return the metric of runs that can share a figure: with the same settings, and on one data set."""
+    metric = check_comparable(frame)
+    found = sorted(set(frame["dataset"].tolist()))
+    if len(found) > 1:
+        raise InvalidValue(f"a figure shows one data set, the runs have {', '.join(found)}: select one with `where`")
+    return metric
+
+
+def _legend_width(names: Sequence[str], columns: int) -> int:
+    """About how many letters wide a legend is, whose columns are filled one after the other, the first ones first."""
+    rows, longer = divmod(len(names), columns)
+    ends = [(column + 1) * rows + min(column + 1, longer) for column in range(columns)]
+    parts = [names[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return sum(8 + max(len(line) for name in part for line in name.splitlines()) for part in parts)
+
+
+def _style(family: int, member: int = 0, dashed: bool = False) -> dict[str, Any]:
+    colour = _COLOURS[family % len(_COLOURS)]
+    return {
+        "color": colour,
+        "linestyle": "--" if dashed else _DASHES[member % len(_DASHES)],
+        "linewidth": 1.3 if dashed else 1.7,
+        "marker": _MARKERS[(family + 3 * member) % len(_MARKERS)],
+        "markersize": 4,
+        "markerfacecolor": "white" if dashed else colour,
+        "markevery": (family + member, 4),  # beside those of the others, not on top of them
+    }

@@ -1,0 +1,326 @@
+"""The pipeline of experiments, from a suite to its report: plan, run what is missing, keep the rows, make tables and figures.
+
+`compare` and `reproduce` are its two front doors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from duelrank.algorithms import Algorithm
+from duelrank.datasets import Dataset
+from duelrank.errors import InvalidValue, MissingData
+from duelrank.experiments.reference import Reference, reference_for
+from duelrank.experiments.report import Report
+from duelrank.experiments.results.frame import Frame
+from duelrank.experiments.results.provenance import fingerprint, provenance
+from duelrank.experiments.results.store import Store
+from duelrank.experiments.run import run_all
+from duelrank.experiments.run.scheduler import Scheduler
+from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
+from duelrank.grammar import parse
+from duelrank.metrics import Metric
+from duelrank.progress import count_bar
+from duelrank.registry import spell
+from duelrank.simulation import RunSpec
+from duelrank.users import User
+
+__all__ = ["Plan", "collect", "compare", "comparison", "make_report", "plan", "reproduce"]
+
+Progress = Callable[[int, int], None]
+
+USERS = ("perfect", "navigational", "informational")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A suite, the data sets of it that are installed, and the names of those that are not."""
+
+    suite: Suite
+    datasets: tuple[Dataset, ...]
+    skipped: tuple[str, ...] = ()
+
+    def specs(self) -> list[RunSpec]:
+        """Return all runs of the suite on the installed data sets."""
+        return [spec for dataset in self.datasets for spec in self.suite.specs(dataset)]
+
+    def reference(self, dataset: Dataset, fold: int) -> Reference | None:
+        """Return the offline reference of a fold where the suite needs it; it is trained on first use."""
+        return reference_for(dataset, fold) if self.suite.needs_reference else None
+
+    def study(self, frame: Frame) -> Study:
+        """Return what the experiments make tables and figures of."""
+        skylines = {spell(dataset): self._skyline(dataset) for dataset in self.datasets}
+        return Study(
+            frame,
+            self.suite.labelled(),
+            self.suite.published,
+            {name: value for name, value in skylines.items() if value is not None},
+        )
+
+    def _skyline(self, dataset: Dataset) -> float | None:
+        """The mean test performance of the offline references over the folds that have runs."""
+        if not self.suite.needs_reference:
+            return None
+        folds = range(1, min(dataset.n_folds, self.suite.runs) + 1)
+        return float(np.mean([reference_for(dataset, fold).test for fold in folds]))
+
+
+def comparison(
+    algorithms: Sequence[Algorithm | str],
+    dataset: Dataset | str,
+    users: Sequence[User | str],
+    runs: int,
+    impressions: int,
+    length: int = 10,
+    metric: Metric | str = "nDCG@10",
+    split: str = "test",
+    baseline: Algorithm | str = "",
+) -> Suite:
+    """Return the suite that compares some algorithms on one data set: a table of both measures, and learning curves."""
+    rival = _spelled(baseline, Algorithm) if baseline else ""
+    recipes = dict.fromkeys([_spelled(each, Algorithm) for each in algorithms] + ([rival] if rival else []))
+    measure = _spelled(metric, Metric)
+    return Suite(
+        name="compare",
+        title=f"Comparison on {_spelled(dataset, Dataset)}",
+        datasets=(_spelled(dataset, Dataset),),
+        users=tuple(_spelled(user, User) for user in users),
+        runs=runs,
+        recipes={recipe: recipe for recipe in recipes},
+        experiments=(
+            Tables(title="Online and offline performance", baseline=rival, together=True),
+            Curves(title="Offline performance while learning", measure=f"offline {measure}"),
+        ),
+        impressions=impressions,
+        length=length,
+        metric=measure,
+        split=split,  # type: ignore[arg-type]  # checked by the spec of each run
+    )
+
+
+def _spelled(part: object, kind: type) -> str:
+    return spell(parse(part, kind) if isinstance(part, str) else part)  # type: ignore[arg-type]
+
+
+def plan(
+    suite: Suite,
+    datasets: Sequence[str] | None = None,
+    users: Sequence[str] | None = None,
+    algorithms: Sequence[str] | None = None,
+    runs: int | None = None,
+    impressions: int | None = None,
+    installed: bool = True,
+) -> Plan:
+    """Fit a suite to what was asked for and to the data that is here; a data set that is missing is named and skipped.
+
+    Parameters
+    ----------
+    installed
+        Whether the data has to be here: workers of a cluster may have it instead.
+    """
+    suite = replace(
+        suite.only(algorithms) if algorithms else suite,
+        datasets=tuple(datasets or suite.datasets),
+        users=tuple(users or suite.users),
+        runs=suite.runs if runs is None else runs,
+        impressions=suite.impressions if impressions is None else impressions,
+    )
+    found: list[Dataset] = []
+    skipped: dict[str, MissingData] = {}
+    for name in suite.datasets:
+        dataset = parse(name, Dataset)
+        try:
+            if installed:
+                dataset.fold(1)
+            found.append(dataset)
+        except MissingData as error:
+            skipped[name] = error
+    if not found:
+        raise _nothing_installed(suite, skipped)
+    return Plan(suite, tuple(dict.fromkeys(found)), tuple(skipped))
+
+
+def _nothing_installed(suite: Suite, skipped: dict[str, MissingData]) -> MissingData:
+    if len(skipped) == 1:
+        return next(iter(skipped.values()))  # says where to get it
+    return MissingData(
+        f"none of the data sets of {suite.name} is installed: {', '.join(skipped)}. `duelrank data list` says where to get each, "
+        "`duelrank data add NAME PATH` installs it; one is enough to start with, and --datasets synthetic needs none."
+    )
+
+
+def collect(
+    plan: Plan,
+    store: Store | None = None,
+    workers: int | None = None,
+    scheduler: Scheduler | None = None,
+    progress: Progress | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> Frame:
+    """Run what is missing and return all results of the plan.
+
+    Parameters
+    ----------
+    store
+        Keeps each row as soon as its run is finished, and says what is missing; without one, all runs are made and kept in
+        memory only.
+    announce
+        Called with a sentence when something slow begins, such as compiling for the first time.
+    """
+    specs = plan.specs()
+    missing = store.missing(specs) if store else specs
+    tell = progress or (lambda done, total: None)
+    data = _fingerprints(specs)
+    if store and len(missing) < len(specs):
+        _check_data(store, specs, data)
+    references = {(spec.dataset, spec.fold): plan.reference(spec.dataset, spec.fold) for spec in missing}
+    rows = []
+    tell(len(specs) - len(missing), len(specs))
+    with _timed(store) if missing else nullcontext():
+        for record in run_all(missing, workers, scheduler, announce=announce) if missing else ():
+            place = record.spec.dataset, record.spec.fold
+            reference = references[place]
+            rows.append(record.row(reference.weights if reference else None, data[place]))
+            if store:
+                store.append(rows[-1])
+            tell(len(specs) - len(missing) + len(rows), len(specs))
+    return select(store.load() if store else Frame.of(rows), specs)
+
+
+@contextmanager
+def _timed(store: Store | None) -> Iterator[None]:
+    """Add the time that runs take to the wall time of a store, also where they are interrupted."""
+    started = perf_counter()
+    try:
+        yield
+    finally:
+        if store:
+            store.add_wall_time(perf_counter() - started)
+
+
+def _fingerprints(specs: Sequence[RunSpec]) -> dict[tuple[Dataset, int], str]:
+    """Return the fingerprint of each fold; empty where the data is not here but on the workers of a cluster."""
+    found = {}
+    for dataset, fold in dict.fromkeys((spec.dataset, spec.fold) for spec in specs):
+        try:
+            found[dataset, fold] = fingerprint(dataset.fold(fold))
+        except MissingData:
+            found[dataset, fold] = ""
+    return found
+
+
+def _check_data(store: Store, specs: Sequence[RunSpec], data: dict[tuple[Dataset, int], str]) -> None:
+    """Raise where a finished run was made on other data than there is now under the same name."""
+    wanted = {spec.digest: spec for spec in specs}
+    frame = store.load()
+    for digest, found in zip(frame["digest"].tolist(), frame["data"].tolist(), strict=True):
+        spec = wanted.get(digest)
+        now = data[spec.dataset, spec.fold] if spec is not None else ""
+        if spec is not None and found and now and found != now:
+            raise InvalidValue(
+                f"{store.folder} has results on other data: {spell(spec.dataset)} was imported again since; "
+                "choose another folder (--out)"
+            )
+
+
+def select(frame: Frame, specs: Sequence[RunSpec]) -> Frame:
+    """Return the results of some specs, in the order of the specs: a folder may also hold other runs of its suite."""
+    rows = {digest: number for number, digest in enumerate(frame["digest"].tolist())}
+    wanted = [rows[spec.digest] for spec in specs if spec.digest in rows]
+    if len(wanted) < len(specs):
+        raise InvalidValue(f"{len(specs) - len(wanted)} of {len(specs)} runs are missing from the results")
+    return frame.take(np.array(wanted))
+
+
+def make_report(plan: Plan, frame: Frame, wall_seconds: float | None = None, command: str = "") -> Report:
+    """Return all tables and figures of a suite, with the provenance of its results."""
+    study = plan.study(frame)
+    made = provenance(frame, wall_seconds, command)
+    if plan.skipped:
+        made["Not installed"] = ", ".join(plan.skipped)
+    return Report(plan.suite.title, tuple(each.section(study) for each in plan.suite.experiments), made)
+
+
+def compare(
+    algorithms: Sequence[Algorithm | str] | str,
+    dataset: Dataset | str = "synthetic",
+    users: Sequence[User | str] | str = USERS,
+    runs: int = 3,
+    impressions: int = 10_000,
+    length: int = 10,
+    metric: Metric | str = "nDCG@10",
+    split: str = "test",
+    *,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    scheduler: Scheduler | None = None,
+) -> Frame:
+    """Run some algorithms with some users on one data set and return all runs; `Frame.table` and `Frame.plot` show them.
+
+    Parameters
+    ----------
+    runs
+        How many of each pair: over the folds first, then over the seeds.
+    out
+        A folder that keeps each run as soon as it is finished; the same call goes on from there. In memory only by default.
+    workers, scheduler
+        As in `run_all`.
+
+    Examples
+    --------
+    >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
+    >>> results.table()
+    Table('Online and offline nDCG@10': 2 rows, 5 columns)
+    """
+    algorithms = [algorithms] if isinstance(algorithms, str) else algorithms
+    users = [users] if isinstance(users, str) else users
+    suite = comparison(algorithms, dataset, users, runs, impressions, length, metric, split)
+    return _run(plan(suite, installed=scheduler is None), out, workers, scheduler)[0]
+
+
+def reproduce(
+    suite: Suite | str,
+    out: str | Path,
+    datasets: Sequence[str] | None = None,
+    users: Sequence[str] | None = None,
+    algorithms: Sequence[str] | None = None,
+    runs: int | None = None,
+    impressions: int | None = None,
+    *,
+    workers: int | None = None,
+    scheduler: Scheduler | None = None,
+) -> Report:
+    """Run what is missing of a suite in a folder, write its tables, figures and ``report.html`` there, and return the report.
+
+    Parameters
+    ----------
+    suite
+        A suite, its name, or the path of a file of one's own.
+    datasets, users, algorithms, runs, impressions
+        Instead of those of the suite.
+    workers, scheduler
+        As in `run_all`.
+    """
+    loaded = load_suite(suite) if isinstance(suite, str) else suite
+    wanted = plan(loaded, datasets, users, algorithms, runs, impressions)
+    frame, wall_seconds = _run(wanted, out, workers, scheduler)
+    report = make_report(wanted, frame, wall_seconds)
+    report.write(Path(out))
+    return report
+
+
+def _run(
+    plan: Plan, out: str | Path | None, workers: int | None, scheduler: Scheduler | None
+) -> tuple[Frame, float | None]:
+    with count_bar("runs") as tell:
+        if out is None:
+            return collect(plan, None, workers, scheduler, tell), None
+        with Store(out, plan.suite.name) as store:
+            return collect(plan, store, workers, scheduler, tell), store.wall_seconds

@@ -1,0 +1,165 @@
+"""The page of algorithms and their parts, in Markdown: from the registry, with the numbers of a league table."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields
+
+from duelrank.algorithms import Algorithm, Projected
+from duelrank.errors import InvalidValue
+from duelrank.exploration import Exploration
+from duelrank.inference import Inference
+from duelrank.multileaving import Multileaver
+from duelrank.projection import Examination, Projection
+from duelrank.registry import Part, aliases, classes, spell, walk
+from duelrank.updates import Update
+
+__all__ = ["Measured", "algorithms_page", "read_league", "sections"]
+
+_STAGES: dict[str, type[Part]] = {
+    "Explorations": Exploration,
+    "Multileavers": Multileaver,
+    "Inferences": Inference,
+    "Projections": Projection,
+    "Examinations": Examination,
+    "Updates": Update,
+}
+_OPENING = """# Algorithms and their parts
+
+This page is written by `duelrank list --markdown`, from the registry and a league table: change the docstrings, not the page.
+Everything here can be named in a [recipe](recipes.md), and any part can be swapped for another of its kind.
+"""
+_DIGITS = {"online": 1, "offline": 3}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a league table has measured: (algorithm, user, measure) → mean, and on what."""
+
+    means: dict[tuple[str, str, str], float]
+    dataset: str = ""
+    metric: str = ""
+    runs: str = ""
+
+    @property
+    def users(self) -> list[str]:
+        """The users, in order."""
+        return list(dict.fromkeys(user for _, user, _ in self.means))
+
+
+def read_league(text: str) -> Measured:
+    """Read the comma-separated values of a league table."""
+    try:
+        lines = list(csv.DictReader(text.splitlines()))
+        means = {(line["algorithm"], line["user"], line["measure"]): float(line["mean"]) for line in lines}
+        return Measured(means, lines[0]["dataset"], lines[0]["metric"], lines[0]["runs"])
+    except (LookupError, ValueError) as error:
+        raise InvalidValue(f"this is not the CSV of a league table: {error!r} is missing or no number") from None
+
+
+def algorithms_page(measured: Measured) -> str:
+    """Write the page: the league first, then every algorithm and every part, from their docstrings.
+
+    An algorithm without numbers is listed all the same.
+    """
+    known = aliases(Algorithm)
+    parts = [_OPENING, _overview(known, measured)]
+    parts += ["## Algorithms\n", *(_algorithm(name, known) for name in known if not _is_projection(name, known))]
+    for title, kind in _STAGES.items():
+        parts += [f"## {title}\n", *(_part(name, cls) for name, cls in classes(kind).items())]
+    return "\n".join(part for part in parts if part)
+
+
+def sections(cls: type) -> dict[str, str]:
+    """Split a numpy-style docstring into its first line, what follows it, and its named sections."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    summary, _, rest = text.partition("\n")
+    pieces = re.split(r"^(\w[\w ]*)\n-{3,}\n", rest, flags=re.MULTILINE)
+    named = dict(zip(pieces[1::2], (body.strip() for body in pieces[2::2]), strict=True))
+    return {"Summary": summary, "Description": pieces[0].strip(), **named}
+
+
+def _is_projection(name: str, known: dict[str, Algorithm]) -> bool:
+    return name.endswith("-dsp") and known.get(name.removesuffix("-dsp")) is not None
+
+
+def _overview(known: dict[str, Algorithm], measured: Measured) -> str:
+    users = measured.users
+    heads = [f"{measure} {user}" for measure in _DIGITS for user in users]
+    order = sorted(known, key=lambda name: -sum(measured.means.get((name, user, "online"), 0.0) for user in users))
+    lines = [["algorithm", "", *heads], ["---", "---", *("---:" for _ in heads)]]
+    lines += [[_link(name, known), _about(known[name]), *_numbers(name, measured)] for name in order]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (_source(measured) if users else "")
+
+
+def _source(measured: Measured) -> str:
+    command = f"duelrank reproduce league --datasets {measured.dataset}"
+    return f"""
+Means of {measured.runs} runs on {measured.dataset} (`{command}`), best online first. Online: the discounted
+sum of {measured.metric} over the lists shown while learning; offline: {measured.metric} of the final weights on test queries. Each
+algorithm has its own defaults. Click bandits have no weights: offline they are a random order.
+"""
+
+
+def _numbers(name: str, measured: Measured) -> Iterator[str]:
+    for measure, digits in _DIGITS.items():
+        for user in measured.users:
+            mean = measured.means.get((name, user, measure))
+            yield "" if mean is None else f"{mean:.{digits}f}"
+
+
+def _link(name: str, known: dict[str, Algorithm]) -> str:
+    return f"`{name}`" if _is_projection(name, known) else f"[`{name}`](#{name})"
+
+
+def _about(algorithm: Algorithm) -> str:
+    if isinstance(algorithm, Projected):
+        return f"`{spell(algorithm.base)}`, its gradients projected"
+    return sections(type(algorithm))["Summary"].split(":")[0].rstrip(".")
+
+
+def _algorithm(name: str, known: dict[str, Algorithm]) -> str:
+    algorithm = known[name]
+    inside = [(".".join(path), part) for path, part in walk(algorithm) if path]
+    listed = [f"- {place}: [`{spell(part)}`](#{type(part).__name__.lower()})" for place, part in inside]
+    recipe = f"`{algorithm!r}`" + (f", projected: `{name}-dsp`" if f"{name}-dsp" in known else "")
+    return "\n".join(
+        [f"### {name}\n", f"{recipe}\n", _body(type(algorithm)), *(["Parts:\n", *listed, ""] if listed else [])]
+    )
+
+
+def _part(name: str, cls: type[Part]) -> str:
+    return f"### {name}\n\n{_body(cls)}"
+
+
+def _body(cls: type[Part]) -> str:
+    """Docstring and parameters of a class, as Markdown."""
+    said = sections(cls)
+    pieces = [said["Summary"], said["Description"], _parameters(cls, said.get("Parameters", ""))]
+    if "References" in said:
+        pieces.append("Reference: " + " ".join(said["References"].split()))
+    return "\n\n".join(_code(piece) for piece in pieces if piece) + "\n"
+
+
+def _parameters(cls: type[Part], text: str) -> str:
+    """A list of the parameters that a class documents, each with its default."""
+    defaults = {item.name: item.default for item in fields(cls)}
+    entries = re.split(r"^(?=\w)", text, flags=re.MULTILINE)
+    lines = []
+    for entry in filter(None, entries):
+        names, _, meaning = entry.partition("\n")
+        given = ", ".join(f"`{name}`{_default(defaults.get(name, MISSING))}" for name in names.split(", "))
+        lines.append(f"- {given}: {' '.join(meaning.split())}")
+    return "\n".join(lines)
+
+
+def _default(value: object) -> str:
+    return "" if value is MISSING else f" = `{spell(value) if isinstance(value, Part) else repr(value)}`"
+
+
+def _code(text: str) -> str:
+    """Numpy's double backticks as Markdown's single ones."""
+    return text.replace("``", "`")

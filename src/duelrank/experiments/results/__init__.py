@@ -1,0 +1,20 @@
+"""Results of many runs: rows in frames and stores, their summaries, significance and provenance."""
+
+from duelrank.experiments.results.frame import Frame
+from duelrank.experiments.results.published import Replication, replicate
+from duelrank.experiments.results.store import Store, load_results
+from duelrank.experiments.results.summary import Curve, Estimate, Measure, Summary, mean_curves, summarise
+
+__all__ = [
+    "Curve",
+    "Estimate",
+    "Frame",
+    "Measure",
+    "Replication",
+    "Store",
+    "Summary",
+    "load_results",
+    "mean_curves",
+    "replicate",
+    "summarise",
+]

@@ -1,0 +1,140 @@
+"""The numbers that the paper printed, and how ours differ from them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from math import sqrt
+
+import numpy as np
+
+from duelrank.experiments.results.frame import Frame
+from duelrank.experiments.results.summary import Measure, check_comparable, spread
+
+__all__ = ["PUBLISHED_RUNS", "Replication", "ReplicationCell", "published", "replicate"]
+
+#: Every published cell is the mean of so many runs, over the same folds as ours.
+PUBLISHED_RUNS = 15
+
+
+@dataclass(frozen=True)
+class ReplicationCell:
+    """One of our cells and the published one.
+
+    Parameters
+    ----------
+    published
+        The name of the algorithm in the paper's table.
+    mean, std
+        Ours: the mean over the folds of the mean of their runs, and the standard deviation over all runs.
+    published_mean, published_std
+        As printed; the paper's deviation is over all its runs, too.
+    within
+        Standard deviation of our runs within folds, pooled over the folds; None where no fold has two runs.
+    difference
+        Our mean less the published one.
+    standard_error
+        Of that difference. Both sides share the folds, so the spread between folds is not noise: only the spread within folds
+        counts. The paper does not print it, so ours, of the same algorithm in the same cell, stands for both.
+    z
+        The difference in standard errors.
+    """
+
+    measure: Measure
+    metric: str
+    user: str
+    algorithm: str
+    published: str
+    dataset: str
+    runs: int
+    mean: float
+    std: float | None
+    published_mean: float
+    published_std: float
+    within: float | None
+    difference: float
+    standard_error: float | None
+    z: float | None
+
+
+@dataclass(frozen=True)
+class Replication:
+    """Our cells of one measure and the published ones."""
+
+    measure: Measure
+    metric: str
+    cells: tuple[ReplicationCell, ...]
+
+    def agreement(self, z: float = 2.0) -> tuple[int, int]:
+        """Return how many cells differ by at most so many standard errors, and how many can be judged."""
+        found = [cell.z for cell in self.cells if cell.z is not None]
+        return sum(abs(value) <= z for value in found), len(found)
+
+
+def published() -> Frame:
+    """Return the paper's two tables: measure, user, algorithm, dataset, mean, std; a row per cell.
+
+    The relative changes that the paper prints beside them are wrong in places: compute them from the means.
+    """
+    text = files("duelrank.experiments.results").joinpath("published.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return Frame.of({**row, "mean": float(row["mean"]), "std": float(row["std"])} for row in rows)
+
+
+def replicate(frame: Frame, measure: Measure, names: Mapping[str, str]) -> Replication:
+    """Compare the cells of a frame with the published ones.
+
+    Parameters
+    ----------
+    names
+        From an algorithm of the frame, such as ``"mgd(n_candidates=49)"``, to the published row, such as ``"mgd"``;
+        algorithms without one are left out, and so are data sets on which nothing was published.
+    """
+    metric = check_comparable(frame)
+    known = {(r["user"], r["algorithm"], r["dataset"]): r for r in published().where(measure=measure).rows()}
+    order = list(names)
+    cells = []
+    for (user, algorithm, dataset), runs in frame.groups("user", "algorithm", "dataset"):
+        paper = known.get((user, names.get(algorithm, ""), dataset))
+        if paper:
+            place = user, algorithm, names[algorithm], dataset
+            cells.append(_cell(measure, metric, place, runs.sorted("fold", "seed"), paper["mean"], paper["std"]))
+    users = list(dict.fromkeys(cell.user for cell in cells))
+    cells.sort(key=lambda cell: (users.index(cell.user), order.index(cell.algorithm)))
+    return Replication(measure, metric, tuple(cells))
+
+
+def _cell(
+    measure: Measure, metric: str, place: tuple[str, str, str, str], runs: Frame, paper: float, paper_std: float
+) -> ReplicationCell:
+    column = f"{measure}_performance"
+    folds = [fold[column] for _, fold in runs.groups("fold")]
+    mean = float(np.mean([fold.mean() for fold in folds]))
+    within = _within(folds)
+    # The variance of a mean of fold means, and that of the paper's mean, in units of the variance within folds.
+    units = sum(1.0 / len(fold) for fold in folds) / len(folds) ** 2 + 1.0 / PUBLISHED_RUNS
+    error = within * sqrt(units) if within else None
+    difference = mean - paper
+    return ReplicationCell(
+        measure,
+        metric,
+        *place,
+        runs=len(runs),
+        mean=mean,
+        std=spread(runs[column].tolist())[1],
+        published_mean=paper,
+        published_std=paper_std,
+        within=within,
+        difference=difference,
+        standard_error=error,
+        z=difference / error if error else None,
+    )
+
+
+def _within(folds: list[np.ndarray]) -> float | None:
+    """Pool the standard deviation of the runs over the folds."""
+    freedom = sum(len(fold) - 1 for fold in folds)
+    squares = sum(float(((fold - fold.mean()) ** 2).sum()) for fold in folds)
+    return sqrt(squares / freedom) if freedom else None

@@ -1,0 +1,280 @@
+"""The store of results: finished runs in an append-only file that survives kills, full disks and second processes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+
+from duelrank.datasets.files import sync_folder, write_json, writing
+from duelrank.errors import DataFormatError, InvalidValue, MissingData
+from duelrank.experiments.results.frame import Frame
+from duelrank.simulation import RunSpec
+
+__all__ = ["Store", "load_results"]
+
+FORMAT = 2
+_READABLE = (1, 2)
+#: Columns that had another name in format 1.
+_RENAMED = {"online": "online_performance", "offline": "offline_performance"}
+_ABOUT, _NEW_ABOUT, _RUNS, _LOCK = "store.json", "store.json.new", "runs.jsonl", "store.lock"
+
+
+class Store:
+    """The finished runs of one suite in one folder; open it with ``with``, since only one process may write to it.
+
+    ``store.json`` says whose results these are, ``runs.jsonl`` has one line per run and only ever grows. A row that
+    `append` has returned from is on the disk for good: a kill costs at most the runs that were not finished.
+
+    Parameters
+    ----------
+    folder
+        Is made where it does not exist; a folder with other files in it is refused.
+    suite
+        The name of the experiment; a folder of another one is refused.
+    """
+
+    def __init__(self, folder: str | Path, suite: str) -> None:
+        self.folder, self.suite = Path(folder), suite
+        self._path = self.folder / _RUNS
+        self._digests: set[str] = set()
+        self._lines, self._end, self._descriptor = 0, 0, -1
+        _check_folder(self.folder, suite)
+        with writing("results", self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(self.folder / _LOCK)
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        _acquire(self._lock, self.folder)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        with writing("results", self.folder):
+            self._descriptor = os.open(self._path, flags, 0o666)
+        _check_folder(self.folder, self.suite)  # again: until the lock, another process may have been here
+        about = _read_about(self.folder)
+        self.wall_seconds: float = about.get("wall_seconds", 0.0)
+        if about.get("format") != FORMAT:
+            self._describe()
+        self._read_on()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the folder for other processes; nothing is left to be written."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        self._lock.release()
+
+    def done(self) -> set[str]:
+        """Return the digests of the finished runs."""
+        return set(self._digests)
+
+    def missing(self, specs: Iterable[RunSpec]) -> list[RunSpec]:
+        """Return the specs that have no result yet, each once, in their order."""
+        wanted = {spec.digest: spec for spec in specs}
+        return [spec for digest, spec in wanted.items() if digest not in self._digests]
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write one finished run; on return it is on the disk. A run that is there already is not written again."""
+        if row["digest"] in self._digests:
+            return
+        line = _line(row)
+        with writing("results", self.folder):
+            self._truncate()
+            try:
+                _write(self._descriptor, line)
+                os.fsync(self._descriptor)
+            except OSError:
+                with suppress(OSError):  # the next append, in this process or another, tries again
+                    os.ftruncate(self._descriptor, self._end)
+                raise
+        self._took(row["digest"], self._end + len(line))
+
+    def add_wall_time(self, seconds: float) -> None:
+        """Add to the wall time that the runs of this folder took, over all sessions that made some."""
+        self.wall_seconds += seconds
+        self._describe()
+
+    def load(self) -> Frame:
+        """Return all finished runs, in the order in which they were written."""
+        return _frame(self._path)
+
+    def _describe(self) -> None:
+        from duelrank import __version__
+
+        about = {"format": FORMAT, "suite": self.suite, "duelrank": __version__, "wall_seconds": self.wall_seconds}
+        with writing(_ABOUT, self.folder):
+            write_json(self.folder / _NEW_ABOUT, about)
+            (self.folder / _NEW_ABOUT).replace(self.folder / _ABOUT)
+            sync_folder(self.folder)
+
+    def _read_on(self) -> None:
+        """Read the lines behind those that are known."""
+        for line in _read_lines(self._path, self._end, self._lines):
+            self._took(line.row["digest"], line.end)
+
+    def _took(self, digest: str, end: int) -> None:
+        self._digests.add(digest)
+        self._lines += 1
+        self._end = end
+
+    def _truncate(self) -> None:
+        """Cut away an incomplete line that a kill or a full disk has left, so that the next one begins a line."""
+        if os.fstat(self._descriptor).st_size != self._end:
+            self._read_on()  # where the file system has no locks, another process may have written whole lines
+            os.ftruncate(self._descriptor, self._end)
+
+
+def load_results(folder: str | Path, suite: str | None = None) -> Frame:
+    """Return the finished runs in a folder, also while another process is adding to it.
+
+    Parameters
+    ----------
+    suite
+        The name of the experiment, to make sure that these are its results; any by default.
+    """
+    folder = Path(folder)
+    if not (folder / _ABOUT).is_file():
+        raise MissingData(f"there are no results in {folder}")
+    _check_folder(folder, suite)
+    return _frame(folder / _RUNS)
+
+
+class _Line(NamedTuple):
+    """One complete line of the file: its number from 1, the byte where it ends, and its row."""
+
+    number: int
+    end: int
+    row: dict[str, Any]
+
+
+def _read_lines(path: Path, start: int = 0, known: int = 0) -> Iterator[_Line]:
+    """Yield the complete lines from a byte on, which is behind so many known lines; an incomplete last line is left out.
+
+    A damaged line that others follow is an error: an interrupted write cannot cause that, and nothing here may delete it.
+    """
+    bad: str | None = None
+    with path.open("rb") as file:
+        file.seek(start)
+        for number, line in enumerate(file, start=known + 1):
+            if bad is not None:
+                raise DataFormatError(bad)
+            start += len(line)
+            row = _parse(line)
+            if row is None:
+                bad = (
+                    f"line {number} of {path} is damaged; nothing was changed. Keep a copy of the file and remove that "
+                    "line: its run will be made again"
+                )
+            else:
+                yield _Line(number, start, row)
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+    if not isinstance(row, dict) or not isinstance(row.get("digest"), str):
+        return None
+    return {_RENAMED.get(str(name), str(name)): value for name, value in row.items()}
+
+
+def _frame(path: Path) -> Frame:
+    rows: dict[str, dict[str, Any]] = {}
+    first: _Line | None = None
+    for line in _read_lines(path):
+        first = first or line
+        if line.row.keys() != first.row.keys():
+            raise DataFormatError(f"line {line.number} of {path} has other columns than line {first.number}")
+        rows.setdefault(line.row["digest"], line.row)
+    return Frame.of(rows.values())
+
+
+def _acquire(lock: FileLock, folder: Path) -> None:
+    """Lock a folder for writing, or raise where another process has it; file systems without locks go unlocked."""
+    with writing("results", folder):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            busy = f"another process is writing results in {folder}; wait for it or stop it first"
+            raise InvalidValue(busy) from None
+        except NotImplementedError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+
+
+def _check_folder(folder: Path, suite: str | None) -> None:
+    """Raise unless a folder is new, empty, or has results of this suite in a format that can be read."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidValue(f"{folder} is a file, not a folder for results")
+    if (folder / _ABOUT).exists():
+        _check_about(folder, suite)
+    elif folder.is_dir():
+        # A kill while the folder was being made may leave these, without a result in them.
+        ours = {_NEW_ABOUT, _LOCK} if _has_content(folder / _RUNS) else {_NEW_ABOUT, _LOCK, _RUNS}
+        foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours)
+        if foreign:
+            raise InvalidValue(
+                f"{folder} has no {_ABOUT} but other files ({', '.join(foreign[:3])}); "
+                "results need a new folder, an empty one, or one that has results already"
+            )
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _check_about(folder: Path, suite: str | None) -> None:
+    about = _read_about(folder)
+    if about["format"] not in _READABLE:
+        raise DataFormatError(
+            f"{folder} has results in format {about['format']}, written by duelrank {about['duelrank']}; this version "
+            f"reads format {' and '.join(map(str, _READABLE))}: choose another folder, or use that version"
+        )
+    if suite is not None and about["suite"] != suite:
+        raise InvalidValue(f"{folder} has results of {about['suite']!r}, not of {suite!r}; choose another folder")
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    """Return what ``store.json`` says; nothing where there is none."""
+    path = folder / _ABOUT
+    if not path.exists():
+        return {}
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        needed = {name: about[name] for name in ("format", "suite", "duelrank")}
+        return {"wall_seconds": 0.0, **about, **needed}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataFormatError(f"{path} is damaged ({error}); restore it, or choose another folder") from None
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    try:
+        return (json.dumps(dict(row), allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
+    except ValueError:
+        raise InvalidValue(f"the results of {row['id']} have a NaN or an infinite value") from None
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    written = os.write(descriptor, line)
+    while written < len(line):  # the disk is filling up: the next call says so
+        written += os.write(descriptor, line[written:])

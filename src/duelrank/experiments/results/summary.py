@@ -1,0 +1,240 @@
+"""Summaries: means over runs with their spread, their change against a baseline, and mean learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isnan
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidValue, UnknownName
+from duelrank.experiments.results.frame import Frame, data_frame
+from duelrank.experiments.results.significance import half_width, half_widths, paired
+from duelrank.statistics import holm
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = [
+    "MEASURES",
+    "Curve",
+    "Estimate",
+    "Measure",
+    "Summary",
+    "check_comparable",
+    "mean_curves",
+    "spread",
+    "summarise",
+]
+
+Measure = Literal["online", "offline"]
+MEASURES: tuple[Measure, Measure] = ("online", "offline")
+
+_SETTINGS = ("metric", "split", "impressions", "length")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the runs of one algorithm with one user on one data set say about one measure.
+
+    Parameters
+    ----------
+    base
+        The algorithm that a projected one projects; empty for others.
+    mean, std
+        Over the runs; ``std`` is the sample standard deviation, None where there is only one run.
+    half_width
+        Half the width of the 95% confidence interval of the mean; None where there is only one run.
+    baseline
+        What the algorithm is compared with: the summary's baseline, or else its base; empty where there is neither.
+    change
+        Relative change of the mean against the baseline: 0.05 is 5% more.
+    pairs, p
+        How many runs share fold and seed with one of the baseline, and the two-sided p-value of the paired t-test over them,
+        corrected by Holm's method for all tests of the summary. None where there is nothing to test.
+    best
+        Whether no other algorithm has a higher mean with that user on that data set.
+    microseconds
+        Mean time of an impression, without evaluation.
+    """
+
+    measure: Measure
+    metric: str
+    dataset: str
+    user: str
+    algorithm: str
+    base: str
+    runs: int
+    mean: float
+    std: float | None
+    half_width: float | None
+    baseline: str = ""
+    change: float | None = None
+    pairs: int = 0
+    p: float | None = None
+    best: bool = False
+    microseconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The estimates of one measure, by data set, user and algorithm, in the order in which tables show them."""
+
+    measure: Measure
+    metric: str
+    baseline: str
+    estimates: tuple[Estimate, ...]
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets, in order."""
+        return tuple(dict.fromkeys(estimate.dataset for estimate in self.estimates))
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The users, in order."""
+        return tuple(dict.fromkeys(estimate.user for estimate in self.estimates))
+
+    @property
+    def algorithms(self) -> dict[str, str]:
+        """The algorithms, in order, each with its base; a projected algorithm follows its base."""
+        return in_families({estimate.algorithm: estimate.base for estimate in self.estimates})
+
+    def find(self, dataset: str, user: str, algorithm: str) -> Estimate | None:
+        """Return one estimate; None where there are no such runs."""
+        place = dataset, user, algorithm
+        return next((each for each in self.estimates if (each.dataset, each.user, each.algorithm) == place), None)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the estimates as plain values."""
+        return [asdict(estimate) for estimate in self.estimates]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame with a row per estimate."""
+        return data_frame(self.records())
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The mean over runs of a value at each checkpoint; ``half_width`` is that of its 95% interval, empty for one run."""
+
+    dataset: str
+    user: str
+    algorithm: str
+    base: str
+    impressions: tuple[int, ...]
+    mean: tuple[float, ...]
+    half_width: tuple[float, ...]
+
+
+def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = True) -> Summary:
+    """Summarise the runs of each algorithm, user and data set.
+
+    Users, algorithms and data sets keep the order in which they first appear. Runs that differ in metric, split, impressions
+    or list length are refused, since their mean would mean nothing.
+
+    Parameters
+    ----------
+    baseline
+        The algorithm that all others are compared with; without one, each projected algorithm is compared with its base.
+    tests
+        Whether to compare at all; figures, which show means and intervals only, do without.
+    """
+    metric = check_comparable(frame)
+    if baseline and baseline not in frame["algorithm"]:
+        raise UnknownName.among("algorithm of these runs", baseline, set(frame["algorithm"].tolist()))
+    places = ("dataset", "user", "algorithm", "base")
+    found = [_estimate(measure, metric, place, runs) for place, runs in frame.groups(*places)]
+    best = _with_best(found)
+    compared = _with_changes(best, frame, measure, baseline) if tests else best
+    return Summary(measure, metric, baseline, tuple(compared))
+
+
+def check_comparable(frame: Frame) -> str:
+    """Return the metric of the runs; raise where their settings differ."""
+    if not len(frame):
+        raise InvalidValue("there are no runs to summarise")
+    for name in _SETTINGS:
+        found = sorted(set(frame[name].tolist()))
+        if len(found) > 1:
+            raise InvalidValue(f"the runs differ in {name} ({', '.join(map(str, found))}): select one with `where`")
+    return str(frame["metric"][0])
+
+
+def spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """Return mean and sample standard deviation; None for the deviation of a single value."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def in_families(bases: dict[str, str]) -> dict[str, str]:
+    """Return algorithms and their bases in an order in which projected algorithms follow their base."""
+    families = list(dict.fromkeys(base or algorithm for algorithm, base in bases.items()))
+    return dict(sorted(bases.items(), key=lambda item: (families.index(item[1] or item[0]), item[1] != "")))
+
+
+def mean_curves(frame: Frame, column: str = "offline_curve") -> list[Curve]:
+    """Return the mean curve of each data set, user and algorithm."""
+    check_comparable(frame)
+    return [_curve(place, runs.sorted("fold", "seed"), column) for place, runs in frame.groups(*_CURVE)]
+
+
+_CURVE = ("dataset", "user", "algorithm", "base")
+
+
+def _curve(place: tuple[str, ...], runs: Frame, column: str) -> Curve:
+    checkpoints = runs["checkpoints"][0]
+    found = [curve for curve in runs[column] if len(curve) == len(checkpoints)]
+    if len(found) < len(runs):
+        raise InvalidValue(f"{place[2]} has runs without {column}: they were made without the offline reference")
+    values: NDArray[np.float64] = np.array(found)
+    widths = half_widths(values).tolist() if len(values) > 1 else []
+    dataset, user, algorithm, base = place
+    impressions = tuple(int(n) for n in checkpoints)
+    return Curve(dataset, user, algorithm, base, impressions, tuple(values.mean(axis=0).tolist()), tuple(widths))
+
+
+def _estimate(measure: Measure, metric: str, place: tuple[str, ...], runs: Frame) -> Estimate:
+    dataset, user, algorithm, base = place
+    runs = runs.sorted("fold", "seed")  # sums depend on their order in the last bit
+    values = runs[f"{measure}_performance"].tolist()
+    mean, std = spread(values)
+    width = half_width(values) if std is not None else None
+    micro = float(np.mean(1e6 * runs["seconds"] / runs["impressions"]))
+    return Estimate(measure, metric, dataset, user, algorithm, base, len(values), mean, std, width, microseconds=micro)
+
+
+def _with_best(estimates: Sequence[Estimate]) -> list[Estimate]:
+    highest: dict[tuple[str, str], float] = {}
+    for each in estimates:
+        place = each.dataset, each.user
+        highest[place] = max(each.mean, highest.get(place, each.mean))
+    return [replace(each, best=each.mean == highest[each.dataset, each.user]) for each in estimates]
+
+
+def _with_changes(estimates: Sequence[Estimate], frame: Frame, measure: str, baseline: str) -> Iterable[Estimate]:
+    """Compare each algorithm with the baseline, or without one with its base, where that has run in the same place."""
+    means = {(each.dataset, each.user, each.algorithm): each.mean for each in estimates}
+    rivals = [_rival(each, baseline, means) for each in estimates]
+    tests = [
+        paired(frame.where(dataset=each.dataset, user=each.user), each.algorithm, rival, f"{measure}_performance")
+        for each, rival in zip(estimates, rivals, strict=True)
+        if rival
+    ]
+    results = iter(zip(tests, holm([test.p for test in tests]), strict=True))
+    for each, rival in zip(estimates, rivals, strict=True):
+        if not rival:
+            yield each
+            continue
+        test, p = next(results)
+        before = means[each.dataset, each.user, rival]
+        change = each.mean / before - 1.0 if before else None
+        yield replace(each, baseline=rival, change=change, pairs=test.n, p=None if isnan(p) else p)
+
+
+def _rival(estimate: Estimate, baseline: str, means: dict[tuple[str, str, str], float]) -> str:
+    rival = baseline or estimate.base
+    there = (estimate.dataset, estimate.user, rival) in means
+    return rival if rival and rival != estimate.algorithm and there else ""

@@ -1,0 +1,236 @@
+"""The kinds of experiments: tables, league, curves, sweep and ablation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from duelrank.algorithms import Algorithm, Projected
+from duelrank.experiments.figures import Arm, CurveColumn, ablation, learning_curves, performance, sweep
+from duelrank.experiments.report import Picture
+from duelrank.experiments.results import replicate
+from duelrank.experiments.results.summary import MEASURES, Measure, summarise
+from duelrank.experiments.suite.experiment import Experiment, Study
+from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
+from duelrank.grammar import parse
+from duelrank.registry import override, register, spell
+
+__all__ = ["Ablation", "Curves", "League", "Sweep", "Tables"]
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Tables(Experiment):
+    """Online and offline performance of all recipes, and the published numbers where the suite names them.
+
+    Parameters
+    ----------
+    baseline
+        The label of the recipe that all others are compared with; without it a projected one is compared with its base.
+    together
+        Whether both measures share one table, which also has p-values and the time of an impression.
+    """
+
+    baseline: str = ""
+    together: bool = False
+
+    def tables(self, study: Study) -> tuple[Table, ...]:
+        """Return a table per measure, or one of both, and those beside the published numbers."""
+        summaries = [study.summary(measure, self.baseline) for measure in MEASURES]
+        if self.together:
+            return (performance_table(summaries, study.labels, detailed=True),)
+        ours = [performance_table(summary, study.labels) for summary in summaries]
+        return *ours[:-1], _with_skyline(ours[-1], study), *self._published(study)
+
+    def _published(self, study: Study) -> list[Table]:
+        names = {study.algorithm(label): row for label, row in study.published.items() if label in study.recipes}
+        found = [replicate(study.runs(), measure, names) for measure in MEASURES] if names else []
+        return [replication_table(each, study.labels) for each in found if each.cells]
+
+    def figures(self, study: Study) -> tuple[Picture, ...]:
+        """Return all means with their confidence intervals, a figure per data set."""
+        return tuple(
+            Picture(
+                f"performance-{dataset}",
+                performance(study.runs(dataset=dataset), study.labels, title=dataset),
+                f"{self.title}, {dataset}: mean and 95% confidence interval of every algorithm.",
+            )
+            for dataset in study.datasets
+        )
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the label of the baseline."""
+        return (self.baseline,) if self.baseline else ()
+
+    def only(self, labels: Collection[str]) -> Experiment | None:
+        """Keep the tables also without the baseline."""
+        return self if set(self.labels()) <= set(labels) else replace(self, baseline="")
+
+
+def _with_skyline(table: Table, study: Study) -> Table:
+    numbers = ", ".join(f"{name} {value:.3f}" for name, value in study.skylines.items())
+    note = f"Skyline, a linear LambdaRank trained on all labels (offline nDCG@10): {numbers}."
+    return replace(table, notes=(*table.notes, note)) if numbers else table
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class League(Experiment):
+    """A table per data set with a row per algorithm, the best first."""
+
+    def tables(self, study: Study) -> tuple[Table, ...]:
+        """Return a league table per data set."""
+        found = [[summarise(study.runs(dataset=d), m, tests=False) for m in MEASURES] for d in study.datasets]
+        return tuple(league_table(summaries, study.labels) for summaries in found)
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Curves(Experiment):
+    """Curves over impressions, a figure per data set.
+
+    Parameters
+    ----------
+    recipes
+        The labels of the recipes that are drawn; all by default.
+    column
+        Which curve of the runs.
+    measure
+        What the caption calls it.
+    skyline
+        Whether the performance of the offline reference is drawn.
+    """
+
+    recipes: tuple[str, ...] = ()
+    column: CurveColumn = "offline_curve"
+    measure: str = ""
+    skyline: bool = False
+
+    def figures(self, study: Study) -> tuple[Picture, ...]:
+        """Return a figure per data set."""
+        return tuple(self._picture(study, dataset) for dataset in study.datasets)
+
+    def _picture(self, study: Study, dataset: str) -> Picture:
+        skyline = study.skylines.get(dataset) if self.skyline else None
+        chosen = study.runs(self.recipes, dataset)
+        figure = learning_curves(chosen, self.column, study.labels, skyline, title=dataset)
+        measure = self.measure or self.column.replace("_", " ")
+        return Picture(f"{self.title.lower()}-{dataset}", figure, f"{self.title}: {measure}, {dataset}.")
+
+    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
+        """Return what is drawn."""
+        return {label: study.recipes[label] for label in self.recipes or study.recipes}
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of what is drawn."""
+        return self.recipes
+
+    def only(self, labels: Collection[str]) -> Experiment | None:
+        """Draw those of the recipes that are left."""
+        left = tuple(label for label in self.recipes if label in labels)
+        return replace(self, recipes=left) if left or not self.recipes else None
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the skyline, or similarity to the reference, is drawn."""
+        return self.skyline or self.column == "cosine_curve"
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Sweep(Experiment):
+    """Both measures against the values of one parameter, a figure per measure and data set.
+
+    Parameters
+    ----------
+    recipe, label
+        The recipe that is varied, and its name in the legend.
+    field, values
+        The parameter that is varied, and its values.
+    parameter
+        The name of the parameter on the axis; the field by default.
+    base
+        The label of a recipe to compare with; none by default.
+    """
+
+    recipe: str
+    field: str
+    values: tuple[int | float, ...]
+    label: str
+    parameter: str = ""
+    base: str = ""
+
+    def figures(self, study: Study) -> tuple[Picture, ...]:
+        """Return a figure per data set and measure."""
+        return tuple(self._picture(study, dataset, measure) for dataset in study.datasets for measure in MEASURES)
+
+    def _picture(self, study: Study, dataset: str, measure: Measure) -> Picture:
+        points = [(value, spell(algorithm)) for value, algorithm in self._varied()]
+        base = (self.base, study.algorithm(self.base)) if self.base else None
+        chosen = study.frame.where(dataset=dataset).among(
+            "algorithm", [r for _, r in (*points, *([base] if base else []))]
+        )
+        figure = sweep(chosen, points, measure, self.parameter or self.field, self.label, base, title=dataset)
+        return Picture(f"{self.field}-{measure}-{dataset}", figure, f"{self.title}: {measure}, {dataset}.")
+
+    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
+        """Return the base and every value's recipe."""
+        return ({self.base: study.recipes[self.base]} if self.base else {}) | self.algorithms()
+
+    def algorithms(self) -> dict[str, Algorithm]:
+        """Return the recipe with each of the values."""
+        name = self.parameter or self.field
+        return {f"{self.label}, {name} = {value:g}": algorithm for value, algorithm in self._varied()}
+
+    def _varied(self) -> list[tuple[float, Algorithm]]:
+        algorithm = parse(self.recipe, Algorithm)
+        return [(value, override(algorithm, {self.field: value}, self.recipe)) for value in self.values]
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the label of what is compared with."""
+        return (self.base,) if self.base else ()
+
+    def only(self, labels: Collection[str]) -> Experiment | None:
+        """Keep the sweep where both the varied recipe and its base are left."""
+        return self if {self.label, *self.labels()} <= set(labels) else None
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Ablation(Tables):
+    """The tables of all recipes, and both measures by projection and by rescaling, a figure per number of candidates.
+
+    All recipes are MGD, or MGD with document space projection.
+    """
+
+    def figures(self, study: Study) -> tuple[Picture, ...]:
+        """Return a figure per data set and number of candidates."""
+        arms: dict[int, list[Arm]] = {}
+        for algorithm in study.recipes.values():
+            n_candidates, arm = _arm(algorithm)
+            arms.setdefault(n_candidates, []).append(arm)
+        places = [(dataset, n, group) for dataset in study.datasets for n, group in arms.items()]
+        return tuple(self._picture(study, *place) for place in places)
+
+    def _picture(self, study: Study, dataset: str, n_candidates: int, arms: list[Arm]) -> Picture:
+        chosen = study.runs(dataset=dataset).among("algorithm", [arm.recipe for arm in arms])
+        where = f"{dataset}, {n_candidates} candidates"
+        figure = ablation(chosen, arms, title=where)
+        return Picture(f"ablation-{n_candidates}-{dataset}", figure, f"{self.title} {where}.")
+
+
+def _arm(algorithm: Any) -> tuple[int, Arm]:
+    """Return the number of candidates of a recipe, and how it projects and rescales."""
+    recipe = spell(algorithm)
+    if isinstance(algorithm, Projected):
+        space, base = _any(algorithm.projection), _any(algorithm.base)
+        rescaling = "unit step" if space.rescale == "unit" else "as it is"
+        return base.exploration.n_candidates, Arm(f"projected, r = {space.remembered}", rescaling, recipe)
+    rescaling = "unit step" if algorithm.inference.unit else "as it is"
+    return algorithm.exploration.n_candidates, Arm("not projected", rescaling, recipe)
+
+
+def _any(part: Any) -> Any:
+    """Return a part whose fields are those of its own class."""
+    return part

@@ -1,0 +1,192 @@
+"""Suites: experiments as data files, shipped ones and users' own."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from duelrank.algorithms import Algorithm
+from duelrank.datasets import Dataset
+from duelrank.errors import DuelrankError, InvalidValue, MissingData, UnknownName
+from duelrank.experiments.suite.experiment import Experiment
+from duelrank.experiments.suite.grid import Grid
+from duelrank.experiments.suite.schema import read_table
+from duelrank.grammar import parse
+from duelrank.metrics import Metric
+from duelrank.registry import Part, aliases, classes
+from duelrank.simulation import RunSpec
+from duelrank.users import User
+
+__all__ = ["Suite", "load_suite", "read_suite", "suite_names"]
+
+#: ``recipes = "all"`` in a suite: every algorithm with a short name, at its defaults.
+_ALL = "all"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A set of experiments that share their runs; the fields are the keys of a suite file.
+
+    Parameters
+    ----------
+    datasets, users
+        Texts, as on the command line.
+    runs
+        How many of each algorithm with each user: over the folds first, then over the seeds.
+    recipes
+        From a label to the recipe that it stands for.
+    published
+        From a label to the paper's row for it.
+    impressions, length, metric, split
+        As in `RunSpec`.
+    """
+
+    name: str
+    title: str
+    datasets: tuple[str, ...]
+    users: tuple[str, ...]
+    runs: int
+    recipes: dict[str, str]
+    experiments: tuple[Experiment, ...]
+    impressions: int = 10_000
+    published: dict[str, str] = field(default_factory=dict)
+    length: int = 10
+    metric: str = "nDCG@10"
+    split: Literal["test", "validation"] = "test"
+
+    def labelled(self) -> dict[str, Algorithm]:
+        """Return the algorithm of each label."""
+        return {label: parse(recipe, Algorithm) for label, recipe in self.recipes.items()}
+
+    def algorithms(self) -> list[Algorithm]:
+        """Return every algorithm that some experiment needs, each once."""
+        further = [algorithm for experiment in self.experiments for algorithm in experiment.algorithms().values()]
+        return list(dict.fromkeys([*self.labelled().values(), *further]))
+
+    def specs(self, dataset: Dataset) -> list[RunSpec]:
+        """Return the runs on one data set."""
+        settings = (self.runs, self.impressions, self.length, self.metric, self.split)
+        return Grid(self.algorithms(), dataset, self.users, *settings).specs()
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the offline reference is part of some table or figure."""
+        return any(experiment.needs_reference for experiment in self.experiments)
+
+    def only(self, labels: Sequence[str]) -> Suite:
+        """Return the suite with some of its recipes; experiments that need another one are left out."""
+        chosen = {self._label(label): self.recipes[self._label(label)] for label in labels}
+        kept = tuple(fitted for each in self.experiments if (fitted := each.only(chosen)) is not None)
+        return replace(self, recipes=chosen, experiments=kept)
+
+    def _label(self, name: str) -> str:
+        by_name = {label.lower(): label for label in self.recipes} | {
+            recipe: label for label, recipe in self.recipes.items()
+        }
+        if name not in by_name and name.lower() not in by_name:
+            raise UnknownName.among(f"algorithm of {self.name}", name, [*self.recipes, *self.recipes.values()])
+        return by_name.get(name) or by_name[name.lower()]
+
+
+def suite_names() -> list[str]:
+    """Return the suites that are shipped."""
+    return sorted(path.name.removesuffix(".toml") for path in _folder().iterdir() if path.name.endswith(".toml"))
+
+
+def load_suite(name: str) -> Suite:
+    """Read a suite by its name, or by the path of a file of one's own that ends in ``.toml``."""
+    if name.endswith(".toml"):
+        return _load_file(Path(name))
+    if name not in suite_names():
+        raise UnknownName.among("suite", name, suite_names())
+    return read_suite(name, _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _load_file(path: Path) -> Suite:
+    try:
+        return read_suite(path.stem, path.read_text(encoding="utf-8"), path.name)
+    except OSError as error:
+        raise MissingData(f"cannot read the suite {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"cannot read the suite {path}: it is not UTF-8 ({error.reason})") from None
+
+
+def read_suite(name: str, text: str, where: str = "") -> Suite:
+    """Read a suite from the text of its file; every name in it must exist.
+
+    Parameters
+    ----------
+    where
+        What errors call the file; the name of the suite by default.
+    """
+    where = where or name
+    try:
+        content: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidValue(f"{where} is not TOML: {error}") from None
+    if content.get("recipes") == _ALL:
+        content["recipes"] = {alias: alias for alias in aliases(Algorithm)}
+    given = read_table(Suite, content, where, ("name",))
+    given["experiments"] = tuple(
+        _experiment(table, f"{where}, experiment {n}") for n, table in enumerate(given["experiments"], start=1)
+    )
+    suite = Suite(name=name, **given)
+    _check_names(suite, where)
+    return suite
+
+
+def _experiment(table: dict[str, Any], where: str) -> Experiment:
+    kinds = {_kebab(name): cls for name, cls in classes(Experiment).items()}
+    kind = table.get("kind")
+    if not isinstance(kind, str) or kind not in kinds:
+        hint = f"got {kind!r}" if not isinstance(kind, str) else str(UnknownName.among("kind", kind, kinds))
+        raise InvalidValue(f"{where}: kind must be one of {', '.join(sorted(kinds))}; {hint}")
+    content = {key: value for key, value in table.items() if key != "kind"}
+    cls: Any = kinds[kind]
+    where = f"{where} ({kind})"
+    experiment: Experiment = cls(**read_table(cls, content, where))
+    with_where(where, experiment.algorithms)
+    return experiment
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+def _check_names(suite: Suite, where: str) -> None:
+    """Raise, naming the key, where something is named that does not exist."""
+    kinds: tuple[tuple[str, dict[str, str], type[Part]], ...] = (
+        ("recipes.", suite.recipes, Algorithm),
+        ("datasets: ", dict.fromkeys(suite.datasets, ""), Dataset),
+        ("users: ", dict.fromkeys(suite.users, ""), User),
+        ("metric: ", {suite.metric: ""}, Metric),
+    )
+    for key, texts, kind in kinds:
+        for name, recipe in texts.items():
+            with_where(f"{where}: {key}{name}", parse, recipe or name, kind)
+    for place, names in (
+        *((f", experiment {n}", each.labels()) for n, each in enumerate(suite.experiments, start=1)),
+        (", published", tuple(suite.published)),
+    ):
+        for label in names:
+            if label not in suite.recipes:
+                raise InvalidValue(f"{where}{place}: {UnknownName.among('recipe', label, suite.recipes)}")
+    if not suite.experiments:
+        raise InvalidValue(f"{where}: there are no experiments; add one under [[experiments]]")
+
+
+def with_where(where: str, call: Any, *arguments: Any) -> None:
+    """Call a function; an error of ours gets the place in the suite file in front."""
+    try:
+        call(*arguments)
+    except DuelrankError as error:
+        raise InvalidValue(f"{where}: {error}") from None
+
+
+def _folder() -> Any:
+    return resources.files("duelrank.experiments") / "suites"

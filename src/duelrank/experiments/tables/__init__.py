@@ -1,0 +1,24 @@
+"""Tables: one model, and Markdown, CSV, LaTeX, HTML and the terminal to write it in."""
+
+from duelrank.experiments.tables.csv import to_csv
+from duelrank.experiments.tables.html import to_html
+from duelrank.experiments.tables.latex import to_latex
+from duelrank.experiments.tables.markdown import to_markdown
+from duelrank.experiments.tables.performance import league_table, performance_table, replication_table
+from duelrank.experiments.tables.table import Cell, Column, Row, Table
+from duelrank.experiments.tables.terminal import to_terminal
+
+__all__ = [
+    "Cell",
+    "Column",
+    "Row",
+    "Table",
+    "league_table",
+    "performance_table",
+    "replication_table",
+    "to_csv",
+    "to_html",
+    "to_latex",
+    "to_markdown",
+    "to_terminal",
+]

@@ -1,0 +1,27 @@
+"""Tables in HTML, for reports and notebooks: headers with a scope, captions, and a container of their own to scroll in."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from duelrank.experiments.tables.table import Table
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["to_html"]
+
+
+def to_html(table: Table) -> str:
+    """Write a table; all texts in it are escaped."""
+    grouped = any(column.group for column in table.columns)
+    return _template().render(table=table, grouped=grouped)
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("duelrank.experiments.tables", ".")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True).get_template("table.html.jinja")

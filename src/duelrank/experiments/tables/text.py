@@ -1,0 +1,105 @@
+"""Numbers, changes and names as all tables write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isnan
+
+from duelrank.experiments.results.summary import Estimate, Measure, Summary
+from duelrank.experiments.tables.table import Cell
+
+__all__ = [
+    "DIGITS",
+    "Labels",
+    "change_cell",
+    "deviation",
+    "label",
+    "mark",
+    "meaning",
+    "number",
+    "p_cell",
+    "recipes",
+    "runs_note",
+]
+
+#: From a recipe, user or data set to the short name to print for it; what is not in it is printed as it is.
+Labels = Mapping[str, str]
+
+#: Decimals, as in the paper.
+DIGITS: dict[Measure, int] = {"online": 1, "offline": 3}
+
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+LEVELS = ((0.01, "‡"), (0.05, "†"))
+
+
+def number(value: float, digits: int, sign: bool = False) -> str:
+    """Write a number, with a minus that is as long as a plus."""
+    if isnan(value):
+        return "–"
+    rounded = round(value, digits) + 0.0  # no minus before a zero
+    return f"{rounded:{'+' if sign and rounded else ''}.{digits}f}".replace("-", "−")
+
+
+def deviation(std: float | None, digits: int) -> str:
+    """Write a standard deviation in brackets; nothing where there is none."""
+    return "" if std is None else f"({number(std, digits)})"
+
+
+def change_cell(estimate: Estimate | None) -> Cell:
+    """Write the relative change with the mark of its significance; nothing where there is no baseline."""
+    if estimate is None or estimate.change is None:
+        return Cell()
+    text = f"{number(100.0 * estimate.change, 1, sign=True)}%{mark(estimate.p)}"
+    return Cell(text, style="up" if estimate.change > 0 else "down")
+
+
+def p_cell(estimate: Estimate | None) -> Cell:
+    """Write a p-value; nothing where nothing was tested."""
+    if estimate is None or estimate.p is None:
+        return Cell()
+    return Cell("<0.001" if estimate.p < 0.001 else number(estimate.p, 3))
+
+
+def mark(p: float | None) -> str:
+    """Return the sign that stands for a p-value."""
+    return next((sign for level, sign in LEVELS if p is not None and p < level), "")
+
+
+def label(text: str, labels: Labels | None) -> str:
+    """Return the label of a recipe, user or data set, on one line."""
+    return " ".join((labels or {}).get(text, text).split())
+
+
+def recipes(algorithms: Iterable[str], labels: Labels | None) -> tuple[tuple[str, str], ...]:
+    """Return label and recipe of each algorithm whose label is not its recipe, as MGD is of mgd."""
+    named = ((label(algorithm, labels), algorithm) for algorithm in dict.fromkeys(algorithms))
+    return tuple((name, recipe) for name, recipe in named if name.lower() != recipe)
+
+
+def meaning(measure: Measure, metric: str) -> str:
+    """Say what a measure is."""
+    return {
+        "online": f"the discounted sum of {metric} over all lists shown while learning",
+        "offline": f"{metric} of the final weights on held-out queries",
+    }[measure]
+
+
+def runs_note(counts: Iterable[int]) -> str:
+    """Say of how many runs the numbers are the mean."""
+    fewest, most = min(found := list(counts)), max(found)
+    if most == 1:
+        return "One run"
+    return f"Mean (standard deviation) of {most if fewest == most else f'{fewest} to {most}'} runs"
+
+
+def test_notes(summaries: Iterable[Summary], labels: Labels | None) -> Iterable[str]:
+    """Say what the changes are against, and how they were tested."""
+    for summary in list(summaries)[:1]:
+        if any(each.change is not None for each in summary.estimates):
+            rival = label(summary.baseline, labels) if summary.baseline else "the same algorithm without projection"
+            yield f"Change: of the mean, against {rival}."
+        tests = sum(each.p is not None for each in summary.estimates)
+        if tests:
+            many = f", corrected by Holm's method for the {tests} tests of each measure" if tests > 1 else ""
+            marks = ", ".join(f"{sign} p < {level}".replace(" ", _NO_BREAK) for level, sign in reversed(LEVELS))
+            yield f"{marks}: two-sided paired t-test over common folds and seeds{many}."

@@ -1,0 +1,111 @@
+"""Progress of long work: a bar on terminals and in notebooks, a line now and then everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
+
+__all__ = ["Tell", "bytes_bar", "count_bar", "spinner"]
+
+#: Takes how much is done, and how much there is in all, or None where that is not known.
+Tell = Callable[[int, int | None], None]
+
+_SECONDS = 15.0  # between two lines where there is no bar
+
+
+@contextmanager
+def spinner(label: str) -> Iterator[None]:
+    """Show that something of unknown length goes on."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with _progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
+        progress.add_task(label, total=None)
+        yield
+
+
+@contextmanager
+def count_bar(label: str) -> Iterator[Tell]:
+    """Show (done, total) as a bar with the rate and the time that is left."""
+    from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (MofNCompleteColumn(), _rate_column(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with _bar(label, *columns) as tell:
+        yield tell
+
+
+@contextmanager
+def bytes_bar(label: str) -> Iterator[Tell]:
+    """Show (bytes done, bytes in all) as a bar with the time that is left."""
+    from rich.progress import DownloadColumn, TimeRemainingColumn
+
+    with _bar(label, DownloadColumn(), TimeRemainingColumn()) as tell:
+        yield tell
+
+
+def _rate_column() -> ProgressColumn:
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """How many are done in a second, or in a minute where that is less than one."""
+
+        def render(self, task: Task) -> Text:
+            """Show the recent rate."""
+            return Text(_rate(task.speed) if task.speed else "", style="dim")
+
+    return Rate()
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:,.1f}/s" if per_second >= 1.0 else f"{60.0 * per_second:,.1f}/min"
+
+
+@contextmanager
+def _bar(label: str, *columns: ProgressColumn) -> Iterator[Tell]:
+    from rich.progress import BarColumn, TextColumn
+
+    with _progress(TextColumn("{task.description}"), BarColumn(), *columns) as progress:
+        if progress.disable:
+            yield _lines(progress.console, label)
+        else:
+            task = progress.add_task(label, total=None)
+            yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _lines(console: Console, label: str) -> Tell:
+    """Return what writes a line every now and then."""
+    started = told = monotonic()
+    before: int | None = None
+
+    def tell(done: int, total: int | None) -> None:
+        nonlocal told, before
+        now = monotonic()
+        before = done if before is None else before
+        if now - told < _SECONDS or done == total:
+            return
+        told = now
+        rate = (done - before) / (now - started)
+        left = f", about {_time((total - done) / rate)} left" if total and rate else ""
+        text = f"{label}: {done:,} of {total:,}" if total else f"{label}: {done:,}"
+        console.print(f"{text}, {_rate(rate)}{left}", highlight=False, markup=False, soft_wrap=True)
+
+    return tell
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60:,.0f} min" if seconds > 100 else f"{seconds:.0f} s"
+
+
+def _progress(*columns: ProgressColumn) -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    shown = console.is_terminal or console.is_jupyter
+    return Progress(*columns, console=console, transient=True, disable=not shown)
