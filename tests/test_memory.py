@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from duelrank.algorithms import DBGD, MGD, Projected
-from duelrank.errors import InvalidRecipe
+from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.exploration import UniformSphere
 from duelrank.grammar import parse
 from duelrank.learner import Learner
@@ -168,6 +168,12 @@ class TestFilesOfVersion010:
         assert learner.state.step == 80
         if recipe not in self.CHANGED:
             assert hashlib.sha256(learner.weights.tobytes()).hexdigest() == expected
+
+    def test_a_pairrank_of_then_can_rank_but_says_why_it_cannot_learn(self):
+        with zipfile.ZipFile(DATA / "snapshots-0.1.0.zip") as archive:
+            learner = Learner.from_snapshot(Snapshot.from_bytes(archive.read("pairrank.npz")))
+        with pytest.raises(InvalidValue, match="earlier version"):
+            play(learner.algorithm, 40, learner=learner)
 
     @pytest.mark.parametrize("ranker", ["nsgd-dsp", "mgd-dsp"])
     def test_a_store_replays_to_the_same_digests(self, ranker, tmp_path):

@@ -7,12 +7,13 @@ import inspect
 import time
 from collections.abc import Callable, Iterator
 
-# Seconds after which something will never happen; a machine under load needs some of them.
-FOR_EVER = 60.0
+# Seconds after which something will never happen. In a fresh clone, on a machine under load, a service that makes its first
+# ranker compiles for more than one of these minutes.
+FOR_EVER = 300.0
 
 
 def until(condition: Callable[[], object], seen: Callable[[], object] = lambda: "nothing") -> None:
-    """Wait until a condition holds; where it never does, fail and say what was seen instead."""
+    """Wait until a condition holds; where it never does, fail and tell what was seen instead."""
     for _ in _attempts(condition, seen):
         time.sleep(0.005)
 

@@ -71,21 +71,16 @@ _SOURCES: list[Callable[[], Mapping[str, Part]]] = []
 _READERS: list[Callable[[str, type[Part]], Part]] = []
 
 
-#: The packages whose parts have names; imported when a name is first asked for.
-_PACKAGES = (
-    "algorithms", "datasets", "exploration", "inference", "metrics", "multileaving", "projection", "simulation", "updates", "users",
-)  # fmt: skip
-
-
+#: The packages whose parts have names, until they are imported: when a name is first asked for.
+_packages = ["algorithms", "datasets", "exploration", "inference", "metrics"]
+_packages += ["multileaving", "projection", "simulation", "updates", "users"]
 _importing = RLock()
-_waiting = list(_PACKAGES)
 
 
 def _import_packages() -> None:
-    """Import the packages of `_PACKAGES` once; within those imports, a name is looked for among what is there."""
     with _importing:
-        while _waiting:
-            import_module(f"duelrank.{_waiting.pop()}")
+        while _packages:
+            import_module(f"duelrank.{_packages.pop()}")
 
 
 def register(cls: type[P]) -> type[P]:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
+from duelrank.errors import InvalidValue
 from duelrank.kernels import pair_rank as kernel
 from duelrank.memory import replaced
 from duelrank.projection import Examination, LastClick
@@ -103,6 +104,10 @@ class PairRank(Algorithm):
 
     def _remember(self, state: State, differences: Gradient) -> Memory:
         """Return what is known of all pairs, after new ones of these differences."""
+        if "curvature" not in state.memory:
+            raise InvalidValue(
+                "this state was learned by the PairRank of an earlier version, which kept no pairs; start anew"
+            )
         return {
             "inverse": kernel.shrunk_inverse(state.memory["inverse"], differences),
             "curvature": kernel.grown_curvature(state.weights, state.memory["curvature"], differences),

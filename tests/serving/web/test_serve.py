@@ -33,7 +33,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.said += self.process.communicate(timeout=60)[1]
+        self.said += self.process.communicate(timeout=FOR_EVER)[1]
         return self.process.returncode
 
 
@@ -154,7 +154,7 @@ def test_waiting_requests_are_answered_before_it_stops(server):
         until(lambda: not answers(server.port))
         connection.sendall(content)
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
-    server.process.communicate(timeout=60)
+    server.process.communicate(timeout=FOR_EVER)
     assert server.process.returncode == 0
 
 
