@@ -22,7 +22,8 @@ N_FEATURES, N_DOCUMENTS = 136, 100  # as in MSLR, about
 # Impressions enough for nearly every query to have been shown, so nearly every page to have been read.
 LOOP = """
 import resource
-from duelrank import Imported, RunSpec, parse, simulate
+from duelrank import RunSpec, parse, simulate
+from duelrank.datasets import Imported
 data = Imported(name="large", drop_constant=False, scale="none", drop_irrelevant_test=False)
 train = data.fold(1).train
 at_start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

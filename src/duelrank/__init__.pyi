@@ -1,138 +1,41 @@
 """The public names, and the one list of them: `duelrank/__init__.py` imports each from here when it is first used."""
 
-from .algorithms import (
-    CMGD,
-    CPS,
-    DBGD,
-    DCMKLUCB,
-    DPDBGD,
-    MGD,
-    NSGD,
-    PDGD,
-    WMGD,
-    Algorithm,
-    BatchRank,
-    CascadeKLUCB,
-    CascadeUCB1,
-    DuelingBandit,
-    PairRank,
-    Projected,
-    SimMGD,
-)
-from .datasets import Dataset, Imported, LongTail, Synthetic
+from .algorithms import DBGD, MGD, NSGD, PDGD, Algorithm, DuelingBandit, Projected
+from .datasets import Dataset, Synthetic
 from .errors import DuelrankError
-from .exploration import (
-    CandidatePreselection,
-    InDocumentSpace,
-    NullSpace,
-    OppositePair,
-    ReferenceDocuments,
-    SpeedThenQuality,
-    UniformSphere,
-)
 from .grammar import parse
-from .inference import BestWinner, CreditWeighted, DifficultQueries, MeanWinner
 from .interleave import Comparison
 from .learner import Learner
-from .metrics import ERR, MAP, MRR, P, evaluate, nDCG, online_performance
-from .multileaving import (
-    Balanced,
-    OptimizedInterleaving,
-    OptimizedMultileaving,
-    PairwisePreference,
-    Probabilistic,
-    SampleOnlyScored,
-    TeamDraft,
-)
-from .projection import (
-    AdaptiveLastClick,
-    DependentClick,
-    DocumentSpace,
-    DynamicBayesian,
-    LastClick,
-    Observed,
-    PositionBased,
-    WholeList,
-)
+from .metrics import evaluate, nDCG, online_performance
+from .projection import DocumentSpace
 from .registry import alias, register, spell
 from .simulation import Record, RunSpec, simulate
 from .snapshot import Snapshot
 from .types import Feedback, Impression, Query, State
-from .updates import Step
-from .users import DBN, DCM, PBM, UBM, Cascade, IntentDrift, Mixture, Opposed, Preset
+
+__version__: str
 
 __all__ = [
-    "CMGD",
-    "CPS",
     "DBGD",
-    "DBN",
-    "DCM",
-    "DCMKLUCB",
-    "DPDBGD",
-    "ERR",
-    "MAP",
     "MGD",
-    "MRR",
     "NSGD",
-    "PBM",
     "PDGD",
-    "UBM",
-    "WMGD",
-    "AdaptiveLastClick",
     "Algorithm",
-    "Balanced",
-    "BatchRank",
-    "BestWinner",
-    "CandidatePreselection",
-    "Cascade",
-    "CascadeKLUCB",
-    "CascadeUCB1",
     "Comparison",
-    "CreditWeighted",
     "Dataset",
-    "DependentClick",
-    "DifficultQueries",
     "DocumentSpace",
     "DuelingBandit",
     "DuelrankError",
-    "DynamicBayesian",
     "Feedback",
-    "Imported",
     "Impression",
-    "InDocumentSpace",
-    "IntentDrift",
-    "LastClick",
     "Learner",
-    "LongTail",
-    "MeanWinner",
-    "Mixture",
-    "NullSpace",
-    "Observed",
-    "Opposed",
-    "OppositePair",
-    "OptimizedInterleaving",
-    "OptimizedMultileaving",
-    "P",
-    "PairRank",
-    "PairwisePreference",
-    "PositionBased",
-    "Preset",
-    "Probabilistic",
     "Projected",
     "Query",
     "Record",
-    "ReferenceDocuments",
     "RunSpec",
-    "SampleOnlyScored",
-    "SimMGD",
     "Snapshot",
-    "SpeedThenQuality",
     "State",
-    "Step",
     "Synthetic",
-    "TeamDraft",
-    "UniformSphere",
-    "WholeList",
     "alias",
     "evaluate",
     "nDCG",
@@ -142,5 +45,3 @@ __all__ = [
     "simulate",
     "spell",
 ]
-
-__version__: str

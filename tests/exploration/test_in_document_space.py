@@ -9,7 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from duelrank import InDocumentSpace, Query, State, UniformSphere
+from duelrank import Query, State
+from duelrank.exploration import InDocumentSpace, UniformSphere
 from duelrank.kernels.ranking import rankings
 from duelrank.randomness import stream
 

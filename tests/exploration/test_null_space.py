@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from duelrank import Feedback, Impression, NullSpace, Query, State
+from duelrank import Feedback, Impression, Query, State
+from duelrank.exploration import NullSpace
 from duelrank.kernels.random import derive, normals
 from duelrank.randomness import stream
 
