@@ -96,6 +96,7 @@ class Algorithm(Part, ABC):
         if not isinstance(moved, tuple):
             raise InvalidRecipe(f"update of {self!r} must return weights and memory, got {type(moved).__name__}")
         weights, memory = moved
+        weights.setflags(write=False)  # states are shared: nobody may change one behind the others' back
         return State(weights, state.step + 1, state.updates + 1, memory)
 
 

@@ -41,5 +41,4 @@ class Step(Update):
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Return w + α · gradient."""
         weights: Weights = kernel.moved(state.weights, gradient, self.rate(state))
-        weights.flags.writeable = False
         return weights, state.memory
