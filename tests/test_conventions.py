@@ -392,7 +392,7 @@ class TestKernels:
             if (isinstance(node, ast.Import) and any(name.name.startswith("numba") for name in node.names))
             or (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"))
         }
-        assert importers == {"compiling.py", "experiments/run/warmup.py", "testing/swap.py"}
+        assert importers == {"compiling.py", "testing/swap.py"}
 
     def test_no_twin_has_lost_its_kernel(self):
         known = {(module.split("/")[1], node.name) for module, node in KERNELS}

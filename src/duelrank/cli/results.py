@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duelrank.cli.console import complain, count_bar, out, print_json, spinner, tell
+from duelrank.cli.console import complain, count_bar, out, print_json, spinner
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
@@ -28,9 +28,9 @@ def run_plan(
     try:
         with count_bar("runs") as progress:
             if folder is None:
-                return collect(wanted, None, workers, scheduler, progress, announce=tell), None
+                return collect(wanted, None, workers, scheduler, progress), None
             with Store(folder, wanted.suite.name) as store:
-                return collect(wanted, store, workers, scheduler, progress, announce=tell), store.wall_seconds
+                return collect(wanted, store, workers, scheduler, progress), store.wall_seconds
     except KeyboardInterrupt:
         complain(_after_interrupt(folder))
         raise

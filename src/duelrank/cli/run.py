@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from duelrank.cli.console import count_bar, out, print_json, spinner, tell
+from duelrank.cli.console import count_bar, out, print_json, spinner
 from duelrank.cli.options import (
     DatasetOption,
     ImpressionsOption,
@@ -55,7 +55,7 @@ def run(
         split=split,  # type: ignore[arg-type]  # checked by the spec
     )
     with spinner("compiling and opening data (slow only the first time)"):
-        warm_up([spec], announce=tell)
+        warm_up([spec])
     with count_bar(algorithm) as progress:
         record = simulate(spec, progress=lambda done: progress(done, impressions))
     if as_json:

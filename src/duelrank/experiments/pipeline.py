@@ -162,7 +162,6 @@ def collect(
     workers: int | None = None,
     scheduler: Scheduler | None = None,
     progress: Progress | None = None,
-    announce: Callable[[str], None] | None = None,
 ) -> Frame:
     """Run what is missing and return all results of the plan.
 
@@ -171,8 +170,6 @@ def collect(
     store
         Keeps each row as soon as its run is finished, and says what is missing; without one, all runs are made and kept in
         memory only.
-    announce
-        Called with a sentence when something slow begins, such as compiling for the first time.
     """
     specs = plan.specs()
     missing = store.missing(specs) if store else specs
@@ -184,7 +181,7 @@ def collect(
     rows = []
     tell(len(specs) - len(missing), len(specs))
     with _timed(store) if missing else nullcontext():
-        for record in run_all(missing, workers, scheduler, announce=announce) if missing else ():
+        for record in run_all(missing, workers, scheduler) if missing else ():
             place = record.spec.dataset, record.spec.fold
             reference = references[place]
             rows.append(record.row(reference.weights if reference else None, data[place]))

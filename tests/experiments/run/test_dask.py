@@ -44,17 +44,18 @@ def client(cluster):
         yield client
 
 
-def test_equal_to_this_process_to_the_bit(cluster, specs, contents):
+def test_equal_to_this_process_to_the_bit(cluster, specs, contents, caplog):
+    caplog.set_level("INFO", "duelrank.experiments")
     wanted = specs(MGD(), DBGD(), n=3)
-    told, announced = [], []
+    told = []
     records = run_all(
         wanted,
         scheduler=cluster.scheduler_address,
         progress=lambda *now: told.append(now),
-        announce=announced.append,
     )
     assert contents(records) == contents(run_all(wanted, workers=1))
     assert told == [(done, len(wanted)) for done in range(len(wanted) + 1)]
+    announced = [record.getMessage() for record in caplog.records if record.name.startswith("duelrank")]
     assert announced == ["2 workers; each compiles its kernels before its first run"]
 
 

@@ -3,15 +3,15 @@
 import os
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import active_children
 
 import pytest
 
-from duelrank import MGD, parse, simulate
+from duelrank import parse, simulate
 from duelrank.errors import InvalidValue
-from duelrank.experiments import Grid, run_all, warm_up
-from duelrank.experiments.run import executor, local, warmup
+from duelrank.experiments import Grid, run_all
+from duelrank.experiments.run import executor, local
 
 DATASET = parse("synthetic(n_queries=20)")
 
@@ -91,32 +91,3 @@ def test_no_specs_no_records():
 def test_either_workers_or_a_scheduler():
     with pytest.raises(InvalidValue, match="one of the two"):
         list(run_all([], workers=2, scheduler="tcp://127.0.0.1:8786"))
-
-
-class TestAnnouncing:
-    @pytest.fixture(autouse=True)
-    def _cold(self, monkeypatch):
-        monkeypatch.setattr(warmup, "_warm", set())
-
-    def test_compiling_is_announced_once_for_each_recipe(self, specs):
-        from numba import njit
-
-        kernels = [njit(lambda x: x + 1), njit(lambda x: x + 2)]
-
-        @dataclass(frozen=True, repr=False)
-        class Compiling(MGD):
-            def update(self, state, gradient):
-                for kernel in kernels:
-                    kernel(1.0)
-                return super().update(state, gradient)
-
-        told = []
-        list(run_all(specs(Compiling(), n=2), workers=1, announce=told.append))
-        assert len(told) == 1
-        assert told[0].startswith("compiling the kernels of Compiling()")
-
-    def test_nothing_is_announced_where_all_is_compiled(self, specs):
-        simulate(specs(MGD(), impressions=30)[0])
-        told = []
-        warm_up(specs(MGD()), announce=told.append)
-        assert told == []

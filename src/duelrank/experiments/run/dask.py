@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -16,10 +17,11 @@ from duelrank.errors import DuelrankError, UnreachableScheduler
 from duelrank.experiments.run.local import ONE_THREAD
 from duelrank.experiments.run.scheduler import Scheduler, connect
 from duelrank.experiments.run.task import given_up, pack, perform, unpack
-from duelrank.experiments.run.warmup import Announce
 from duelrank.simulation import Record, RunSpec
 
 __all__ = ["DaskCluster", "run_task"]
+
+_log = logging.getLogger(__name__)
 
 #: How often a run is submitted. When a worker dies, the scheduler itself repeats its runs (three times by default), but it
 #: also blames all runs that were on that worker. The second time they are behind all others, and few are left to blame.
@@ -39,14 +41,13 @@ class DaskCluster:
 
     scheduler: Scheduler
 
-    def run(self, specs: Sequence[RunSpec], announce: Announce | None = None) -> Generator[Record, None, None]:
+    def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
         """Yield the records as they finish; closing the generator cancels what is queued and stops what is running."""
         if not specs:
             return
         with connect(self.scheduler) as client:
             runs = _Runs(client, specs)
-            if announce is not None:
-                announce(_expectation(len(client.nthreads())))
+            _log.info(_expectation(len(client.nthreads())))
             try:
                 while runs.submit():
                     yield from runs.finished()

@@ -11,7 +11,7 @@ from duelrank.errors import InvalidValue
 from duelrank.experiments.run.dask import DaskCluster
 from duelrank.experiments.run.local import LocalProcesses
 from duelrank.experiments.run.scheduler import Scheduler
-from duelrank.experiments.run.warmup import Announce, named, run_warm
+from duelrank.experiments.run.warmup import named, run_warm
 from duelrank.simulation import Record, RunSpec
 from duelrank.validation import whole_number
 
@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 class Executor(Protocol):
     """Runs specs somewhere; the rest of the package knows nothing else about processes and machines."""
 
-    def run(self, specs: Sequence[RunSpec], announce: Announce | None = None) -> Generator[Record, None, None]:
+    def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
         """Yield the record of each spec once, in any order; closing the generator stops what is still running.
 
         An error in one run stops all others and is raised as itself. A worker that dies is not such an error: its run
@@ -35,11 +35,11 @@ class Executor(Protocol):
 class InProcess:
     """Runs specs in this process, one after another."""
 
-    def run(self, specs: Sequence[RunSpec], announce: Announce | None = None) -> Generator[Record, None, None]:
+    def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
         """Yield the record of each spec, in order."""
         for spec in specs:
             with named(spec):
-                record = run_warm(spec, announce=announce)
+                record = run_warm(spec)
             yield record
 
 
@@ -48,7 +48,6 @@ def run_all(
     workers: int | None = None,
     scheduler: Scheduler | None = None,
     progress: Progress | None = None,
-    announce: Announce | None = None,
 ) -> Iterator[Record]:
     """Run every spec and yield the records in the order in which the runs finish.
 
@@ -65,13 +64,11 @@ def run_all(
         a ``Client`` or a cluster object (``LocalCluster``, ``SLURMCluster``, …), which stays open.
     progress
         Called with the number of runs that are done and the number of all runs.
-    announce
-        Called with a sentence when something slow begins, such as compiling for the first time.
     """
     tell = progress or (lambda done, total: None)
     executor = choose(len(specs), workers, scheduler)
     tell(0, len(specs))
-    with closing(executor.run(specs, announce)) as records:
+    with closing(executor.run(specs)) as records:
         for done, record in enumerate(records, start=1):
             tell(done, len(specs))
             yield record

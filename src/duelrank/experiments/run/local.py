@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import cast
 
 from duelrank.experiments.run.task import given_up, pack, perform, unpack
-from duelrank.experiments.run.warmup import Announce, warm_up
+from duelrank.experiments.run.warmup import warm_up
 from duelrank.simulation import Record, RunSpec
 
 __all__ = ["ONE_THREAD", "TRIES", "LocalProcesses"]
@@ -37,9 +37,9 @@ class LocalProcesses:
 
     workers: int
 
-    def run(self, specs: Sequence[RunSpec], announce: Announce | None = None) -> Generator[Record, None, None]:
+    def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
         """Yield the records as they finish; closing the generator ends the processes."""
-        warm_up(specs, announce)
+        warm_up(specs)
         workers = _Workers(self.workers, specs)
         try:
             while workers.assign():
