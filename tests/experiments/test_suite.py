@@ -150,7 +150,7 @@ def test_a_sweep_needs_no_base_and_its_field_has_to_exist() -> None:
     (sweep,) = read_suite("mine", SWEEP).experiments
     assert isinstance(sweep, Sweep)
     assert list(sweep.algorithms()) == ["MGD, n_candidates = 1", "MGD, n_candidates = 9"]
-    with pytest.raises(InvalidValue, match=r"experiment 1 \(sweep\): mgd has no parameter 'n_candidate'"):
+    with pytest.raises(InvalidValue, match=r"experiment 1 \(sweep\): mgd: .*'n_candidate'; did you mean n_candidates"):
         read_suite("mine", SWEEP.replace('"n_candidates"', '"n_candidate"'))
     with pytest.raises(InvalidValue, match="values must be a list of numbers"):
         read_suite("mine", SWEEP.replace("[1, 9]", '["1"]'))

@@ -192,7 +192,7 @@ class TestStrengthAndRescale:
             ({"basis": "lu"}, "'qr' or 'svd'"),
             ({"remembered": -1}, "a whole number from 0"),
             ({"tolerance": 2}, "from 0 to 1 or None"),
-            ({"examination": "LastClick"}, "an examination"),
+            ({"examination": 3}, "an examination"),
         ],
     )
     def test_bad_options_list_the_possible_ones(self, bad, wanted):
