@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
 from duelrank.cli import bench, compare, data, export, keys, listing, replay, reproduce, run, serve
 from duelrank.cli.console import complain, tell
@@ -18,22 +21,39 @@ from duelrank.errors import DuelrankError
 __all__ = ["app", "main"]
 
 
-class _Plainly(TyperGroup):
-    """Turns our own errors, and Ctrl-C, into one line and an exit code."""
+@contextmanager
+def _errors_in_one_line() -> Iterator[None]:
+    """Turn our own errors, and Ctrl-C, into one line and an exit code."""
+    try:
+        yield
+    except DuelrankError as error:
+        complain(f"error: {error}")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        complain("interrupted")
+        raise typer.Exit(130) from None
 
-    def invoke(self, ctx: Any) -> Any:  # older versions of typer have another class of contexts
-        try:
+
+class _Commands(TyperGroup):
+    """The commands of this package, and those that a file given with ``--load`` has added to `app`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # older versions of typer have another class of contexts
+        with _errors_in_one_line():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _errors_in_one_line():
             return super().invoke(ctx)
-        except DuelrankError as error:
-            complain(f"error: {error}")
-            raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            complain("interrupted")
-            raise typer.Exit(130) from None
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or get_group(app).commands.get(cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(dict.fromkeys([*super().list_commands(ctx), *get_group(app).commands]))
 
 
 app = typer.Typer(
-    cls=_Plainly,
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -41,7 +61,7 @@ app = typer.Typer(
 )
 
 
-class _Told(logging.Handler):
+class _StderrHandler(logging.Handler):
     """Writes what the library logs as one line to stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -49,15 +69,16 @@ class _Told(logging.Handler):
         tell(record.getMessage())
 
 
-_told = _Told()
+_stderr_handler = _StderrHandler()
 
 
-def _announce_compiling() -> None:
-    """Say on stderr when kernels have to be compiled: whatever the command, nothing else is seen for some seconds."""
-    log = logging.getLogger("duelrank.compiling")
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    log.addHandler(_told)
+def _announce_waiting() -> None:
+    """Say on stderr when kernels are compiled, or a cluster has no workers: nothing else is seen for some time."""
+    for name in ("duelrank.compiling", "duelrank.experiments"):
+        log = logging.getLogger(name)
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        log.addHandler(_stderr_handler)
 
 
 def _version(wanted: bool) -> None:
@@ -68,6 +89,17 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _load(paths: list[Path] | None) -> list[Path] | None:
+    """Load the files before the command is looked up: one of them may have added it."""
+    if paths:
+        from duelrank.experiments.run.extensions import VARIABLE, load_extension
+
+        for path in paths:
+            load_extension(path)
+        os.environ[VARIABLE] = os.pathsep.join(str(path.absolute()) for path in paths)
+    return paths
+
+
 @app.callback()
 def _global(
     load: Annotated[
@@ -76,7 +108,9 @@ def _global(
             "--load",
             metavar="FILE.py",
             envvar="DUELRANK_LOAD",
-            help="Load a Python file that registers parts of its own.",
+            callback=_load,
+            is_eager=True,
+            help="Load a Python file that registers parts or commands of its own.",
         ),
     ] = None,
     version: Annotated[
@@ -84,13 +118,7 @@ def _global(
     ] = False,
 ) -> None:
     """Learn a search ranker from clicks, while it serves."""
-    _announce_compiling()
-    if load:
-        from duelrank.experiments.run.extensions import VARIABLE, load_extension
-
-        for path in load:
-            load_extension(path)
-        os.environ[VARIABLE] = os.pathsep.join(str(path.absolute()) for path in load)
+    _announce_waiting()
 
 
 app.command("list")(listing.list_parts)

@@ -1,0 +1,88 @@
+"""The recipes of CONTRIBUTING.md are true: each file is taken from the page, loaded from outside the package and used."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from duelrank import parse, simulate, spell
+from duelrank.cli import app
+from duelrank.experiments.run.extensions import VARIABLE, load_extension
+from duelrank.testing import check_algorithm
+
+PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+FILES = {
+    found["name"]: found["text"]
+    for found in re.finditer(r"^```(?:python|toml)\n# (?P<name>\S+)\n(?P<text>.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+}
+COMMANDS = re.findall(r"^\$ duelrank --load (\S+) (.*)$", PAGE, re.MULTILINE)
+#: Added to the commands of the page, which are of a useful size, so that a test takes moments.
+SMALL = {
+    "compare": ["--runs", "1", "-n", "50", "-d", "synthetic(n_queries=10)", "--workers", "1"],
+    "run": ["-n", "50"],
+    "reproduce": ["--workers", "1"],
+    "describe": [],
+}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch, clean_registry):
+    """The files of the page, in the current folder."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, "")
+    commands = list(app.registered_commands)
+    yield tmp_path
+    app.registered_commands[:] = commands
+
+
+def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
+    wanted = {
+        "my_algorithm.py",
+        "my_update.py",
+        "my_user.py",
+        "my_metric.py",
+        "my_data.py",
+        "my_table.py",
+        "my_command.py",
+    }
+    assert {file for file, _ in COMMANDS} == wanted
+    assert set(FILES) == wanted | {"my-suite.toml"}
+
+
+@pytest.mark.parametrize(("file", "command"), COMMANDS, ids=[file for file, _ in COMMANDS])
+def test_the_command_of_the_page_runs(files, file, command):
+    arguments = shlex.split(command)
+    result = CliRunner().invoke(app, ["--load", file, *arguments, *SMALL[arguments[0]]], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    shown = {"my_algorithm.py": "clearest-mgd-dsp", "my_table.py": "Updates", "my_command.py": "5 features"}
+    assert shown.get(file, "") in " ".join(result.output.split())
+
+
+def test_the_algorithm_keeps_the_conventions(files):
+    load_extension("my_algorithm.py")
+    check_algorithm("clearest-mgd")
+    assert spell(parse("clearest-mgd-dsp(n_candidates=4)")) == "clearest-mgd-dsp(n_candidates=4)"
+
+
+def test_the_update_rule_moves(files):
+    load_extension("my_update.py")
+    check_algorithm("dbgd(step=SignStep())")
+
+
+def test_the_user_and_the_metric_can_be_named(files):
+    load_extension("my_user.py")
+    load_extension("my_metric.py")
+    record = simulate("mgd", "synthetic(n_queries=10)", "hurried(positions=2)", impressions=50, metric="Success@3")
+    assert set(record.online) <= {0.0, 1.0}
+
+
+def test_nothing_is_learned_from_noise(files):
+    load_extension("my_data.py")
+    record = simulate("mgd", "noise", "perfect", impressions=300)
+    assert abs(record.offline[-1] - record.offline[0]) < 0.15
