@@ -129,7 +129,7 @@ def test_a_learner_that_has_learned_nothing(cli, tmp_path):
         (("--format", "vespa"), "f1=attribute(f1)"),
         (("--format", "vespa", "--rank-feature", "f1"), "NAME=EXPRESSION"),
         (("--format", "solr", "--features", "a,b"), "2 features need 2 weights"),
-        (("--format", "solr", "--features", "a,b,c", "--features-file", "x"), "not from both"),
+        (("--format", "solr", "--features", "a,b,c", "--features-file", "x"), "not with both"),
         (("--format", "solr", "--features-file", "no-such-file"), "no-such-file"),
         (("--format", "solr", "--normalisation", "no-such-file"), "no-such-file"),
         (("--format", "solr", "--name", "a/b"), "'a/b'"),
@@ -153,7 +153,7 @@ def test_files_that_are_something_else(cli, snapshot, tmp_path, written):
         result = cli("export", path, "--format", "solr")
         assert (result.exit_code, result.stdout) == (2, "")
         assert hint in result.stderr
-    for content, hint in {"{": "no JSON", '{"kind": "minmax"}': "per_query", '{"kind": "per_query"}': "vespa"}.items():
+    for content, hint in {"{": "not valid JSON", '{"kind": "minmax"}': "per_query", '{"kind": "per_query"}': "vespa"}.items():
         result = cli("export", snapshot, "--format", "solr", "--normalisation", written("n.json", content))
         assert (result.exit_code, result.stdout) == (2, "")
         assert hint in result.stderr
@@ -164,7 +164,7 @@ def test_files_that_are_something_else(cli, snapshot, tmp_path, written):
 
 def test_a_model_has_its_own_names(cli, written):
     path = written("model.json", LinearModel("shop", 1, ("a",), [1.0], PerQuery()).to_json())
-    assert "its own feature names" in cli("export", path, "-f", "onnx", "--features", "b").stderr
+    assert "already contains feature names" in cli("export", path, "-f", "onnx", "--features", "b").stderr
 
 
 def test_a_refusal_leaves_the_file_that_was_there(cli, snapshot, written):

@@ -79,7 +79,7 @@ class TestOneName:
             assert each["about"], f"{each['class']} does not say what {each['name']} is"
 
     def test_parameters_that_must_be_given_say_so(self, cli):
-        assert "to be given" in cli("list", "LongTail").stdout
+        assert "required" in cli("list", "LongTail").stdout
 
     def test_it_fits_a_terminal_of_60_columns(self, cli, monkeypatch):
         monkeypatch.setenv("COLUMNS", "60")

@@ -1,4 +1,4 @@
-"""The command line: one small module per command, each of which reads its options, calls a function and prints."""
+"""The command line: one module per command, which reads the options, calls the library and prints the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["app", "main"]
 
 @contextmanager
 def _errors_in_one_line() -> Iterator[None]:
-    """Turn our own errors, and Ctrl-C, into one line and an exit code."""
+    """Report a `DuelrankError`, or Ctrl-C, in one line and exit with a status code."""
     try:
         yield
     except DuelrankError as error:
@@ -62,7 +62,7 @@ app = typer.Typer(
 
 
 class _StderrHandler(logging.Handler):
-    """Writes what the library logs as one line to stderr."""
+    """Writes each log message of the library to stderr, as one line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
@@ -73,7 +73,7 @@ _stderr_handler = _StderrHandler()
 
 
 def _announce_waiting() -> None:
-    """Say on stderr when kernels are compiled, or a cluster has no workers: nothing else is seen for some time."""
+    """Log to stderr what makes the user wait: compiling kernels, or a cluster that has no workers yet."""
     for name in ("duelrank.compiling", "duelrank.experiments"):
         log = logging.getLogger(name)
         log.setLevel(logging.INFO)
@@ -90,7 +90,7 @@ def _version(wanted: bool) -> None:
 
 
 def _load(paths: list[Path] | None) -> list[Path] | None:
-    """Load the files before the command is looked up: one of them may have added it."""
+    """Load the files before the command is looked up, because a file may define the command."""
     if paths:
         from duelrank.experiments.run.extensions import VARIABLE, load_extension
 
@@ -110,14 +110,14 @@ def _global(
             envvar="DUELRANK_LOAD",
             callback=_load,
             is_eager=True,
-            help="Load a Python file that registers parts or commands of its own.",
+            help="Load a Python file that registers additional parts or commands.",
         ),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Learn a search ranker from clicks, while it serves."""
+    """Train search rankers online from user clicks, in simulation or as a service."""
     _announce_waiting()
 
 
@@ -137,5 +137,5 @@ def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark, no traceback
+            stream.reconfigure(errors="replace")  # a character that the terminal lacks is shown as "?"
     app()

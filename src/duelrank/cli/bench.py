@@ -1,4 +1,4 @@
-"""``duelrank bench``: how long an impression takes."""
+"""``duelrank bench``: measures the time per impression."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ CONTENDERS = ["dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "mgd(n_candidates=49)", "nsg
 
 
 def bench(
-    algorithms: Annotated[list[str] | None, typer.Argument(help="Recipes to time; the paper's by default.")] = None,
+    algorithms: Annotated[
+        list[str] | None, typer.Argument(help="Algorithms to time; those of the paper by default.")
+    ] = None,
     rounds: Annotated[
         int, typer.Option("--rounds", min=1, help="Number of rounds; every algorithm runs once in each.")
     ] = 7,
     impressions: Annotated[int, typer.Option("--impressions", min=10, help="Number of impressions per round.")] = 300,
     as_json: JsonOption = False,
 ) -> None:
-    """Time the whole loop of each algorithm: medians over rounds in which all take turns."""
+    """Measure the time per impression of each algorithm: the median over rounds that interleave all algorithms."""
     from duelrank.testing.benchmark import benchmark
 
-    with count_bar("taking turns") as tell:
+    with count_bar("timing") as tell:
         timings = list(benchmark(algorithms or CONTENDERS, rounds=rounds, impressions=impressions, progress=tell))
     if as_json:
         print_json([asdict(timing) | {"outside": timing.outside, "speedup": timing.speedup} for timing in timings])

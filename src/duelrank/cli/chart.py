@@ -1,4 +1,4 @@
-"""Learning curves in the terminal: lines of braille dots over a logarithmic x axis, each named where it ends."""
+"""Draws learning curves in the terminal: braille dots over a logarithmic x axis, with a label at the end of each line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 @dataclass(frozen=True)
 class Series:
-    """One line; a dashed one can be told from a full one without colours."""
+    """One line of a chart; dashes distinguish lines where colours are not available."""
 
     name: str
     x: Sequence[float]
@@ -28,7 +28,7 @@ class Series:
 
 
 def chart(series: Sequence[Series], width: int = 80, height: int = 13) -> Text:
-    """Draw the series into so many characters; x must be positive, and all lines share one scale."""
+    """Draw the series into ``width`` characters, with one scale for all lines; x must be positive."""
     height = max(height, len(series))  # a row for each name
     names = _end_labels(series, height)
     columns = max(10, width - 9 - max(15, *(len(name) for name, _ in names.values())))

@@ -1,4 +1,4 @@
-"""``duelrank compare``: several algorithms with several users, over several runs."""
+"""``duelrank compare``: compares algorithms, each with several users and over several runs."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ __all__ = ["compare"]
 
 ALGORITHMS = ("dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp")
 USERS = "perfect,navigational,informational"
-_WIDEST = 100  # of a chart: longer lines are harder to follow
+_WIDEST = 100  # characters of a chart: wider charts are harder to read
 
 
 def compare(
     algorithms: Annotated[
-        list[str] | None, typer.Argument(help=f"Recipes; by default {' '.join(ALGORITHMS)}.", show_default=False)
+        list[str] | None, typer.Argument(help=f"Algorithms; by default {' '.join(ALGORITHMS)}.", show_default=False)
     ] = None,
     dataset: DatasetOption = "synthetic",
-    users: Annotated[str, typer.Option("--users", "-u", help="Who clicks, separated by commas.")] = USERS,
-    runs: Annotated[int, typer.Option("--runs", "-r", help="How many of each, over the folds, then over seeds.")] = 3,
+    users: Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")] = USERS,
+    runs: Annotated[
+        int, typer.Option("--runs", "-r", help="Runs per algorithm and user: one per fold, then per seed.")
+    ] = 3,
     impressions: ImpressionsOption = 10_000,
     baseline: Annotated[
-        str, typer.Option("--baseline", "-b", help="The recipe to compare all others with.", show_default=False)
+        str, typer.Option("--baseline", "-b", help="Algorithm to test all others against.", show_default=False)
     ] = "",
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", help="Processes; all processors by default.", show_default=False)
+        int | None,
+        typer.Option("--workers", "-w", help="Worker processes; one per CPU by default.", show_default=False),
     ] = None,
     scheduler: SchedulerOption = None,
     length: LengthOption = 10,
@@ -50,13 +53,15 @@ def compare(
     split: SplitOption = "test",
     as_json: JsonOption = False,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Keep finished runs in this folder, resume there, write a report.")
+        Path | None, typer.Option("--out", help="Store runs in this folder, resume from it, write a report.")
     ] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="Also write the table to this file.")] = None,
-    latex: Annotated[Path | None, typer.Option("--latex", help="Also write the table to this file, in LaTeX.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the curves to this file, such as it.png.")] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")] = None,
+    latex: Annotated[Path | None, typer.Option("--latex", help="Also write the table to this LaTeX file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Plot the learning curves to this file (.png, …).")
+    ] = None,
 ) -> None:
-    """Compare algorithms: mean and spread over runs, changes and their significance, learning curves."""
+    """Compare algorithms: means and standard deviations over runs, significance tests, learning curves."""
     from duelrank.experiments.pipeline import comparison, plan
 
     named = split_top_level(users)
@@ -70,19 +75,19 @@ def compare(
         print_results(wanted, frame, {table.name: table}, report)
     else:
         _show(table, frame, report, charts=plot is None)
-    _write(table, frame, csv_file, latex, plot)  # last, so that a full disk does not take the numbers with it
+    _write(table, frame, csv_file, latex, plot)  # last: the results are on the screen even if the disk is full
 
 
 def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None, folder: Path | None) -> None:
-    """Find out before hours of work, not after, that a file could not be written."""
+    """Check before the runs, which may take hours, that the output files can be written."""
     from duelrank.errors import InvalidValue, MissingData
     from duelrank.experiments import figures
 
     for path in filter(None, (csv_file, latex, plot)):
         if not path.absolute().parent.is_dir():
-            raise MissingData(f"there is no folder {path.absolute().parent} to write {path.name} into")
+            raise MissingData(f"cannot write {path.name}: the folder {path.absolute().parent} does not exist")
         if path.is_dir():
-            raise InvalidValue(f"{path} is a folder, not a file to write to")
+            raise InvalidValue(f"cannot write {path}: it is a folder")
     if plot is not None:
         figures.check_target(plot)
     if folder is not None:
@@ -134,7 +139,7 @@ def _show_charts(frame: Frame) -> None:
 
 
 def _short(names: list[str], room: int) -> dict[str, str]:
-    """Return names that fit into a chart: long ones are cut, and numbered where they would be the same."""
+    """Return names that fit into a chart: long ones are truncated, and numbered where two would be equal."""
     short: dict[str, str] = {}
     for name in names:
         cut = name if len(name) <= room else f"{name[: room - 1]}…"

@@ -1,4 +1,4 @@
-"""``duelrank data``: the data sets on this machine, and those that could be."""
+"""``duelrank data``: manages the data sets on this machine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, import, download and remove data sets.")
 
-NameArgument = Annotated[str, typer.Argument(help="The name of a data set: one of the catalogue, or one of your own.")]
+NameArgument = Annotated[str, typer.Argument(help="Name of a data set: from the catalogue, or your own.")]
 
 
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """List the data sets that are installed, and those that the catalogue knows."""
+    """List the installed data sets and those of the catalogue."""
     from duelrank.datasets import CATALOGUE, home, info, installed
 
     known = {name: info(name) for name in sorted({*CATALOGUE, *installed()})}
@@ -41,7 +41,7 @@ def list_(as_json: JsonOption = False) -> None:
 
 @app.command("info")
 def info_(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Say what is known of a data set: its size, its owner's page and terms, and what is installed."""
+    """Describe a data set: its size, its owner's page and terms of use, and the installed files."""
     from duelrank.datasets import info
 
     item = info(name)
@@ -62,11 +62,11 @@ def info_(name: NameArgument, as_json: JsonOption = False) -> None:
 @app.command()
 def add(
     name: NameArgument,
-    path: Annotated[Path, typer.Argument(help="A folder or archive of LETOR text.")],
+    path: Annotated[Path, typer.Argument(help="Folder or archive of LETOR files.")],
     replace: Annotated[bool, typer.Option("--replace", help="Replace an installed data set of the same name.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Import a data set from LETOR text: a folder, a tar, a zip or a single compressed file."""
+    """Import a data set from LETOR files: a folder, a tar or zip archive, or one compressed file."""
     from duelrank.datasets import library
 
     with bytes_bar(f"importing {name}") as tell:
@@ -77,10 +77,10 @@ def add(
 @app.command()
 def fetch(
     name: NameArgument,
-    mirror: Annotated[str | None, typer.Option("--mirror", help="A web address that has the same archives.")] = None,
+    mirror: Annotated[str | None, typer.Option("--mirror", help="Web address of a mirror of the archives.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Download a data set that its owner offers openly, or from a mirror, and import it."""
+    """Download a data set, from its owner if it is openly available or from a mirror, and import it."""
     from duelrank.datasets import library
 
     with bytes_bar(f"fetching {name}") as tell:
@@ -90,7 +90,7 @@ def fetch(
 
 @app.command()
 def remove(name: NameArgument) -> None:
-    """Remove an installed data set; the files it was imported from stay."""
+    """Remove an installed data set, but not the files that it was imported from."""
     from duelrank.datasets import library
 
     library.remove(name)
@@ -120,7 +120,7 @@ def _row(item: Info) -> list[str]:
         numbers = [sum(size.queries for size in splits), sum(size.documents for size in splits)]
         numbers += [item.meta.n_features, item.meta.n_grades, len(item.meta.folds)]
     else:
-        assert item.entry is not None  # whatever is known is installed or in the catalogue
+        assert item.entry is not None  # a known data set is installed or in the catalogue
         entry = item.entry
         numbers = [entry.queries, entry.documents, entry.n_features, entry.n_grades, entry.n_folds]
     return [f"{number:,}" for number in numbers]

@@ -1,4 +1,4 @@
-"""``duelrank export``: a learned model, written as a search engine takes it."""
+"""``duelrank export``: writes a learned model in the format of a search engine."""
 
 from __future__ import annotations
 
@@ -19,33 +19,31 @@ __all__ = ["export"]
 NAMES = "solr, elasticsearch, opensearch, ranklib, vespa, onnx, json"
 
 
-ModelArgument = Annotated[Path, typer.Argument(help="A snapshot of a learner (.npz) or a model exported as json.")]
-FormatOption = Annotated[str, typer.Option("--format", "-f", help=f"One of {NAMES}.")]
+ModelArgument = Annotated[Path, typer.Argument(help="Snapshot of a learner (.npz), or model exported as json.")]
+FormatOption = Annotated[str, typer.Option("--format", "-f", help=f"Output format: {NAMES}.")]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of stdout.")]
-NameOption = Annotated[str | None, typer.Option("--name", help="The name of the model in the search engine.")]
+NameOption = Annotated[str | None, typer.Option("--name", help="Name of the model in the search engine.")]
 VersionOption = Annotated[
-    int | None, typer.Option("--model-version", help="The version of the model; by default the number of its updates.")
+    int | None, typer.Option("--model-version", help="Version of the model; by default its number of updates.")
 ]
 FeaturesOption = Annotated[
     str | None, typer.Option("--features", help="Names of the snapshot's features: a,b,c. By default f1,f2,….")
 ]
 FeaturesFileOption = Annotated[
-    Path | None, typer.Option("--features-file", help="A file with one feature name per line, instead of --features.")
+    Path | None, typer.Option("--features-file", help="File with one feature name per line, instead of --features.")
 ]
 NormalisationOption = Annotated[
     Path | None,
-    typer.Option(
-        "--normalisation", metavar="FILE.json", help="How the features were normalised before the model saw them."
-    ),
+    typer.Option("--normalisation", metavar="FILE.json", help="Normalisation that was applied to the features."),
 ]
-StoreOption = Annotated[str | None, typer.Option("--store", help="solr: the feature store.")]
+StoreOption = Annotated[str | None, typer.Option("--store", help="solr: name of the feature store.")]
 OffsetFeatureOption = Annotated[
     str | None,
-    typer.Option("--offset-feature", help="elasticsearch, opensearch: a feature that is 1 for all documents."),
+    typer.Option("--offset-feature", help="elasticsearch, opensearch: feature that is 1 for all documents."),
 ]
 OffsetOption = Annotated[
     float | None,
-    typer.Option("--offset", help="The weight of --offset-feature; ranklib: a constant to add to all scores."),
+    typer.Option("--offset", help="Weight of --offset-feature; ranklib: constant added to all scores."),
 ]
 AllowNegativeOption = Annotated[
     bool,
@@ -56,13 +54,13 @@ AllowNegativeOption = Annotated[
 ]
 RankFeatureOption = Annotated[
     list[str] | None,
-    typer.Option("--rank-feature", metavar="NAME=EXPRESSION", help="vespa: the expression that computes a feature."),
+    typer.Option("--rank-feature", metavar="NAME=EXPRESSION", help="vespa: expression that computes a feature."),
 ]
 WeightsOption = Annotated[
     str | None, typer.Option("--weights", help="vespa: write the weights as inputs or as constants.")
 ]
 RerankCountOption = Annotated[
-    int | None, typer.Option("--rerank-count", help="vespa: how many hits are normalised together.")
+    int | None, typer.Option("--rerank-count", help="vespa: number of hits that are normalised together.")
 ]
 
 
@@ -83,10 +81,12 @@ def export(
     weights: WeightsOption = None,
     rerank_count: RerankCountOption = None,
 ) -> None:
-    """Write a learned model in the format of a search engine, or say why that cannot be."""
+    """Export a learned model to the format of a search engine."""
     linear = _model(model, name, model_version, _feature_names(features, features_file), normalisation)
     if not linear.weights.any():
-        complain("warning: all weights are zero, so this model orders nothing; has the learner seen a click?")
+        complain(
+            "warning: all weights are zero, so the model gives all documents the same score; has it learned from any click?"
+        )
     options = {
         "store": store,
         "offset_feature": offset_feature,
@@ -109,7 +109,7 @@ def _write(model: LinearModel, format: str, out: Path | None, options: dict[str,
     if out is not None:
         write_bytes(out, content)
     elif not FORMATS[format].is_text and sys.stdout.isatty():
-        raise InvalidValue(f"{format} is not text: name a file with --out, or send it to one with >")
+        raise InvalidValue(f"{format} is a binary format: write it to a file with --out, or redirect stdout")
     else:
         typer.echo(content, nl=False)
 
@@ -117,7 +117,7 @@ def _write(model: LinearModel, format: str, out: Path | None, options: dict[str,
 def _model(
     path: Path, name: str | None, version: int | None, features: list[str] | None, normalisation: Path | None
 ) -> LinearModel:
-    """Read a snapshot, which is a zip archive by its first letters, or else the JSON of a model."""
+    """Read a snapshot, which is a zip archive, or else the JSON of a model."""
     from dataclasses import replace
 
     from duelrank.errors import InvalidValue
@@ -132,7 +132,7 @@ def _model(
         model = LinearModel.from_snapshot(Snapshot.from_bytes(content), features=features)
         return replace(model, normalisation=_normalisation(normalisation, model.features), **given)
     if features is not None or normalisation is not None:
-        raise InvalidValue(f"{path} is a model that has its own feature names and normalisation")
+        raise InvalidValue(f"{path} is a model, which already contains feature names and normalisation")
     return replace(LinearModel.from_json(content), **given)
 
 
@@ -147,7 +147,7 @@ def _normalisation(path: Path | None, names: tuple[str, ...]) -> Normalisation:
     try:
         content = json.loads(_read(path))
     except (ValueError, RecursionError) as error:
-        raise DataFormatError(f"{path} is no JSON: {error}") from None
+        raise DataFormatError(f"{path} is not valid JSON: {error}") from None
     return Normalisation.from_dict(content, names)
 
 
@@ -155,7 +155,7 @@ def _feature_names(names: str | None, path: Path | None) -> list[str] | None:
     from duelrank.errors import DataFormatError, InvalidValue
 
     if names is not None and path is not None:
-        raise InvalidValue("feature names come from --features or from --features-file, not from both")
+        raise InvalidValue("give feature names with --features or with --features-file, not with both")
     if path is None:
         return None if names is None else split_top_level(names)
     try:
@@ -172,7 +172,7 @@ def _mapping(pairs: list[str] | None) -> dict[str, str] | None:
     for pair in pairs:
         if "=" not in pair:
             raise InvalidValue(
-                f"a rank feature is given as NAME=EXPRESSION, such as 'price=attribute(price)', got {pair!r}"
+                f"--rank-feature must be NAME=EXPRESSION, such as 'price=attribute(price)', got {pair!r}"
             )
     return {name.strip(): expression for name, _, expression in (pair.partition("=") for pair in pairs)}
 

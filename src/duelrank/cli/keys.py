@@ -1,4 +1,4 @@
-"""``duelrank keys``: who may use a service."""
+"""``duelrank keys``: creates, lists and revokes the API keys of a service."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from duelrank.cli.serve import SQLITE, StoreOption, need_extra
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="API keys of a service: make, list and revoke them.")
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the API keys of a service.")
 
 ScopeOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--scope", "-s", help="What the key allows: rank, feedback or admin (everything). Can be given more than once."
-    ),
+    typer.Option("--scope", "-s", help="Scope of the key: rank, feedback or admin (everything). May be repeated."),
 ]
 
 
 @app.command()
 def create(store: StoreOption = SQLITE, scope: ScopeOption = None, json: JsonOption = False) -> None:
-    """Make a key, and show it this once; a running service knows it within seconds."""
+    """Create a key and show it once; a running service accepts it within seconds."""
     need_extra()
     from duelrank.serving.web import make_key
     from duelrank.storage import open_storage
@@ -37,7 +35,7 @@ def create(store: StoreOption = SQLITE, scope: ScopeOption = None, json: JsonOpt
         print_json({"key": token, "id": key.id, "scopes": key.scopes})
         return
     typer.echo(token)
-    tell(f"a key for {' and '.join(key.scopes)}, with the id {key.id}; only its hash is kept, so store it safely now")
+    tell(f"key {key.id} for {' and '.join(key.scopes)}; store it safely now: only its hash is kept")
 
 
 @app.command("list")
@@ -53,7 +51,7 @@ def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
         print_json([{"id": key.id, "scopes": key.scopes, "created": key.created} for key in keys])
         return
     if not keys:
-        tell("there are no keys: the service answers this machine only, and everybody on it")
+        tell("no keys: the service accepts only requests from this machine, from all its users")
         return
     table = Table("id", "scopes", "created")
     for key in keys:
@@ -64,10 +62,10 @@ def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
 
 @app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(help="The id of the key; duelrank keys list shows it.")],
+    id: Annotated[str, typer.Argument(help="Id of the key (see duelrank keys list).")],
     store: StoreOption = SQLITE,
 ) -> None:
-    """Revoke a key; a running service refuses it within seconds."""
+    """Revoke a key; a running service rejects it within seconds."""
     from duelrank.errors import UnknownName
     from duelrank.storage import open_storage
 
@@ -78,5 +76,5 @@ def revoke(
     left = len(known) - 1
     tell(
         f"revoked {id}; {left} left"
-        + ("" if left else ": a running service now refuses everybody, a new one has no keys")
+        + ("" if left else ": a running service now rejects all requests, a new one has no keys")
     )

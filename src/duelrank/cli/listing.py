@@ -1,4 +1,4 @@
-"""``duelrank list``: everything that has a name."""
+"""``duelrank list``: lists all registered names and describes their parameters."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ def list_parts(
         str | None,
         typer.Argument(
             metavar="[KIND|NAME]",
-            help="A kind (algorithms, users, datasets, multileavers, metrics, explorations, inferences, projections,"
-            " examinations, updates or experiments; all of them by default), or the name of anything in the list, whose parameters"
-            " are then described.",
+            help="Kind of names to list (algorithms, users, datasets, multileavers, metrics, explorations, inferences,"
+            " projections, examinations, updates or experiments; all by default), or one name, to describe its parameters.",
         ),
     ] = None,
     as_json: JsonOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write the page of algorithms and parts.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write docs/algorithms.md.")] = False,
     results: Annotated[
-        Path | None, typer.Option("--results", help="With --markdown: the CSV of a league table, for its numbers.")
+        Path | None, typer.Option("--results", help="With --markdown: CSV file of the league's results.")
     ] = None,
 ) -> None:
-    """List what can be named: algorithms, users, data sets, metrics and the parts that algorithms are made of."""
+    """List algorithms, users, data sets, metrics and the parts of algorithms, or describe one of them."""
     if markdown:
         typer.echo(_algorithms_page(results), nl=False)
         return
@@ -55,7 +54,7 @@ def list_parts(
 
 
 def _describe(name: str, as_json: bool) -> None:
-    """Show everything that can be set in what a name or recipe stands for."""
+    """Show all parameters of a name or recipe, including those of its parts."""
     from duelrank.registry import walk
 
     part = _named(name)
@@ -73,7 +72,7 @@ def _describe(name: str, as_json: bool) -> None:
 
 
 def _named(name: str) -> Part | type[Part]:
-    """Return what a recipe describes; a class alone where it cannot be made without values for some parameters."""
+    """Return the part that a recipe describes, or its class if some parameters have no default."""
     from duelrank.errors import InvalidRecipe, UnknownName
     from duelrank.grammar import parse
     from duelrank.registry import Part, classes, names
@@ -90,7 +89,7 @@ def _named(name: str) -> Part | type[Part]:
 
 
 def _settings(place: str, cls: type[Part], part: Part | None) -> Iterator[dict[str, Any]]:
-    """Describe each parameter of a class that is no part itself: value, what is allowed, what it means."""
+    """Describe each parameter that is not itself a part: its value, the allowed values, its meaning."""
     from duelrank.registry import Part, allowed
 
     meanings = _meanings(cls)
@@ -106,7 +105,7 @@ def _settings(place: str, cls: type[Part], part: Part | None) -> Iterator[dict[s
 
 
 def _meanings(cls: type[Part]) -> dict[str, str]:
-    """Read what the docstrings of a class and of its bases say about each parameter."""
+    """Return the description of each parameter from the docstrings of a class and its bases."""
     from duelrank.experiments.report.algorithms import sections
 
     found: dict[str, str] = {}
@@ -125,7 +124,7 @@ def _description(entry: dict[str, Any]) -> RenderableType:
         table.add_column(style="bold cyan", no_wrap=True)
         table.add_column()
         for each in settings:
-            default = "to be given" if each["default"] is None else each["default"]
+            default = "required" if each["default"] is None else each["default"]
             table.add_row(
                 f"  {each['name']}",
                 Text.assemble((default, "green"), f"; {each['allowed']}", "\n", (each["about"], "dim")),
@@ -185,25 +184,27 @@ def _entry(name: str, cls: type[Part], recipe: str | None, about: str) -> dict[s
 
 
 def _parameters(cls: type[Part]) -> dict[str, str | None]:
-    """Return each parameter's default as it is spelled; None where it has to be given."""
+    """Return the text of each parameter's default, or None if the parameter is required."""
     return {item.name: None if item.default is MISSING else repr(item.default) for item in fields(cls)}
 
 
 def _about(part: Part) -> str:
-    """Say what sets a short name apart from others of its class, where its class's own words would not."""
+    """Describe a short name; the first line of the class alone would not distinguish names of one class."""
     from duelrank.algorithms import Projected
     from duelrank.datasets import Imported, info
     from duelrank.registry import spell
     from duelrank.users import Preset
 
     if isinstance(part, Projected):
-        return f"{spell(part.base)}, its gradients projected before they are followed"
+        return f"{spell(part.base)} with projected gradients"
     if isinstance(part, Preset):
         user = part.for_grades(3)
-        return f"for labels 0, 1, 2: clicks with {user.click_probability}, then stops with {user.stop_probability}"
+        return (
+            f"for labels 0, 1, 2: click probability {user.click_probability}, stop probability {user.stop_probability}"
+        )
     if isinstance(part, Imported):
         known = info(part.name)
-        title = known.entry.title if known.entry else "added on this machine"
+        title = known.entry.title if known.entry else "imported by the user"
         return f"{title}, {'installed' if known.meta else 'not installed'}"
     return _first_line(type(part))
 

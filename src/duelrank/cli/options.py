@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read."""
+"""Defines the options that several commands share, and splits comma-separated option values."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ __all__ = [
     "split_top_level",
 ]
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON.")]
 DatasetOption = Annotated[
     str,
     typer.Option(
-        "--dataset", "-d", help="A data set (duelrank list datasets shows all), or the path of LETOR text: ./file.txt."
+        "--dataset", "-d", help="Name of a data set (see duelrank list datasets), or path of a LETOR file: ./file.txt."
     ),
 ]
-ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="Number of lists that are shown to users.")]
-LengthOption = Annotated[int, typer.Option("--length", help="Number of documents in a list.")]
-MetricOption = Annotated[str, typer.Option("--metric", help="A metric; duelrank list metrics shows all.")]
+ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="Number of result lists shown to users.")]
+LengthOption = Annotated[int, typer.Option("--length", help="Number of documents per result list.")]
+MetricOption = Annotated[str, typer.Option("--metric", help="Evaluation metric (see duelrank list metrics).")]
 SchedulerOption = Annotated[
     str | None,
-    typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, tcp://host:8786."),
+    typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://host:8786."),
 ]
-SplitOption = Annotated[str, typer.Option("--split", help="What the weights are measured on: test or validation.")]
+SplitOption = Annotated[str, typer.Option("--split", help="Queries to evaluate the weights on: test or validation.")]
 
 
 def split_top_level(text: str) -> list[str]:
-    """Split at the commas that are outside of all brackets and quotes, since recipes have commas of their own."""
+    """Split at commas, except those inside brackets or quotes: recipes may contain commas."""
     pieces, depth, quote = [""], 0, ""
     for letter in text:
         if letter == "," and not depth and not quote:
@@ -52,5 +52,5 @@ def split_top_level(text: str) -> list[str]:
 
 
 def _unquoted(text: str) -> str:
-    """What is between quotes: a name with commas of its own has to be given in them."""
+    """Return the text without its enclosing quotes, which a name that contains commas needs."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

@@ -1,4 +1,4 @@
-"""One run on the terminal: its numbers, the recipe in full, the learning curve."""
+"""Shows one run on the terminal: its numbers, its full recipe and its learning curve."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from duelrank.simulation import Record
 
 __all__ = ["definition", "show_record"]
 
-WIDEST = 100  # of a chart or a panel: longer lines are harder to follow
+WIDEST = 100  # characters of a chart or a panel: wider ones are harder to read
 
 
 def show_record(record: Record, width: int) -> RenderableType:
-    """Show one run: its numbers and what they mean, the recipe in full, the learning curve."""
+    """Return a display of one run: its numbers and their meaning, its full recipe, its learning curve."""
     spec, width = record.spec, min(width, WIDEST)
     name = spell(spec.algorithm)
     panel = Panel(
@@ -55,7 +55,7 @@ def _numbers(record: Record) -> Table:
 
 
 def definition(metric: Metric) -> str:
-    """Say in one line what a metric is."""
+    """Return a one-line definition of a metric."""
     if isinstance(metric, nDCG):
         gain = "2^label − 1" if metric.gain == "exponential" else "label"
         return f"{metric!r}: gain {gain}, discount 1/log2(position + 1)"
@@ -63,7 +63,7 @@ def definition(metric: Metric) -> str:
 
 
 def _outline(algorithm: Algorithm) -> Text:
-    """Spell a recipe out with all its parts and parameters, also those that are at their defaults."""
+    """Write a recipe out with all parts and parameters, including those at their defaults."""
     text = Text()
     for depth, name, kind, parameters in outline(algorithm):
         label = f"{name} = " if name else ""

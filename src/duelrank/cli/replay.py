@@ -1,4 +1,4 @@
-"""``duelrank replay``: learn everything in a store again, and compare."""
+"""``duelrank replay``: learns again from the event log of a store, and compares the results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["replay"]
 
 StoreArgument = Annotated[
     str | None,
-    typer.Argument(metavar="STORE", help="The file or the address of a store, instead of --store."),
+    typer.Argument(metavar="STORE", help="File or address of the store, instead of --store."),
 ]
 RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker only.")]
 VerifyOption = Annotated[
-    bool, typer.Option("--verify", help="Exit with 1 where anything in the store differs from the replay.")
+    bool, typer.Option("--verify", help="Exit with status 1 if the store differs from the replay.")
 ]
 
 
@@ -33,7 +33,7 @@ def replay(
     verify: VerifyOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Replay the log of a store from empty (or the oldest checkpoint kept), and compare the versions on the way."""
+    """Replay the event log of a store, from the start or the oldest checkpoint, and compare all model versions."""
     need_extra("duelrank.serving.replay")
     from dataclasses import asdict
 
@@ -49,7 +49,7 @@ def replay(
         for result in results:
             out().print(_sentence(result), soft_wrap=True, markup=False)
         if not results:
-            out().print("there is no ranker in this store")
+            out().print("this store has no rankers")
     differences = [result for result in results if result.difference is not None]
     for result in differences:
         complain(f"{result.ranker}: {result.difference}")
@@ -65,8 +65,8 @@ def _opened(store: str) -> Storage:
 
     path = store if "://" not in store else store.removeprefix("sqlite:///")
     if "://" not in path:
-        if not Path(path).exists():  # to open it would make it
-            raise MissingData(f"there is no store {path}")
+        if not Path(path).exists():  # opening it would create it
+            raise MissingData(f"the store {path} does not exist")
         return open_storage(f"sqlite:///{path}") if store == path else open_storage(store)
     return open_storage(store)
 

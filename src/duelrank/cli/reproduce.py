@@ -1,4 +1,4 @@
-"""``duelrank reproduce``: a suite of experiments, from the missing runs to the report."""
+"""``duelrank reproduce``: runs a suite of experiments and writes its report."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ def reproduce(
     suite: Annotated[
         str,
         typer.Argument(
-            help="quick, sigir19, sigir19-exact, sigir19-text, sigir19-figures, sigir19-ablation, league, future-examination,"
-            " future-exploration, future-best, or the path of your own suite, such as my-suite.toml."
+            help="Suite to run: quick, sigir19, sigir19-exact, sigir19-text, sigir19-figures, sigir19-ablation, league,"
+            " future-examination, future-exploration, future-best, or the path of a suite file, such as my-suite.toml."
         ),
     ],
-    datasets: Annotated[str | None, typer.Option("--datasets", help="Some data sets, separated by commas.")] = None,
-    users: Annotated[str | None, typer.Option("--users", help="Some users, separated by commas.")] = None,
+    datasets: Annotated[
+        str | None, typer.Option("--datasets", help="Run only these data sets, separated by commas.")
+    ] = None,
+    users: Annotated[str | None, typer.Option("--users", help="Run only these users, separated by commas.")] = None,
     algorithms: Annotated[
-        str | None, typer.Option("--algorithms", help="Some of the suite's, by label or recipe, separated by commas.")
+        str | None, typer.Option("--algorithms", help="Run only these, by label or recipe, separated by commas.")
     ] = None,
-    runs: Annotated[
-        int | None, typer.Option("--runs", help="How many of each, over the folds, then over seeds.")
-    ] = None,
-    impressions: Annotated[int | None, typer.Option("--impressions", "-n", help="How many lists are shown.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Processes; all processors by default.")] = None,
+    runs: Annotated[int | None, typer.Option("--runs", help="Runs per cell: one per fold, then per seed.")] = None,
+    impressions: Annotated[int | None, typer.Option("--impressions", "-n", help="Number of result lists.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Worker processes; one per CPU by default.")] = None,
     scheduler: SchedulerOption = None,
-    folder: Annotated[Path | None, typer.Option("--out", help="Where results go; results/SUITE by default.")] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Output folder; results/SUITE by default.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the experiments of a suite, or what is missing of them, and write tables, figures and a report."""
+    """Run a suite of experiments, skipping finished runs, and write tables, figures and a report."""
     from duelrank.experiments.figures import figure_class
     from duelrank.experiments.pipeline import plan
     from duelrank.experiments.suite import load_suite
@@ -44,9 +44,9 @@ def reproduce(
     named = {"datasets": datasets, "users": users, "algorithms": algorithms}
     lists = {name: split_top_level(text) if text else None for name, text in named.items()}
     wanted = plan(load_suite(suite), runs=runs, impressions=impressions, **lists)  # type: ignore[arg-type]
-    figure_class()  # before hours of work, not after
+    figure_class()  # fail before the runs, not after, if matplotlib is missing
     if wanted.skipped:
-        tell(f"skipped, not installed: {', '.join(wanted.skipped)} (`duelrank data list` says where to get them)")
+        tell(f"skipped, not installed: {', '.join(wanted.skipped)} (see `duelrank data list`)")
     target = folder or Path("results") / wanted.suite.name
     frame, wall_seconds = run_plan(wanted, target, workers, scheduler)
     report, tables = write_report(wanted, frame, target, wall_seconds)

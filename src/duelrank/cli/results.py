@@ -1,4 +1,4 @@
-"""What ``compare`` and ``reproduce`` share: running a plan, showing its tables, writing its results."""
+"""Runs a plan, prints its tables and writes its report: shared by ``compare`` and ``reproduce``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["command_line", "print_results", "print_tables", "run_plan", "write_r
 def run_plan(
     wanted: Plan, folder: Path | None, workers: int | None, scheduler: str | None
 ) -> tuple[Frame, float | None]:
-    """Run what is missing; return all results, and the wall time of all sessions where a folder keeps it."""
+    """Run the missing runs; return all results, and the total wall time if a folder stores it."""
     from duelrank.experiments import Store
     from duelrank.experiments.pipeline import collect
 
@@ -39,9 +39,9 @@ def run_plan(
 def _after_interrupt(folder: Path | None) -> str:
     if folder is None:
         return (
-            "stopped; finished runs are lost. With --out FOLDER they are kept, and the same command goes on from there."
+            "stopped; finished runs are lost. With --out FOLDER they are kept, and the same command resumes from there."
         )
-    return f"stopped; finished runs are kept in {folder}. To go on from there: {command_line()}"
+    return f"stopped; finished runs are kept in {folder}. To resume: {command_line()}"
 
 
 def command_line() -> str:
@@ -60,7 +60,7 @@ def write_report(wanted: Plan, frame: Frame, folder: Path, wall_seconds: float |
 
 
 def print_tables(tables: Iterable[Table]) -> None:
-    """Show tables on the terminal."""
+    """Print tables to the terminal."""
     from duelrank.experiments.tables import to_terminal
 
     console = out()

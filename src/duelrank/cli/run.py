@@ -1,4 +1,4 @@
-"""``duelrank run``: one simulation."""
+"""``duelrank run``: runs one simulation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["run"]
 
 
 def run(
-    algorithm: Annotated[str, typer.Argument(help="A recipe, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.")],
+    algorithm: Annotated[str, typer.Argument(help="Algorithm, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.")],
     dataset: DatasetOption = "synthetic",
-    fold: Annotated[int, typer.Option("--fold", help="The fold of the data set, from 1.")] = 1,
+    fold: Annotated[int, typer.Option("--fold", help="Fold of the data set, counted from 1.")] = 1,
     user: Annotated[
-        str, typer.Option("--user", "-u", help="A user model; duelrank list users shows all.")
+        str, typer.Option("--user", "-u", help="Simulated user model (see duelrank list users).")
     ] = "navigational",
     impressions: ImpressionsOption = 10_000,
     seed: Annotated[int, typer.Option("--seed", "-s", help="Random seed.")] = 1,
@@ -33,7 +33,7 @@ def run(
     split: SplitOption = "test",
     as_json: JsonOption = False,
 ) -> None:
-    """Let an algorithm learn from a simulated user, and say how well it did."""
+    """Simulate one online learning run and report its performance."""
     from duelrank.algorithms import Algorithm
     from duelrank.cli.record import show_record
     from duelrank.datasets import Dataset
@@ -54,7 +54,7 @@ def run(
         metric=parse(metric, Metric),
         split=split,  # type: ignore[arg-type]  # checked by the spec
     )
-    with spinner("compiling and opening data (slow only the first time)"):
+    with spinner("compiling kernels and loading data (slow only the first time)"):
         warm_up([spec])
     with count_bar(algorithm) as progress:
         record = simulate(spec, progress=lambda done: progress(done, impressions))

@@ -1,4 +1,4 @@
-"""``duelrank serve``: rank, feedback and learn over HTTP."""
+"""``duelrank serve``: serves rankers over HTTP, which learn from clicks."""
 
 from __future__ import annotations
 
@@ -24,33 +24,31 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         envvar="DUELRANK_STORE",
-        help="The address of the store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+        help="Address of the store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
     ),
 ]
-HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for the whole network.")]
-PortOption = Annotated[
-    int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 for any that is free.")
+HostOption = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all network interfaces.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
+InsecureOption = Annotated[
+    bool, typer.Option("--insecure", help="Accept requests without API keys from other machines.")
 ]
-InsecureOption = Annotated[bool, typer.Option("--insecure", help="Answer requests from anywhere without API keys.")]
 PublishOption = Annotated[
-    float, typer.Option("--publish-every", min=0.0, help="Least number of seconds between two model versions.")
+    float, typer.Option("--publish-every", min=0.0, help="Minimum number of seconds between two model versions.")
 ]
 RetentionOption = Annotated[
-    str, typer.Option("--retention", help="How long events are kept once they were learned from: 7d, 12h, 30m, 90s.")
+    str, typer.Option("--retention", help="Retention time of events after they were learned from: 7d, 12h, 30m, 90s.")
 ]
-VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Number of model versions that are kept.")]
+VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Number of model versions to keep.")]
 OpenOption = Annotated[
-    int, typer.Option("--max-open", min=1, help="Number of lists of one ranker that may wait for clicks.")
+    int, typer.Option("--max-open", min=1, help="Maximum number of lists per ranker that wait for clicks.")
 ]
 DocumentsOption = Annotated[
-    int, typer.Option("--max-documents", min=1, help="Number of documents allowed in one request.")
+    int, typer.Option("--max-documents", min=1, help="Maximum number of documents in a request.")
 ]
-BodyOption = Annotated[int, typer.Option("--max-body", min=1, help="Number of bytes allowed in one request.")]
-RequestsOption = Annotated[
-    int, typer.Option("--max-requests", min=1, help="Number of requests that are answered at once.")
-]
+BodyOption = Annotated[int, typer.Option("--max-body", min=1, help="Maximum size of a request in bytes.")]
+RequestsOption = Annotated[int, typer.Option("--max-requests", min=1, help="Maximum number of concurrent requests.")]
 RateOption = Annotated[
-    float, typer.Option("--rate", min=0.0, help="Requests per second allowed for one API key; 0 for no limit.")
+    float, typer.Option("--rate", min=0.0, help="Maximum requests per second for each API key; 0 for no limit.")
 ]
 AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
 
@@ -100,12 +98,12 @@ def serve(
 
 
 def _seconds(text: str) -> float:
-    """Read 7d, 12h, 30m, 90s, or a plain number of seconds."""
+    """Return the number of seconds in 7d, 12h, 30m, 90s or a plain number."""
     from duelrank.errors import InvalidValue
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
     if not found:
-        raise InvalidValue(f"a time is like 7d, 12h, 30m or 90s, got {text!r}")
+        raise InvalidValue(f"a time must be like 7d, 12h, 30m or 90s, got {text!r}")
     return float(found[1]) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
 
 
@@ -113,14 +111,17 @@ def _announce(address: str, store: str, keys: KeyRing, insecure: bool) -> None:
     from duelrank import __version__
     from duelrank.storage.opening import without_password
 
-    tell(f"duelrank {__version__} listens on {address} (Ctrl-C stops it); how to use it: {address}/docs")
-    tell(f"store: {without_password(store)}" + (", in memory: gone when this ends" if store == "sqlite://" else ""))
+    tell(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
+    tell(
+        f"store: {without_password(store)}"
+        + (", in memory: lost when the service stops" if store == "sqlite://" else "")
+    )
     if keys.in_force:
-        tell("API keys are in force: requests need one (duelrank keys list)")
+        tell("requests need an API key (duelrank keys list)")
     elif insecure:
-        tell("no API keys, and --insecure: everybody who reaches this address may use and change the rankers")
+        tell("no API keys, and --insecure: everyone who can reach this address can use and change the rankers")
     else:
-        tell("no API keys: this machine is answered, and no other (duelrank keys create)")
+        tell("no API keys: only requests from this machine are accepted (duelrank keys create)")
 
 
 def _ready(service: Service) -> None:
@@ -134,10 +135,10 @@ def _address(host: str, port: int) -> str:
 
 
 def need_extra(module: str = "duelrank.serving.web.server") -> None:
-    """Raise `MissingExtra` where a module of the service cannot be imported."""
+    """Raise `MissingExtra` if a module of the service cannot be imported."""
     from duelrank.errors import MissingExtra
 
     try:
         import_module(module)
     except ImportError as error:
-        raise MissingExtra(f"the service needs more packages: pip install 'duelrank[serve]' ({error})") from None
+        raise MissingExtra(f"the service needs additional packages: pip install 'duelrank[serve]' ({error})") from None
