@@ -147,7 +147,7 @@ class TestAnnouncement:
             made(1.0)
             made(1)
         assert [record.getMessage() for record in caplog.records] == [
-            "compiling kernels (some seconds, in every process, as no folder for them can be written) ..."
+            "compiling kernels (some seconds, in every process, because no cache folder is writable) ..."
         ]
 
     def test_kernels_from_the_cache_are_not_announced(self, tmp_path):

@@ -468,10 +468,10 @@ class TestGivenWeights:
             ({"weights": [1.0, 2.0], "n_features": 3}, ShapeMismatch, "n_features 3, weights 2"),
             ({"weights": [1.0], "feature_names": NAMES}, ShapeMismatch, "weights 1, feature_names 4"),
             ({"weights": {"bm52": 1.0}, "feature_names": NAMES}, UnknownName, "did you mean bm25"),
-            ({"feature_names": "bm25"}, InvalidValue, "feature_names must be a list of texts"),
-            ({"feature_names": []}, InvalidValue, "feature_names must be a list of texts"),
-            ({"feature_names": ["a", ""]}, InvalidValue, "feature_names must be a list of texts"),
-            ({"feature_names": ["a", "a"]}, InvalidValue, "'a' is there twice"),
+            ({"feature_names": "bm25"}, InvalidValue, "feature_names must be a list of non-empty strings"),
+            ({"feature_names": []}, InvalidValue, "feature_names must be a list of non-empty strings"),
+            ({"feature_names": ["a", ""]}, InvalidValue, "feature_names must be a list of non-empty strings"),
+            ({"feature_names": ["a", "a"]}, InvalidValue, "'a' occurs twice"),
             ({"algorithm": "cascade-ucb1", "weights": [1.0]}, InvalidRecipe, "a model for each query"),
         ],
     )
@@ -496,7 +496,7 @@ class TestNames:
         assert named.feature_names == tuple(NAMES)
 
     def test_a_snapshot_of_other_features_does_not_fit(self):
-        with pytest.raises(InvalidValue, match="other names of features"):
+        with pytest.raises(InvalidValue, match="other feature names"):
             Learner("mgd", feature_names=NAMES).restore(Learner("mgd", feature_names=NAMES[::-1]).snapshot())
         with pytest.raises(InvalidValue, match="4 texts"):
             dataclasses.replace(Learner("mgd", feature_names=NAMES).snapshot(), feature_names=("a",)).check()
@@ -525,7 +525,7 @@ class TestObserve:
     @pytest.mark.parametrize("ranking", [[], [0, 0], [-1], [4], [0.5], [[0, 1]], [True], "ab", [[0], [1, 2]]])
     def test_a_ranking_is_of_different_documents_of_the_query(self, ranking):
         learner = learner_of()
-        with pytest.raises(InvalidValue, match="different documents of the query, by numbers from 0 to 3"):
+        with pytest.raises(InvalidValue, match="distinct document indices from 0 to 3"):
             learner.observe(Query("q", np.eye(N_FEATURES)), ranking)
         assert learner.ranked == 0
 

@@ -305,7 +305,7 @@ class TestGrammar:
 
     @pytest.mark.parametrize("given", [None, 3, b"mgd", MGD(), ["mgd"]])
     def test_what_is_no_text_is_refused(self, given):
-        with pytest.raises(InvalidRecipe, match="a recipe is a text"):
+        with pytest.raises(InvalidRecipe, match="a recipe must be a string"):
             parse(given)
 
     def test_nothing_is_ever_executed(self, monkeypatch, tmp_path):
@@ -420,7 +420,7 @@ class TestMessages:
             parse("RunSpec(mgd)")
 
     def test_projecting_twice_is_refused(self):
-        with pytest.raises(InvalidRecipe, match="projected already"):
+        with pytest.raises(InvalidRecipe, match="already projected"):
             parse("Projected(base=mgd-dsp)")
 
 

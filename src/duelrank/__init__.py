@@ -1,6 +1,6 @@
 """duelrank learns a search ranker from clicks, while it serves.
 
-The public names stand in ``__init__.pyi``. Each is imported when it is first used: `import duelrank` itself costs nothing.
+``__init__.pyi`` lists the public names. Each is imported on first use, so that `import duelrank` itself is fast.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""``python -m duelrank`` is the command line."""
+"""Runs the command line: ``python -m duelrank``."""
 
 from duelrank.cli import main
 

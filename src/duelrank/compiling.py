@@ -1,8 +1,8 @@
-"""Kernels: functions of arrays that numba compiles when they are first called, and that are kept on disk in compiled form.
+"""Declares kernels: functions on arrays that numba compiles on their first call and caches on disk.
 
-Importing a kernel costs nothing: numba itself is imported by the first call of the first kernel. What was compiled is kept in the
-folder "kernels" of `home`, or in the folder that ``NUMBA_CACHE_DIR`` names. Each state of the sources, of numba and of Python has a
-folder of its own there, because numba does not notice a change in a kernel that is called from another file.
+Importing a kernel costs nothing: numba itself is imported by the first call of the first kernel. Compiled code is cached
+in the folder "kernels" of `home`, or in the folder that ``NUMBA_CACHE_DIR`` names. Each combination of our sources, numba's
+version and Python's version has its own subfolder, because numba does not notice a change in a kernel that another file calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Kernel(Generic[P, R]):
-    """A function that is compiled when it is first called; from then on the package's modules call the compiled one directly."""
+    """A function that is compiled on its first call; after that, the package's modules call the compiled function directly."""
 
     def __init__(self, function: Callable[P, R], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
@@ -60,14 +60,14 @@ class Kernel(Generic[P, R]):
 
     @property
     def callee(self) -> Any:
-        """The dispatcher that other kernels call: it takes half as long to compile, without a door for Python's objects."""
+        """The dispatcher that other kernels call: it compiles in half the time, because it has no wrapper for Python objects."""
         with _lock:
             if self._callee is None:
                 self._callee = self._dispatcher("called-by-kernels", no_cfunc_wrapper=True, no_cpython_wrapper=True)
         return self._callee
 
     def _dispatcher(self, folder: str, **options: Any) -> Any:
-        """Compile a copy of the function for which the kernels that it calls are dispatchers: numba knows no others."""
+        """Compile a copy of the function in which calls of other kernels refer to dispatchers, as numba requires."""
         known = dict(self._function.__globals__)
         for name in self._function.__code__.co_names:
             if isinstance(known.get(name), Kernel):
@@ -76,7 +76,7 @@ class Kernel(Generic[P, R]):
         return _dispatcher(update_wrapper(function, self._function), folder, options | self._options)
 
     def _replace_by_compiled(self) -> None:
-        """Put the dispatcher in the place of this object in all modules of the package, so that calls lose no time here."""
+        """Replace this object by the dispatcher in all modules of the package, so that later calls have no overhead."""
         for module in [module for name, module in sys.modules.items() if name.startswith("duelrank.")]:
             for name, value in list(vars(module).items()):
                 if value is self:
@@ -95,7 +95,7 @@ def kernel(function: Callable[P, R] | None = None, /, **options: Any) -> Any:
 
 
 def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str, Any]) -> Any:
-    """Return numba's dispatcher, with a cache in our folder; a cache that cannot be written is done without."""
+    """Return numba's dispatcher, with a cache in our folder, or without a cache if the folder is not writable."""
     numba = _numba()
     folder, before = kernel_folder(), numba.config.CACHE_DIR
     if folder is None:
@@ -113,19 +113,19 @@ def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str,
 
 @cache
 def _numba() -> Any:
-    """Import numba, and have it tell when it compiles."""
+    """Import numba, and register the listener that logs compilations."""
     import numba
     from numba.core import event
 
     class Announcer(event.Listener):
-        """Logs the first compilation of a kernel in this process; loading one from the cache is none."""
+        """Logs the first compilation of a kernel in this process; loading a kernel from the cache is not logged."""
 
         def on_start(self, event: Any) -> None:
             if event.data["dispatcher"].py_func.__module__.startswith("duelrank."):
                 _announce()
 
         def on_end(self, event: Any) -> None:
-            """Nothing is said at the end."""
+            """Do nothing at the end of a compilation."""
 
     event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
     return numba
@@ -133,15 +133,15 @@ def _numba() -> Any:
 
 @cache
 def _announce() -> None:
-    often = "only the first time" if kernel_folder() else "in every process, as no folder for them can be written"
+    often = "only the first time" if kernel_folder() else "in every process, because no cache folder is writable"
     _log.info("compiling kernels (some seconds, %s) ...", often)
 
 
 @cache
 def kernel_folder() -> Path | None:
-    """Return the folder of kernels compiled from the present sources; None where no folder can be written."""
+    """Return the cache folder for kernels of the current sources, or None if no folder is writable."""
     for place in (_chosen, _temporary):
-        with suppress(OSError, RuntimeError):  # RuntimeError: this user has no home
+        with suppress(OSError, RuntimeError):  # RuntimeError: this user has no home directory
             folder = place() / f"duelrank-{_digest()}"
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
@@ -157,18 +157,18 @@ def _chosen() -> Path:
 
 
 def _temporary() -> Path:
-    """Return a folder among the temporary files that is this user's alone: compiled code of others must never be run."""
+    """Return a temporary folder that only this user can write to: compiled code of other users must never run."""
     user = getattr(os, "getuid", lambda: 0)()
     path = Path(tempfile.gettempdir()) / f"duelrank-kernels-{user}"
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     if os.name == "posix" and (found.st_uid != user or found.st_mode & 0o077 or path.is_symlink()):
-        raise PermissionError(f"{path} belongs to somebody else")
+        raise PermissionError(f"{path} belongs to another user")
     return path
 
 
 def _digest() -> str:
-    """Return a name for the state of the sources, of numba and of Python."""
+    """Return a hash of the sources, of numba's version and of Python's version."""
     state = hashlib.sha256(f"{sys.implementation.cache_tag} {_numba().__version__}".encode())
     for path in sorted(_SOURCES.glob("*.py")):
         state.update(path.read_bytes())
@@ -176,7 +176,7 @@ def _digest() -> str:
 
 
 def _tidy(place: Path) -> None:
-    """Remove the folders that were not used for the longest time."""
+    """Remove the least recently used cache folders."""
     folders = sorted(place.glob("duelrank-*"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in folders[_KEPT + 1 :]:
         shutil.rmtree(path, ignore_errors=True)

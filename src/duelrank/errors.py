@@ -1,4 +1,4 @@
-"""Every error that duelrank raises on purpose: one root, and each child is also the builtin that it resembles."""
+"""Defines the exceptions of duelrank: all derive from `DuelrankError`, and each also from a similar builtin exception."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = [
 
 
 class DuelrankError(Exception):
-    """The root: `except DuelrankError` catches what duelrank raises on purpose, and nothing else."""
+    """The base class of all exceptions that duelrank raises on purpose."""
 
 
 class InvalidValue(DuelrankError, ValueError):
-    """A value outside of what is allowed, such as a NaN feature or a negative label."""
+    """A value that is not allowed, such as a NaN feature or a negative label."""
 
 
 class ShapeMismatch(DuelrankError, ValueError):
-    """Arrays whose shapes do not fit each other."""
+    """Arrays whose shapes do not match."""
 
 
 class InvalidRecipe(DuelrankError, ValueError):
@@ -45,7 +45,7 @@ class InvalidRecipe(DuelrankError, ValueError):
 
 
 class UnknownName(DuelrankError, LookupError):
-    """A name that nothing is registered under; the message lists the near ones."""
+    """A name that is not registered; the message suggests similar names."""
 
     @classmethod
     def among(cls, what: str, name: str, known: Iterable[str]) -> UnknownName:
@@ -59,7 +59,7 @@ class UnknownName(DuelrankError, LookupError):
 
 
 class DataFormatError(DuelrankError, ValueError):
-    """Data that cannot be read: a bad line, a truncated archive, an unsupported format."""
+    """Data that cannot be read, such as a malformed line, a truncated archive or an unsupported format."""
 
 
 class MissingData(DuelrankError, FileNotFoundError):
@@ -70,9 +70,9 @@ class MissingData(DuelrankError, FileNotFoundError):
 
 
 class StorageFailure(DuelrankError, OSError):
-    """Something could not be written or read back; nothing half-written was left behind."""
+    """Data could not be written or read back; no partially written data is left behind."""
 
-    #: Whether the very same call may succeed later, without anybody changing the call or the store.
+    #: Whether the same call may succeed later without any change to the call or the store.
     retryable: ClassVar[bool] = False
 
     def __str__(self) -> str:
@@ -80,49 +80,49 @@ class StorageFailure(DuelrankError, OSError):
 
 
 class StoreLocked(StorageFailure):
-    """Another process held the store for longer than we were ready to wait."""
+    """Another process held the lock of the store for longer than the timeout."""
 
     retryable = True
 
 
 class StoreFull(StorageFailure):
-    """The disk has no room for this; as soon as there is some, the store goes on as if nothing had happened."""
+    """The disk is full; the store works again as soon as there is free space."""
 
     retryable = True
 
 
 class StoreUnavailable(StorageFailure):
-    """The database server does not answer, or went away before it confirmed; asking again is safe."""
+    """The database server does not answer, or the connection was lost before the commit was confirmed; a retry is safe."""
 
     retryable = True
 
 
 class StoreCorrupt(StorageFailure):
-    """What the store gave back is not what was written to it."""
+    """The store returned data that differs from the data written to it."""
 
 
 class StoreTooNew(StorageFailure):
-    """The store was written by a later version of duelrank than this one."""
+    """The store was written by a later version of duelrank."""
 
 
 class Conflict(DuelrankError, ValueError):
-    """A name that is taken by something else already."""
+    """A name that is already in use."""
 
 
 class LimitExceeded(DuelrankError, ValueError):
-    """More of something than a service is set up to take; the message names the limit."""
+    """A configured limit of a service is exceeded; the message names the limit."""
 
 
 class NotReady(DuelrankError, RuntimeError):
-    """A service that has not restored everything yet, or was stopped; the same call may succeed a little later."""
+    """A service that is still starting, or was stopped; the same call may succeed later."""
 
 
 class MissingExtra(DuelrankError, ImportError):
-    """An optional dependency that is not installed; the message says which extra brings it."""
+    """An optional dependency that is not installed; the message names the extra that installs it."""
 
 
 class UnreachableScheduler(DuelrankError, ConnectionError):
-    """A Dask scheduler that does not answer, or no longer; the message says what to check."""
+    """A Dask scheduler that does not answer or stopped answering; the message says what to check."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

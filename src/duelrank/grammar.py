@@ -1,4 +1,4 @@
-"""The one grammar of recipes: a Python call expression over registered names, read through `ast` and never evaluated."""
+"""Parses recipes: Python call expressions over registered names, read with `ast` and never evaluated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duelrank.registry import P, Part, kind_of, lookup, names, override, reader,
 
 __all__ = ["as_part", "parse"]
 
-MAX_LENGTH = 4_000  # far beyond any real recipe, far below what could trouble the parser
+MAX_LENGTH = 4_000  # far longer than any real recipe, far shorter than what could exhaust the parser
 
 
 @overload
@@ -19,7 +19,7 @@ def parse(text: str) -> Part: ...
 @overload
 def parse(text: str, kind: type[P]) -> P: ...
 def parse(text: str, kind: type[Part] = Part) -> Part:
-    """Build the part that a recipe string describes, without ever evaluating it as code.
+    """Build the part that a recipe string describes; the string is never evaluated as code.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def parse(text: str, kind: type[Part] = Part) -> Part:
         A short name, or a Python call expression of registered names: ``mgd-dsp(n_candidates=49)``,
         ``Projected(base=MGD(), projection=DocumentSpace(remembered=0))``, ``nDCG@10``.
     kind
-        What the text has to describe, such as `Algorithm`; anything by default.
+        The required kind of part, such as `Algorithm`; any kind by default.
 
     Examples
     --------
@@ -39,13 +39,13 @@ def parse(text: str, kind: type[Part] = Part) -> Part:
     if not isinstance(part, kind):
         known = ", ".join(names(kind))
         raise InvalidRecipe(
-            f"{text!r} is {with_article(part.kind)}, where {with_article(kind.kind)} is needed: {known}"
+            f"{text!r} is {with_article(part.kind)}, but {with_article(kind.kind)} is required: {known}"
         )
     return part
 
 
 def as_part(given: P | str, kind: type[P]) -> P:
-    """Return a part that was given as itself or as its text."""
+    """Return the part; text is parsed."""
     if isinstance(given, kind):
         return given
     if isinstance(given, str):
@@ -55,11 +55,11 @@ def as_part(given: P | str, kind: type[P]) -> P:
 
 def _build(text: str, kind: type[Part]) -> Part:
     if not isinstance(text, str) or not text.strip():
-        raise InvalidRecipe(f"a recipe is a text such as 'mgd-dsp(n_candidates=49)', got {text!r}")
+        raise InvalidRecipe(f"a recipe must be a string such as 'mgd-dsp(n_candidates=49)', got {text!r}")
     if len(text) > MAX_LENGTH:
         raise InvalidRecipe(f"a recipe has at most {MAX_LENGTH} characters, got {len(text)}")
-    if not text.isascii():  # Python would take some look-alikes of other alphabets for the letters they resemble
-        raise InvalidRecipe(f"a recipe is written in ASCII, got {text!r}")
+    if not text.isascii():  # Python normalises look-alike letters of other alphabets in identifiers
+        raise InvalidRecipe(f"a recipe must be ASCII text, got {text!r}")
     try:
         node = ast.parse(text.strip(), mode="eval").body
         value = _value(node, kind)
@@ -70,12 +70,12 @@ def _build(text: str, kind: type[Part]) -> Part:
             f"cannot read {text!r}: a recipe is a name or a call, such as mgd-dsp or mgd-dsp(n_candidates=49)"
         ) from None
     if not isinstance(value, Part):
-        raise InvalidRecipe(f"{text!r} is a plain value; a recipe starts with a name: {', '.join(names())}")
+        raise InvalidRecipe(f"{text!r} is a plain value; a recipe must start with a name: {', '.join(names())}")
     return value
 
 
 def _value(node: ast.expr, kind: type[Part] = Part) -> Any:
-    """Build what a node describes; a name that is unknown is looked for among those of the wanted kind."""
+    """Build the value of a node; for an unknown name, suggest names of the required kind."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return _cut(_value(node.left, kind), _value(node.right))
     name, call = _dashed(node)
@@ -91,11 +91,11 @@ def _value(node: ast.expr, kind: type[Part] = Part) -> Any:
             return sign * plain
         if sign == 1 and (plain is None or isinstance(plain, (str, bool))):
             return plain
-    raise InvalidRecipe(f"{ast.unparse(node)!r} is neither a name, a call, a number, a text nor a tuple")
+    raise InvalidRecipe(f"{ast.unparse(node)!r} is not a name, a call, a number, a quoted text or a tuple")
 
 
 def _dashed(node: ast.expr) -> tuple[str | None, ast.Call | None]:
-    """Read ``mgd-dsp(...)``, which Python sees as a subtraction, as the one name that it is."""
+    """Return the name in ``mgd-dsp(...)``, which Python parses as a subtraction."""
     if isinstance(node, ast.Name):
         return node.id, None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -122,7 +122,7 @@ def _keywords(known: Part | type[Part], name: str, call: ast.Call | None) -> dic
     found: dict[str, Any] = {}
     for item in call.keywords if call else []:
         if item.arg is None or item.arg in found:
-            raise InvalidRecipe(f"{name}(...): every parameter is given once, by its name")
+            raise InvalidRecipe(f"{name}(...): give each parameter once, as name=value")
         found[item.arg] = _value(item.value, kind_of(known, item.arg))
     return found
 

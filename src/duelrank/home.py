@@ -1,4 +1,4 @@
-"""The folder of everything that is kept between runs."""
+"""Locates the folder for data sets and caches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["home"]
 
 
 def home() -> Path:
-    """Return the folder of everything that is kept between runs: DUELRANK_HOME, or the platform's cache folder."""
+    """Return the folder for data sets and caches: DUELRANK_HOME, or the platform's cache folder."""
     import platformdirs
 
     return Path(os.environ.get("DUELRANK_HOME") or platformdirs.user_cache_path("duelrank")).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""Learner: the one mutable object, and three verbs: rank, learn, observe."""
+"""Defines `Learner`, a ranker that learns online through three methods: rank, learn, observe."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ _SHOWN = 10  # features in the table of a notebook
 
 
 class Learner:
-    """A ranker that learns: shows lists with `rank`, learns from what users did with them in `learn`.
+    """A ranker that learns online: `rank` returns a list to show, `learn` updates the ranker from the clicks on it.
 
-    Each impression has its own random stream, made from the seed and its number, so what one draws never changes another.
+    Each impression has its own random stream, derived from the seed and the number of the impression, so random draws for one
+    impression never affect another.
 
     Parameters
     ----------
     algorithm
         A recipe, or its text, such as ``"mgd-dsp"``.
     n_features
-        How many features every document has; may be left out where weights or the features' names are given.
+        Number of features of every document; optional if ``weights`` or ``feature_names`` are given.
     seed
-        A whole number; the same seed and the same calls give the same results, to the bit.
+        Random seed; the same seed and the same calls give identical results, to the bit.
     length
-        How many documents a list has where `rank` is not told otherwise.
+        Default number of documents in a list.
     weights
-        What to start from, such as the weights of the ranker in use; by default what the algorithm starts from, usually
-        zeros. One finite number per feature, or by the features' names, where those that are not named start at 0.
+        Initial weights, such as those of the ranker in production; by default those of the algorithm, usually zeros. One finite
+        number per feature, or a mapping from feature names to numbers, in which missing features start at 0.
     feature_names
-        One name per feature; shown with the weights, and kept in snapshots.
+        One name per feature; shown with the weights and saved in snapshots.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class Learner:
     >>> learner.state.step
     1
 
-    From a ranker that is in use already:
+    Start from the weights of an existing ranker:
 
     >>> Learner("pdgd", feature_names=["bm25", "clicks", "age"], weights={"bm25": 1.0, "age": -0.5})
     <Learner pdgd: 3 features, learned from 0 lists; bm25 1, age -0.5, clicks 0>
@@ -84,12 +85,12 @@ class Learner:
         given = None if weights is None else _checked_weights(weights, self.feature_names)
         self.n_features = _checked_number(n_features, given, self.feature_names)
         self.length = whole_number("length", length)
-        self.ranked = 0  # how many lists were made: the number of the next impression
+        self.ranked = 0  # number of lists made so far, which is the number of the next impression
         self._plant(seed)
         self.state: State = self.algorithm.start(self.n_features, stream(seed, "start"))
         if given is not None:
             if self.algorithm.per_query:
-                raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query and no weights to start from")
+                raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query; it does not use weights")
             self.state = replace(self.state, weights=given)
 
     def _plant(self, seed: int) -> None:
@@ -123,29 +124,29 @@ class Learner:
         return self.state.weights
 
     def rank(self, query: Query, length: int | None = None) -> Impression:
-        """Return the list to show, with exploration; keep the impression until its feedback is there."""
+        """Return the list to show, with exploration. Keep the impression until the feedback arrives, then call `learn`."""
         fresh = derive(self._rank_key, self.ranked)
         impression = self.algorithm.rank(self.state, query, self.length if length is None else length, fresh)
         self.ranked += 1
         return impression
 
     def learn(self, impression: Impression, feedback: Feedback) -> None:
-        """Learn from what a user did with a list; impressions may come in any order, late, or never."""
+        """Learn from the feedback on a list; feedback may arrive in any order, late, or never."""
         fresh = derive(self._learn_key, self.state.step)
         self.state = self.algorithm.learn(self.state, impression, feedback, fresh)
 
     def observe(self, query: Query, ranking: ArrayLike) -> Impression:
-        """Return an impression of a list that somebody else made and showed, such as one of a click log, to learn from it.
+        """Return the impression of a list that another system made and showed, such as one from a click log, for `learn`.
 
-        Not every algorithm can: some learn only from lists that they have made themselves, which then is an `InvalidRecipe`.
-        Give `rank` the traffic where you can: lists that explore teach more.
+        Algorithms that learn only from their own lists raise `InvalidRecipe`. Where possible, serve the lists of `rank`: they
+        explore, so their clicks carry more information.
 
         Parameters
         ----------
         query
-            With its candidate documents: those that were shown, at least.
+            The query with its candidate documents, at least those that were shown.
         ranking
-            Which documents were shown, by their indices in the query, best first.
+            The indices in the query of the documents that were shown, best first.
 
         Examples
         --------
@@ -166,30 +167,30 @@ class Learner:
         return impression
 
     def best(self, query: Query) -> Ranking:
-        """Return all documents, best first, by the current weights and without exploration."""
+        """Rank all documents by the current weights, best first, without exploration."""
         return self.algorithm.best(self.state, query, derive(self._rank_key, self.ranked))
 
     def snapshot(self) -> Snapshot:
-        """Return all that is needed to go on from here."""
+        """Return a snapshot from which `restore` continues exactly."""
         counts = (self.n_features, self.seed, self.length, self.ranked)
         return Snapshot(repr(self.algorithm), *counts, self.state, self.feature_names)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot of the same recipe, as if nothing had happened since."""
+        """Return to the state in a snapshot of the same recipe and continue from there."""
         snapshot.check()
         own = (repr(self.algorithm), self.n_features)
         if own != (snapshot.algorithm, snapshot.n_features):
             taken = f"{snapshot.algorithm} with {snapshot.n_features} features"
-            raise InvalidValue(f"a snapshot of {taken} does not fit {own[0]} with {own[1]}")
+            raise InvalidValue(f"the snapshot is of {taken}, but this learner is {own[0]} with {own[1]}")
         if self.feature_names and snapshot.feature_names and self.feature_names != snapshot.feature_names:
-            raise InvalidValue("a snapshot with other names of features does not fit")
+            raise InvalidValue("the snapshot has other feature names than this learner")
         self._plant(snapshot.seed)
         self.feature_names = snapshot.feature_names or self.feature_names
         self.length, self.ranked, self.state = snapshot.length, snapshot.ranked, snapshot.state
 
     @classmethod
     def from_snapshot(cls, snapshot: Snapshot) -> Learner:
-        """Make the learner that a snapshot was taken of."""
+        """Create a learner from a snapshot."""
         learner = cls(snapshot.algorithm, snapshot.n_features)
         learner.restore(snapshot)
         return learner
@@ -197,30 +198,30 @@ class Learner:
     def to_pyterrier(self, scale: Literal["none", "query"] = "none") -> Reranker:
         """Return a PyTerrier transformer that re-ranks by the current weights: ``pipeline >> learner.to_pyterrier()``.
 
-        It scores what the column ``features`` holds, an array for each document, and follows the learner as it learns.
+        It scores the arrays in the column ``features``, one per document, and always uses the latest weights of the learner.
 
         Parameters
         ----------
         scale
-            "query": every feature to [0, 1] within each query first, as prepared data sets are; "none": as it is.
+            "query": first scale every feature to [0, 1] within each query, as in prepared data sets; "none": do not scale.
         """
         if self.algorithm.per_query:
             raise InvalidRecipe(
-                f"{spell(self.algorithm)} has a model for each query and no weights to rank others with"
+                f"{spell(self.algorithm)} has a model for each query and no weights, so it cannot rank other queries"
             )
         try:
             from duelrank.pyterrier import Reranker
         except ImportError:
-            raise MissingExtra("a transformer needs PyTerrier: pip install 'duelrank[pyterrier]'") from None
+            raise MissingExtra("to_pyterrier() needs PyTerrier: pip install 'duelrank[pyterrier]'") from None
         return Reranker(self, scale)
 
 
 def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     names = () if isinstance(given, str) else tuple(given)
     if not names or not all(isinstance(name, str) and name for name in names):
-        raise InvalidValue(f"feature_names must be a list of texts that are not empty, one per feature, got {given!r}")
+        raise InvalidValue(f"feature_names must be a list of non-empty strings, one per feature, got {given!r}")
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InvalidValue(f"feature_names must be different from each other, {twice[0]!r} is there twice")
+        raise InvalidValue(f"feature_names must be unique, {twice[0]!r} occurs twice")
     return names
 
 
@@ -242,7 +243,7 @@ def _checked_weights(given: ArrayLike | Mapping[str, float], names: tuple[str, .
 
 
 def _checked_number(n_features: int | None, weights: Weights | None, names: tuple[str, ...] | None) -> int:
-    """Return how many features there are, by whatever says it; all that say it have to agree."""
+    """Return the number of features from those arguments that determine it, which must agree."""
     numbers: dict[str, int] = {}
     if n_features is not None:
         numbers["n_features"] = whole_number("n_features", n_features)
@@ -251,15 +252,15 @@ def _checked_number(n_features: int | None, weights: Weights | None, names: tupl
     if names is not None:
         numbers["feature_names"] = len(names)
     if not numbers:
-        raise InvalidValue("n_features must be a whole number from 1 up, unless feature_names or weights say it")
+        raise InvalidValue("n_features must be a whole number from 1 up, unless feature_names or weights are given")
     if len(set(numbers.values())) > 1:
         found = ", ".join(f"{name} {number}" for name, number in numbers.items())
-        raise ShapeMismatch(f"the number of features is not clear: {found}")
+        raise ShapeMismatch(f"the arguments disagree on the number of features: {found}")
     return next(iter(numbers.values()))
 
 
 def _checked_ranking(given: ArrayLike, query: Query) -> Ranking:
-    allowed = f"a ranking is of different documents of the query, by numbers from 0 to {query.n_documents - 1}"
+    allowed = f"a ranking must be distinct document indices from 0 to {query.n_documents - 1}"
     try:
         ranking = np.asarray(given)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What the parts of an algorithm remember: nested by part in a state, flat by name where it is stored.
+"""Converts the memory of an algorithm between its nested form in a `State` and its flat form in storage.
 
-A memory is a mapping of arrays. A part that holds other parts keeps theirs under the names of its fields, so each part reads
-and writes a namespace of its own and never sees what another one remembers::
+A memory is a mapping from names to arrays. A part that contains other parts stores their memories under the names of its fields,
+so each part has its own namespace and never sees the memory of another part::
 
     {"exploration": {"losers": …}, "inference": {"hard_since": …}, "step": {"velocity": …}}
 """
@@ -21,8 +21,8 @@ __all__ = ["flatten", "nest", "replaced"]
 Path = tuple[str, ...]
 
 _EXPLORATION: tuple[Path, ...] = (("base", "exploration"), ("exploration",))
-#: Names from before parts had namespaces, by how they begin, and where their parts are in a recipe. They are still stored without
-#: a path, so that stores, snapshots and digests of all versions are alike; every other name is stored with its path.
+#: Prefixes of names from before parts had namespaces, and the location of their parts in a recipe. These names are still stored
+#: without a path, so that stores, snapshots and digests of all versions stay compatible; all others are stored with their path.
 _SHORT: dict[str, tuple[Path, ...]] = {
     "avoided": _EXPLORATION,
     "loser": _EXPLORATION,
@@ -39,7 +39,7 @@ _SHORT: dict[str, tuple[Path, ...]] = {
 
 
 def replaced(memory: Memory, part: str, own: Memory) -> Memory:
-    """Return a memory in which the part in a field remembers something else; the same object where nothing changes."""
+    """Return the memory with a new memory for the part in the field ``part``; the same object if nothing changes."""
     before = memory.get(part)
     if own is before or (before is None and not own):
         return memory
@@ -47,7 +47,7 @@ def replaced(memory: Memory, part: str, own: Memory) -> Memory:
 
 
 def flatten(memory: Memory) -> dict[str, NDArray[Any]]:
-    """Return every array of a memory by one name, such as ``step/velocity``."""
+    """Return all arrays of a nested memory by flat names, such as ``step/velocity``."""
     flat: dict[str, NDArray[Any]] = {}
     for (*parents, name), array in sorted(_arrays(memory), key=lambda item: item[0]):
         short = tuple(parents) in _places(name) and name not in flat
@@ -56,7 +56,7 @@ def flatten(memory: Memory) -> dict[str, NDArray[Any]]:
 
 
 def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
-    """Return the memory whose arrays `flatten` has named, for the parts of a recipe."""
+    """Return the nested memory of a recipe from the flat names of `flatten`."""
     parts = {path for path, _ in walk(recipe)}
     memory: dict[str, Any] = {}
     for stored, array in flat.items():
@@ -69,7 +69,7 @@ def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
 
 
 def _place(name: str, parts: Set[Path]) -> Path:
-    """Return where the part is that a name without a path belongs to; the algorithm itself if it is none of the short names."""
+    """Return the location of the part that a name without a path belongs to; by default the algorithm itself."""
     return next((place for place in _places(name) if place in parts), ())
 
 

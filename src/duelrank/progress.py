@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on terminals and in notebooks, a line now and then everywhere else."""
+"""Shows progress: as a bar on terminals and in notebooks, as an occasional line of text elsewhere."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Tell", "bytes_bar", "count_bar", "spinner"]
 
-#: Takes how much is done, and how much there is in all, or None where that is not known.
+#: Called with the amount done and the total amount, or None if the total is not known.
 Tell = Callable[[int, int | None], None]
 
-_SECONDS = 15.0  # between two lines where there is no bar
+_SECONDS = 15.0  # seconds between two lines if there is no bar
 
 
 @contextmanager
 def spinner(label: str) -> Iterator[None]:
-    """Show that something of unknown length goes on."""
+    """Show that work of unknown length is in progress."""
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     with _progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as progress:
@@ -31,7 +31,7 @@ def spinner(label: str) -> Iterator[None]:
 
 @contextmanager
 def count_bar(label: str) -> Iterator[Tell]:
-    """Show (done, total) as a bar with the rate and the time that is left."""
+    """Show (done, total) as a bar with the rate and the remaining time."""
     from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (MofNCompleteColumn(), _rate_column(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
@@ -41,7 +41,7 @@ def count_bar(label: str) -> Iterator[Tell]:
 
 @contextmanager
 def bytes_bar(label: str) -> Iterator[Tell]:
-    """Show (bytes done, bytes in all) as a bar with the time that is left."""
+    """Show (bytes done, total bytes) as a bar with the remaining time."""
     from rich.progress import DownloadColumn, TimeRemainingColumn
 
     with _bar(label, DownloadColumn(), TimeRemainingColumn()) as tell:
@@ -53,7 +53,7 @@ def _rate_column() -> ProgressColumn:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """How many are done in a second, or in a minute where that is less than one."""
+        """The rate per second, or per minute if it is below one per second."""
 
         def render(self, task: Task) -> Text:
             """Show the recent rate."""
@@ -79,7 +79,7 @@ def _bar(label: str, *columns: ProgressColumn) -> Iterator[Tell]:
 
 
 def _lines(console: Console, label: str) -> Tell:
-    """Return what writes a line every now and then."""
+    """Return a progress function that writes a line from time to time."""
     started = told = monotonic()
     before: int | None = None
 

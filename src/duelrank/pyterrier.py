@@ -1,4 +1,4 @@
-"""A learner as a PyTerrier transformer; needs the extra ``pyterrier``, and no Java."""
+"""Adapts a learner to a PyTerrier transformer; needs the extra ``pyterrier`` but no Java."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Reranker"]
 
 
 class _Weighted(Protocol):
-    """What has weights, such as a learner."""
+    """An object that has weights, such as a learner."""
 
     @property
     def weights(self) -> Weights: ...
@@ -28,9 +28,9 @@ class Reranker(pt.Transformer):
     Parameters
     ----------
     ranker
-        Whose weights count, as they are at the time of ranking.
+        The object, such as a `Learner`, whose current weights score the documents.
     scale
-        "query": every feature to [0, 1] within each query first; "none": as it is.
+        "query": first scale every feature to [0, 1] within each query; "none": do not scale.
     """
 
     def __init__(self, ranker: _Weighted, scale: Literal["none", "query"] = "none") -> None:

@@ -1,4 +1,4 @@
-"""Named random streams from one seed: parts that draw from streams of different names never disturb each other."""
+"""Derives named random streams from one seed: drawing from one stream never affects another."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["stream", "stream_key"]
 
 
 def stream_key(seed: int, name: str) -> int:
-    """Return the key of a family of streams, from which `kernels.random.derive` makes one per number."""
+    """Return the key of a family of streams; `kernels.random.derive` makes one stream per number from it."""
     digest = hashlib.blake2b(f"{whole_number('seed', seed, least=0)}/{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1  # 63 bits: compiled code takes it as a plain int64
 
 
 def stream(seed: int, name: str, number: int = 0) -> Stream:
-    """Return the stream of a name and a number: same arguments, same draws, on every machine.
+    """Return the stream of a name and a number; equal arguments give equal draws on every machine.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Parts and their names: a part is a frozen dataclass whose ``repr`` is its identity, ``parse(repr(x)) == x``."""
+"""Registers parts by name. A part is a frozen dataclass with ``parse(repr(part)) == part``."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Between:
 
 @dataclass(frozen=True, repr=False)
 class Part:
-    """The root of everything that has a name: algorithms, their stages, users, data sets and metrics.
+    """The base class of all registered things: algorithms, their stages, users, data sets and metrics.
 
     A part holds parameters and other parts, never arrays, so it can be hashed, compared, pickled and printed. Field types
     are checked when a part is made, from Python and from text alike.
     """
 
     kind: ClassVar[str] = "part"
-    #: Fields, also those of parts inside (``exploration.n_low``), that are allowed to leave every result the same, such as a
-    #: choice between two ways to compute one thing.
+    #: Fields, including those of inner parts (``exploration.n_low``), that need not affect any result, such as a choice between
+    #: two ways to compute the same thing.
     inert_fields: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class Part:
 
     @classmethod
     def from_path(cls, text: str) -> Part | None:
-        """Return what a text stands for that is a path instead of a recipe, for kinds that come from files; else None."""
+        """Return the part for a text that is a path instead of a recipe, or None; for kinds that are read from files."""
         return None
 
     def __repr__(self) -> str:
@@ -63,15 +63,15 @@ class Part:
 
 _CLASSES: dict[str, type[Part]] = {}
 _ALIASES: dict[str, Part] = {}
-#: The module that gave each alias its name.
+#: The module that registered each alias.
 _ALIAS_MODULES: dict[str, str] = {}
-#: Where names come from that are only known when asked for, such as the data sets that a user has imported.
+#: Functions that return aliases which change at run time, such as the data sets that a user has imported.
 _SOURCES: list[Callable[[], Mapping[str, Part]]] = []
-#: What turns a text into a part, where a part is wanted: set by the grammar, which is built upon this module.
+#: The function that parses a text where a part is required; set by the grammar, which imports this module.
 _READERS: list[Callable[[str, type[Part]], Part]] = []
 
 
-#: The packages whose parts have names, until they are imported: when a name is first asked for.
+#: The packages that register parts and are not imported yet; they are imported at the first look-up of a name.
 _packages = ["algorithms", "datasets", "exploration", "inference", "metrics"]
 _packages += ["multileaving", "projection", "simulation", "updates", "users"]
 _importing = RLock()
@@ -84,13 +84,13 @@ def _import_packages() -> None:
 
 
 def register(cls: type[P]) -> type[P]:
-    """Class decorator: make a part known by its class name.
+    """Class decorator: register a part by its class name.
 
-    A class that is defined again, in the same place of the same module, replaces the one before, as when a cell of a
-    notebook runs again.
+    A class that is defined again in the same place of the same module replaces the earlier one, as when a notebook cell
+    runs again.
     """
     if not cls.__module__.startswith("duelrank."):
-        _import_packages()  # so that it is the newcomer whose name is taken
+        _import_packages()  # so that the new class, not ours, gets the error that the name is taken
     before = _CLASSES.get(cls.__name__)
     if before is None or (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
         _claim(cls.__name__)
@@ -99,7 +99,7 @@ def register(cls: type[P]) -> type[P]:
 
 
 def alias(name: str, part: P) -> P:
-    """Make a part known by a short name, which may contain dashes; the module that gave a name may give it again."""
+    """Register a part by a short name, which may contain dashes; the same module may register the name again."""
     module = sys._getframe(1).f_globals.get("__name__", "")
     if name not in _ALIASES or _ALIAS_MODULES.get(name) != module:
         _claim(name)
@@ -118,17 +118,17 @@ def forget(module: str) -> None:
 
 
 def source(find: Callable[[], Mapping[str, Part]]) -> None:
-    """Add a function that returns further aliases at the time they are asked for."""
+    """Add a function that returns further aliases; it is called at each look-up."""
     _SOURCES.append(find)
 
 
 def reader(read: Callable[[str, type[Part]], Part]) -> None:
-    """Set the function by which the fields of parts, which are of a given kind, take text for a part."""
+    """Set the function that parses text given for a field which holds a part."""
     _READERS[:] = [read]
 
 
 def registered(kind: type[P]) -> dict[str, P]:
-    """Return the short names that `alias` has registered, without those of any `source`."""
+    """Return the short names registered by `alias`, without those of any `source`."""
     return {name: part for name, part in _ALIASES.items() if isinstance(part, kind)}
 
 
@@ -142,7 +142,7 @@ def aliases() -> dict[str, Part]: ...
 @overload
 def aliases(kind: type[P]) -> dict[str, P]: ...
 def aliases(kind: type[Part] = Part) -> Mapping[str, Part]:
-    """Return the short names of one kind, with the parts that they stand for."""
+    """Return the short names of one kind and their parts."""
     _import_packages()
     found = {name: part for find in _SOURCES for name, part in find().items()} | _ALIASES
     return {name: part for name, part in sorted(found.items()) if isinstance(part, kind)}
@@ -155,12 +155,12 @@ def classes(kind: type[Part] = Part) -> dict[str, type[Part]]:
 
 
 def names(kind: type[Part] = Part) -> list[str]:
-    """Return every name that `parse` takes for one kind: short names first, then classes."""
+    """Return every name that `parse` accepts for one kind: short names first, then classes."""
     return [*aliases(kind), *classes(kind)]
 
 
 def lookup(name: str, kind: type[Part] = Part) -> Part | type[Part]:
-    """Return what a name stands for: the part of an alias, or a class; where it is unknown, suggest some of that kind."""
+    """Return the part of an alias, or a class, by name; the error for an unknown name suggests names of the given kind."""
     known = aliases()
     if name in _CLASSES:
         return _CLASSES[name]
@@ -170,14 +170,14 @@ def lookup(name: str, kind: type[Part] = Part) -> Part | type[Part]:
 
 
 def kind_of(known: Part | type[Part], field: str) -> type[Part]:
-    """Return the kind of part that a field of a class, or of an alias at any depth, takes; `Part` where that is unclear."""
+    """Return the kind of part that a field of a class, or of an alias at any depth, takes; `Part` if it is ambiguous."""
     owners = [type(part) for _, part in walk(known)] if isinstance(known, Part) else [known]
     hints = [hint for owner in owners for name, hint in _hints(owner).items() if name == field]
     return hints[0] if len(hints) == 1 and isinstance(hints[0], type) and issubclass(hints[0], Part) else Part
 
 
 def override(part: P, changes: Mapping[str, Any], label: str) -> P:
-    """Return a copy in which each change has reached the one part, at any depth, that has a field of that name."""
+    """Return a copy with changed fields; each change applies to the one part, at any depth, that has a field of that name."""
     for name, value in changes.items():
         owners = [path for path, owner in walk(part) if name in _hints(type(owner))]
         if not owners:
@@ -185,19 +185,21 @@ def override(part: P, changes: Mapping[str, Any], label: str) -> P:
             raise InvalidRecipe(f"{label}: {UnknownName.among('parameter', name, possible)}")
         if len(owners) > 1:
             places = ", ".join(".".join((*path, name)) for path in owners)
-            raise InvalidRecipe(f"{label}: {name!r} is ambiguous, it could be any of {places}; spell the part out")
+            raise InvalidRecipe(
+                f"{label}: {name!r} is ambiguous, it could be any of {places}; write that part out in full"
+            )
         part = _replace_at(part, owners[0], name, value)
     return part
 
 
 def allowed(cls: type[Part], name: str) -> str:
-    """Say in words what a field of a class may be."""
+    """Describe the allowed values of a field of a class."""
     hint = _hints(cls)[name]
     return with_article(hint.kind) if isinstance(hint, type) and issubclass(hint, Part) else _wanted(hint)
 
 
 def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
-    """Yield every part inside a part, itself first, each with the field names that lead to it."""
+    """Yield a part and all parts inside it, each with the path of field names that leads to it."""
     yield path, part
     for item in fields(part):
         value = getattr(part, item.name)
@@ -206,16 +208,16 @@ def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 
 def canonical(part: Part) -> str:
-    """Return the text of a part with everything spelled out: unlike its repr, it does not depend on what the defaults are."""
+    """Return the text of a part with all fields; unlike its repr, it does not depend on the defaults."""
     given = ((item.name, getattr(part, item.name)) for item in fields(part))
     inside = (f"{name}={canonical(value) if isinstance(value, Part) else repr(value)}" for name, value in given)
     return f"{type(part).__name__}({', '.join(inside)})"
 
 
 def spell(part: Part) -> str:
-    """Return the shortest text that `parse` turns back into the part: an alias, with overrides if need be, or its repr."""
+    """Return the shortest text that `parse` turns back into the part: an alias, with overrides if needed, or its repr."""
     known = aliases(type(part))
-    spellings = [name for name in known if known[name] == part]  # a name of its own beats everything
+    spellings = [name for name in known if known[name] == part]  # an alias of exactly this part is the shortest text
     if spellings:
         return min(spellings, key=len)
     spellings = [repr(part), _call(type(part).__name__, dict(_changed(part)))]
@@ -227,7 +229,7 @@ def spell(part: Part) -> str:
 
 
 def _replaces_itself(like: Part, changes: Mapping[str, Any]) -> bool:
-    """Whether changes exchange a part of the same kind: an algorithm with another base has nothing of the first one's name."""
+    """Whether a change replaces a part of the same kind: the name of an algorithm does not describe one with another base."""
     return any(isinstance(value, Part) and value.kind == like.kind for value in changes.values())
 
 
@@ -237,7 +239,7 @@ def _call(name: str, given: Mapping[str, Any]) -> str:
 
 
 def _difference(known: Part, part: Part) -> dict[str, Any] | None:
-    """Overrides that turn one part into another of its class, or None where no unambiguous ones exist."""
+    """Return overrides that turn one part into another of its class, or None if no unambiguous ones exist."""
     if type(known) is not type(part):
         return None
     changes = dict(_changes(known, part))
@@ -282,7 +284,7 @@ def _hints(cls: type[Part]) -> dict[str, Any]:
 
 
 def _fit(value: Any, hint: Any, where: str) -> Any:
-    """Return the value as its type hint wants it (an int becomes a float where one is wanted), or say what is possible."""
+    """Return the value converted to its type hint (such as int to float), or raise an error that lists the allowed values."""
     for option in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
         fitted = _fit_one(value, option)
         if fitted is not _MISFIT:
@@ -315,7 +317,7 @@ def _fit_one(value: Any, hint: Any) -> Any:
 
 
 def _fit_number(value: Any) -> Any:
-    """A finite float: NaN and infinity have no spelling that could be parsed back."""
+    """Return a finite float: NaN and infinity have no text that `parse` can read."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > sys.float_info.max:
         return _MISFIT
     return float(value) if value == value else _MISFIT
@@ -329,7 +331,7 @@ def _fit_tuple(value: Any, hint: Any) -> Any:
 
 
 def _wanted(hint: Any) -> str:
-    """Say in words what a type hint allows."""
+    """Describe the values that a type hint allows."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(_wanted(option) for option in args)

@@ -1,4 +1,4 @@
-"""A learner with the interface of scikit-learn, to learn from a log of clicks; needs the extra ``sklearn``."""
+"""Adapts a learner to the scikit-learn interface, to learn from click logs; needs the extra ``sklearn``."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ __all__ = ["ClickRanker"]
 
 
 class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    r"""Learn a linear ranker from lists that were shown and the clicks on them, as they stand in a log.
+    r"""Learn a linear ranker from a log of shown lists and the clicks on them.
 
-    Each run of rows with one query id is one list, its documents as they were shown, from the top. Lists are learned from in
-    their order, each once; the order of the rows therefore matters.
+    Consecutive rows with the same query id form one list, with its documents from top to bottom. The ranker learns from each list
+    once, in the order of the rows.
 
     Parameters
     ----------
     algorithm
-        A recipe or its text; one that can learn from lists that somebody else made, such as "pdgd" or "mgd-dsp".
+        A recipe or its text; it must be able to learn from lists that another system made, such as "pdgd" or "mgd-dsp".
     seed
-        A whole number; the same seed and the same lists give the same ranker, to the bit.
+        Random seed; the same seed and the same lists give the same ranker, to the bit.
 
     Attributes
     ----------
     coef\_
         (n_features,) the weights.
     learner\_
-        The `Learner` behind it, which can go on to serve.
+        The underlying `Learner`, which can continue online.
     n_features_in\_, feature_names_in\_
-        As in scikit-learn; the names where X was a data frame.
+        As in scikit-learn; the names exist only if X was a data frame.
 
     Examples
     --------
@@ -58,12 +58,12 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Self:
-        """Forget what was learned, and learn from these lists; the parameters are those of `partial_fit`."""
+        """Learn from these lists, starting anew; the parameters are those of `partial_fit`."""
         self.learner_ = self._new(X)
         return self.partial_fit(X, y, qid)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Self:
-        """Learn from some more lists.
+        """Learn from additional lists.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         y
             (n_rows,) True or 1 where the document was clicked.
         qid
-            (n_rows,) to which query's list a row belongs; None: all are one list.
+            (n_rows,) the query of each row; None: all rows are one list.
         """
         if not hasattr(self, "learner_"):
             self.learner_ = self._new(X)
@@ -82,7 +82,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             raise ShapeMismatch(f"X has {len(table)} rows; y has shape {clicks.shape}, qid {queries.shape}")
         bounds = [0, *(np.flatnonzero(queries[1:] != queries[:-1]) + 1).tolist(), len(table)]
         lists = [(Query(str(queries[i]), table[i:j]), Feedback(clicks[i:j])) for i, j in pairwise(bounds)]
-        for query, feedback in lists:  # all of them are fine, or nothing is learned
+        for query, feedback in lists:  # check all lists before learning from any
             self.learner_.learn(self.learner_.observe(query, np.arange(query.n_documents)), feedback)
         return self
 
@@ -91,7 +91,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return Learner(self.algorithm, checked_table(X).shape[1], self.seed, feature_names=names)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return a score for each document; within a query, a higher one is better."""
+        """Return a score for each document; within a query, a higher score is better."""
         check_is_fitted(self, "learner_")
         table = checked_table(X)
         if table.shape[1] != self.n_features_in_:
@@ -106,12 +106,12 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     @property
     def n_features_in_(self) -> int:
-        """How many features X had."""
+        """Number of features of X."""
         return self.learner_.n_features
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the columns of X, where it was a data frame."""
+        """The column names of X, if it was a data frame."""
         if self.learner_.feature_names is None:
-            raise AttributeError("X had no names of features")
+            raise AttributeError("feature_names_in_ does not exist: X had no column names")
         return np.array(self.learner_.feature_names, object)

@@ -1,4 +1,4 @@
-"""A learner at one moment, as plain values that can be stored as bytes and are checked when they come back."""
+"""Saves the state of a learner as bytes, and validates it on loading."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Snapshot"]
 
 FORMAT = 1
 _LEAST = {"n_features": 1, "seed": 0, "length": 1, "ranked": 0}
-# All that damaged bytes have been seen to raise on their way through zipfile, numpy and json.
+# All exceptions that zipfile, numpy and json were observed to raise for damaged bytes.
 _DAMAGE = (
     *(BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError, OSError, RuntimeError),
     *(TokenError, SyntaxError, MemoryError),
@@ -32,7 +32,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A learner at one moment: recipe, seed, counters and state."""
+    """The saved state of a learner: recipe, seed, counters and `State`."""
 
     algorithm: str
     n_features: int
@@ -43,7 +43,7 @@ class Snapshot:
     feature_names: tuple[str, ...] | None = None
 
     def check(self) -> None:
-        """Raise `InvalidValue` where a value is not one that a learner could have."""
+        """Raise `InvalidValue` if a value is not valid for a learner."""
         counts = {name: getattr(self, name) for name in _LEAST} | {
             "step": self.state.step,
             "updates": self.state.updates,
@@ -51,23 +51,27 @@ class Snapshot:
         for name, value in counts.items():
             whole_number(f"a snapshot's {name}", value, _LEAST.get(name, 0))
         if not isinstance(self.algorithm, str):
-            raise InvalidValue(f"a snapshot's algorithm is the text of a recipe, got {self.algorithm!r}")
+            raise InvalidValue(f"the algorithm of a snapshot must be the text of a recipe, got {self.algorithm!r}")
         names = self.feature_names
         if names is not None and (len(names) != self.n_features or not all(isinstance(name, str) for name in names)):
-            raise InvalidValue(f"a snapshot's feature names are {self.n_features} texts, got {names!r}")
+            raise InvalidValue(f"the feature names of a snapshot must be {self.n_features} strings, got {names!r}")
         weights = self.state.weights
         if weights.dtype != np.float64 or weights.shape != (self.n_features,) or not np.isfinite(weights).all():
             found = f"{weights.dtype} of shape {weights.shape}"
-            raise InvalidValue(f"a snapshot's weights are {self.n_features} finite float64 numbers, got {found}")
+            raise InvalidValue(
+                f"the weights of a snapshot must be {self.n_features} finite float64 numbers, got {found}"
+            )
         for name, array in flatten(self.state.memory).items():
             if array.dtype.kind not in "biuf":
-                raise InvalidValue(f"a snapshot's memory is of numbers, got {array.dtype} in {name}")
+                raise InvalidValue(f"the memory of a snapshot must contain only numbers, got {array.dtype} in {name}")
 
     def to_bytes(self) -> bytes:
-        """Pack everything into the bytes of an ``.npz`` file."""
+        """Return the bytes of an ``.npz`` file."""
         head = {name: getattr(self, name) for name in ("algorithm", *_LEAST)}
         head |= {"step": self.state.step, "updates": self.state.updates, "format": FORMAT}
-        head |= {"feature_names": self.feature_names} if self.feature_names else {}  # earlier versions know no names
+        head |= (
+            {"feature_names": self.feature_names} if self.feature_names else {}
+        )  # earlier versions do not know this field
         arrays: dict[str, Any] = {f"memory/{name}": array for name, array in flatten(self.state.memory).items()}
         arrays |= {"weights": self.state.weights, "head": np.array(json.dumps(head))}
         buffer = io.BytesIO()
@@ -76,14 +80,14 @@ class Snapshot:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Snapshot:
-        """Unpack what `to_bytes` made; nothing in the bytes is ever executed."""
+        """Read the bytes that `to_bytes` returned; nothing in them is ever executed."""
         try:
             with warnings.catch_warnings(), np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-                warnings.simplefilter("ignore")  # what numpy takes for the header of a very old file is a damaged one
+                warnings.simplefilter("ignore")  # numpy mistakes damaged bytes for the header of a very old file
                 found = {name: arrays[name] for name in arrays.files}
             head = json.loads(str(found.pop("head")))
             if head.pop("format") != FORMAT:
-                raise InvalidValue("this snapshot was made by another version of duelrank")
+                raise InvalidValue("this snapshot was made by another, incompatible version of duelrank")
             weights = frozen(found.pop("weights"))
             if (names := head.pop("feature_names", None)) is not None:
                 head["feature_names"] = tuple(names)

@@ -1,4 +1,4 @@
-"""Tests of whether one thing is better than another, and Holm's correction for making many of them."""
+"""Computes p-values of significance tests, and Holm's correction for multiple tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["holm", "mean_test", "sign_test"]
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Two-sided p-value of the exact sign test: were wins and losses equally likely, how often would they differ as much.
+    """Return the two-sided p-value of the exact sign test: the null hypothesis is that wins and losses are equally likely.
 
     Examples
     --------
@@ -18,15 +18,15 @@ def sign_test(wins: int, losses: int) -> float:
     """
     if wins + losses == 0:
         return 1.0
-    from scipy import stats  # takes most of a second, so only where a test is made
+    from scipy import stats  # imported here, because the import takes most of a second
 
     return float(stats.binomtest(wins, wins + losses).pvalue)
 
 
 def mean_test(n: int, total: float, squares: float) -> float:
-    """Two-sided p-value of a mean being 0, from the sum of n values and the sum of their squares, for large n.
+    """Return the two-sided p-value of a z-test of mean 0, from the sum of n values and the sum of their squares, for large n.
 
-    NaN where there is nothing to judge by: fewer than two values, or all the same but not 0.
+    It is NaN if the test is undefined: fewer than two values, or all values equal but not 0.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def mean_test(n: int, total: float, squares: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for being many, by Holm's step-down method.
+    """Correct p-values for multiple tests by Holm's step-down method.
 
     The i-th smallest of m, from i = 0, is multiplied by m − i, is at least as large as the corrected one before it, and at most
     1. A NaN stands for no test: it stays, and does not count among the m.

@@ -1,4 +1,4 @@
-"""The values that travel between the stages, and array aliases whose names carry their shapes.
+"""Defines the values that the stages exchange, and array aliases whose names state their shapes.
 
 One sign convention, everywhere: a higher score is better, and rankings are best first.
 """
@@ -36,7 +36,7 @@ __all__ = [
 
 Features: TypeAlias = NDArray[np.float64]  # (n_documents, n_features)
 Weights: TypeAlias = NDArray[np.float64]  # (n_features,)
-Gradient: TypeAlias = NDArray[np.float64]  # (n_features,); all zero where nobody won
+Gradient: TypeAlias = NDArray[np.float64]  # (n_features,); all zero if no candidate won
 Directions: TypeAlias = NDArray[np.float64]  # (n_candidates, n_features), usually unit rows
 Ranking: TypeAlias = NDArray[np.int64]  # (length,) document indices, best first
 Rankings: TypeAlias = NDArray[np.int64]  # (n_rankers, n_documents); row 0 is the current ranker
@@ -45,11 +45,11 @@ Credit: TypeAlias = NDArray[np.float64]  # (n_rankers,); entry 0 is the current 
 Labels: TypeAlias = NDArray[np.int8]  # (n_documents,) relevance grades, 0 is irrelevant
 Stream: TypeAlias = NDArray[np.uint64]  # (4,) the state of one random stream
 Memory: TypeAlias = Mapping[str, Any]  # arrays by name; under the name of a field, the memory of the part in it
-Trace: TypeAlias = Mapping[str, NDArray[Any]]  # what `learn` will need to know of how a list was made
+Trace: TypeAlias = Mapping[str, NDArray[Any]]  # what `learn` needs to know about how a list was made
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array itself where nobody can write to it, else a read-only copy that no caller can change."""
+    """Return the array itself if it is read-only, else a read-only copy that no caller can change."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:
@@ -62,14 +62,14 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """One query and its candidate documents; it never holds labels, so an algorithm cannot peek.
+    """One query and its candidate documents. It has no labels, so an algorithm cannot use them.
 
     Parameters
     ----------
     id
-        Any name; repeated queries may share it.
+        The name of the query; repetitions of a query have the same id.
     features
-        (n_documents, n_features), finite numbers. Kept as a read-only float64 copy.
+        (n_documents, n_features), finite numbers; stored as a read-only float64 copy.
     """
 
     id: str
@@ -84,12 +84,12 @@ class Query:
 
     @property
     def n_documents(self) -> int:
-        """How many candidate documents there are."""
+        """Number of candidate documents."""
         return len(self.features)
 
     @classmethod
     def trusted(cls, id: str, features: Features) -> Query:
-        """Make a query of features that were checked before: read-only, C-ordered, finite float64."""
+        """Make a query without validation, from features that are known to be read-only, C-ordered, finite float64."""
         query = object.__new__(cls)
         object.__setattr__(query, "id", id)
         object.__setattr__(query, "features", features)
@@ -109,7 +109,7 @@ def _checked_features(given: ArrayLike) -> Features:
 
 
 def checked_table(given: ArrayLike) -> Features:
-    """Return features as a read-only, C-ordered float64 table, or raise an error that says what is wrong and where."""
+    """Return features as a read-only, C-ordered float64 table, or raise an error that states the problem and its position."""
     try:
         table = np.asarray(given)
         if table.dtype.kind not in "biufO":
@@ -119,7 +119,7 @@ def checked_table(given: ArrayLike) -> Features:
         raise InvalidValue(f"features must be numbers in a (documents, features) table: {error}") from None
     if table.ndim != 2:
         raise ShapeMismatch(f"features must be a (documents, features) table, got shape {table.shape}")
-    # One pass finds any NaN or infinity; only then is the exact place looked for (a sum of finite numbers may overflow).
+    # One pass detects any NaN or infinity; only then is its position searched for (a sum of finite numbers may overflow).
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.add.reduce(features, axis=None)
     if not math.isfinite(total) and not (finite := np.isfinite(features)).all():
@@ -131,7 +131,7 @@ def checked_table(given: ArrayLike) -> Features:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Impression:
-    """One list as it was shown, with everything that `learn` will need about how it was made."""
+    """One list as it was shown, with everything that `learn` needs to know about how it was made."""
 
     query: Query
     ranking: Ranking
@@ -150,14 +150,14 @@ class Impression:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feedback:
-    """What the user did with a shown list.
+    """A user's clicks on a shown list.
 
     Parameters
     ----------
     clicks
-        One flag per shown position, True where the document there was clicked.
+        One flag per shown position: True if the document there was clicked.
     examined
-        How many positions were looked at, only where that was really observed.
+        Number of positions that the user examined; give it only if it was really observed.
     """
 
     clicks: Clicks
@@ -175,7 +175,7 @@ class Feedback:
 
     @classmethod
     def trusted(cls, clicks: Clicks, examined: int | None) -> Feedback:
-        """Make feedback of clicks that need no check, such as those of a simulated user."""
+        """Make feedback without validation, such as from the clicks of a simulated user."""
         feedback = object.__new__(cls)
         object.__setattr__(feedback, "clicks", clicks)
         object.__setattr__(feedback, "examined", examined)
@@ -207,28 +207,30 @@ def _checked_clicks(given: ArrayLike) -> Clicks:
 
 def _checked_depth(examined: object, clicks: Clicks) -> int:
     if not isinstance(examined, (int, np.integer)) or isinstance(examined, bool) or not 0 <= examined <= clicks.size:
-        raise InvalidValue(f"examined must be a whole number from 0 to {clicks.size} (the list), got {examined!r}")
+        raise InvalidValue(
+            f"examined must be a whole number from 0 to {clicks.size} (the length of the list), got {examined!r}"
+        )
     if clicks[int(examined) :].any():
         last = int(np.flatnonzero(clicks)[-1]) + 1
-        raise InvalidValue(f"position {last} was clicked, so at least {last} positions were examined, not {examined}")
+        raise InvalidValue(f"examined must be at least {last}, because position {last} was clicked, got {examined}")
     return int(examined)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """All that an algorithm has learned: plain arrays, so it can be stored and compared.
+    """The learned state of an algorithm: plain arrays, so it can be stored and compared.
 
     Parameters
     ----------
     weights
-        (n_features,) of the current ranker, read-only.
+        (n_features,) the weights of the current ranker, read-only.
     step
-        How many impressions were learned from, with or without a change.
+        Number of impressions learned from, whether or not the weights changed.
     updates
-        How many of them moved the weights.
+        Number of those impressions that changed the weights.
     memory
-        What the algorithm remembers: arrays by name, and for each part that remembers anything a memory of its own, under the name
-        of the part's field.
+        The memory of the algorithm: arrays by name; and for each part that has a memory, that memory under the name of the part's
+        field.
     """
 
     weights: Weights
@@ -237,7 +239,7 @@ class State:
     memory: Memory = field(default_factory=dict)
 
     def of(self, part: str) -> State:
-        """Return the state as the part in a field sees it: with the memory of that part alone."""
+        """Return the state as seen by the part in the field ``part``: with the memory of that part only."""
         if not self.memory:
             return self
         return State(self.weights, self.step, self.updates, self.memory.get(part, _NOTHING))
@@ -257,7 +259,7 @@ _NOTHING: Memory = {}
 
 
 def same_arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two mappings, or mappings inside of them, hold equal arrays under equal names."""
+    """Whether two nested mappings contain equal arrays under equal names."""
     return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
 
 

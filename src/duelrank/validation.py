@@ -1,4 +1,4 @@
-"""Checks of plain values that users give, each written once."""
+"""Validates plain values given by users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["whole_number"]
 
 
 def whole_number(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
-    """Return a whole number within bounds as an ``int``, or raise an error that names it.
+    """Return a whole number within bounds as an ``int``, or raise an error that names the parameter.
 
     Examples
     --------

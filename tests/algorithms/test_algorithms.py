@@ -88,7 +88,7 @@ def test_shared_ties_leave_nothing_to_chance_and_separate_ones_do() -> None:
 
 
 def test_a_projection_wraps_once() -> None:
-    with pytest.raises(InvalidRecipe, match="projected already"):
+    with pytest.raises(InvalidRecipe, match="already projected"):
         Projected(Projected(MGD()))
 
 

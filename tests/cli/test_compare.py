@@ -135,7 +135,7 @@ def test_plot_without_matplotlib_says_so_before_any_run(cli, tmp_path, monkeypat
         (("mgd", "--runs", "0"), "runs must be"),
         (("mgd", "--workers", "0"), "workers must be"),
         (("mgd", "--scheduler", "nowhere"), "tcp://host:8786"),
-        (("mgd", "--scheduler", "tcp://127.0.0.1:8786", "--workers", "2"), "one of the two"),
+        (("mgd", "--scheduler", "tcp://127.0.0.1:8786", "--workers", "2"), "exclude each other"),
         (("mgd", "--csv", "nowhere/table.csv"), "no folder"),
         (("mgd", "--csv", "/"), "is a folder"),
         (("mgd", "--latex", "nowhere/table.tex"), "no folder"),

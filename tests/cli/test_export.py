@@ -153,7 +153,11 @@ def test_files_that_are_something_else(cli, snapshot, tmp_path, written):
         result = cli("export", path, "--format", "solr")
         assert (result.exit_code, result.stdout) == (2, "")
         assert hint in result.stderr
-    for content, hint in {"{": "not valid JSON", '{"kind": "minmax"}': "per_query", '{"kind": "per_query"}': "vespa"}.items():
+    for content, hint in {
+        "{": "not valid JSON",
+        '{"kind": "minmax"}': "per_query",
+        '{"kind": "per_query"}': "vespa",
+    }.items():
         result = cli("export", snapshot, "--format", "solr", "--normalisation", written("n.json", content))
         assert (result.exit_code, result.stdout) == (2, "")
         assert hint in result.stderr

@@ -46,7 +46,7 @@ def test_docstrings_come_apart():
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n", "", LEAGUE.replace("900", "fast")])
 def test_another_file_is_refused(text):
-    with pytest.raises(InvalidValue, match="not the CSV of a league table"):
+    with pytest.raises(InvalidValue, match="not the CSV file of a league table"):
         read_league(text)
 
 

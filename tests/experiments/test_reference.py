@@ -117,7 +117,7 @@ def test_nothing_to_learn_from_is_an_error(make_split):
     whole = SMALL.fold(1)
     flat = make_split([(np.eye(20), [1] * 20)])
     for queries in (without(whole.train), flat):
-        with pytest.raises(InvalidValue, match="nothing to learn from"):
+        with pytest.raises(InvalidValue, match="cannot train the reference"):
             train(Fold(queries, whole.validation, whole.test, 3))
 
 

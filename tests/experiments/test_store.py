@@ -234,7 +234,7 @@ def test_a_folder_whose_making_was_killed_is_used(folder):
 
 
 def test_no_results(tmp_path):
-    with pytest.raises(MissingData, match="no results in"):
+    with pytest.raises(MissingData, match="no results found in"):
         load_results(tmp_path, "suite")
 
 

@@ -109,7 +109,7 @@ def test_a_suite_of_ones_own() -> None:
     ("change", "words"),
     [
         (("title =", "titel ="), r"mine: no key is called 'titel'; did you mean title\?"),
-        (('title = "t"', ""), "mine: the key title is missing; it is a text"),
+        (('title = "t"', ""), "mine: the key title is missing; it must be a text"),
         (("[recipes]", "[recipes"), "mine is not TOML: .*line"),
         (("runs = 1", 'runs = "1"'), "mine: runs must be a whole number, got '1'"),
         (('users = ["perfect"]', 'users = "perfect"'), "mine: users must be a list of texts"),

@@ -118,7 +118,7 @@ class TestLeague:
     def test_two_data_sets_or_uneven_runs_are_refused(self, run, frame):
         both = [summarise(frame(datasets=("mq2007", "mq2008")), measure) for measure in ("online", "offline")]
         for summaries in (both, self.summaries(run, n=3)):
-            with pytest.raises(InvalidValue, match="over one data set, with as many runs"):
+            with pytest.raises(InvalidValue, match="one data set and equal numbers of runs"):
                 league_table(summaries)
 
 

@@ -400,5 +400,5 @@ class TestFrontDoor:
             simulate("mgd")
 
     def test_a_spec_says_everything(self, spec):
-        with pytest.raises(InvalidValue, match="RunSpec says everything"):
+        with pytest.raises(InvalidValue, match="RunSpec contains all parameters"):
             simulate(spec, seed=4)

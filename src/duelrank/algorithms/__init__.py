@@ -1,4 +1,4 @@
-"""Recipes: choices of parts that learn. Each file registers its short name; every dueling bandit also has NAME-dsp."""
+"""Algorithms. Each file registers a short name; every dueling bandit also has a projected variant, NAME-dsp."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ _projected = cache(Projected)
 
 @source
 def _with_projection() -> dict[str, Part]:
-    """Return NAME-dsp of every dueling bandit that has a name; a file may register one with settings of its own."""
+    """Return NAME-dsp for every dueling bandit that has a name; a file may register NAME-dsp with other parameters."""
     return {f"{name}-dsp": _projected(base) for name, base in registered(DuelingBandit).items()}

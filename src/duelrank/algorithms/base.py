@@ -1,4 +1,4 @@
-"""What every algorithm does: pure functions on a state."""
+"""Defines the interface of algorithms: pure functions on a state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Algorithm(Part, ABC):
     """
 
     kind: ClassVar[str] = "algorithm"
-    #: Whether each query has a model of its own, so that what is learned on one says nothing about another; the weights stay zero.
+    #: Whether each query has its own model, so that nothing is transferred between queries; the weights then stay zero.
     per_query: ClassVar[bool] = False
 
     @abstractmethod
@@ -42,15 +42,14 @@ class Algorithm(Part, ABC):
 
     @abstractmethod
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
-        """Make the list; length is at most the number of documents."""
+        """Make the list; ``length`` is at most the number of documents."""
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Return what `learn` needs of a list that somebody else made and showed; `InvalidRecipe` where it can learn from none.
+        """Return the trace that `learn` needs for a list that another system made; raise `InvalidRecipe` if that is impossible.
 
-        What the clicks on such a list tell is what they would tell had this state made it; that nobody explored shows in how much
-        there is to learn.
+        The clicks are interpreted as if this state had made the list. Such lists do not explore, so they carry less information.
         """
-        raise InvalidRecipe(f"{self!r} learns only from lists that it has made itself")
+        raise InvalidRecipe(f"{self!r} can learn only from lists that it has made itself")
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
         """Rank all documents by the current weights, without exploration."""
@@ -63,13 +62,13 @@ class Algorithm(Part, ABC):
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return where the feedback points, zero where it points nowhere, and the memory afterwards."""
+        """Return the gradient that the feedback implies (zero if it implies none) and the new memory."""
 
     @abstractmethod
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
-        """Return the weights, and the memory, after a move along a gradient that is not zero.
+        """Return the new weights and memory after a step along a gradient that is not zero.
 
-        The memory of the given state is the one that `gradient` returned.
+        The memory in the given state is the one that `gradient` returned.
         """
 
     @final
@@ -84,7 +83,7 @@ class Algorithm(Part, ABC):
         except KeyError as missing:
             if missing.args[0] in impression.trace:
                 raise
-            made = f"an impression of {self!r} has {missing} in its trace"
+            made = f"an impression of {self!r} must have {missing} in its trace"
             raise InvalidValue(
                 f"{made}; this one, made by another algorithm, has {', '.join(impression.trace)}"
             ) from None
@@ -96,7 +95,7 @@ class Algorithm(Part, ABC):
         if not isinstance(moved, tuple):
             raise InvalidRecipe(f"update of {self!r} must return weights and memory, got {type(moved).__name__}")
         weights, memory = moved
-        weights.setflags(write=False)  # states are shared: nobody may change one behind the others' back
+        weights.setflags(write=False)  # states are shared, so they must be read-only
         return State(weights, state.step + 1, state.updates + 1, memory)
 
 

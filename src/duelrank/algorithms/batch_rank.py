@@ -75,7 +75,7 @@ class BatchRank(ClickBandit):
 
 
 def _end_stage(model: Model, first: int, budget: float) -> None:
-    """Split a batch or, where that is not sure anywhere, eliminate documents and begin the next stage; in place."""
+    """Split a batch or, if no split is certain, eliminate documents and begin the next stage; in place."""
     documents = np.flatnonzero(model[kernel.BATCH] == first)
     # All were counted equally often, so both bounds are in the order of the clicks.
     documents = documents[np.argsort(-model[kernel.CLICKED, documents], kind="stable")]

@@ -1,4 +1,4 @@
-"""The click bandits: one model per query, in a memory that is bounded."""
+"""Defines the base class of click bandits: one model per query, in a bounded memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClickBandit(Algorithm):
 
     @abstractmethod
     def show(self, model: Model, rounds: int, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list to show for a query from which was learned so many times, and what `count` must know of it."""
+        """Return the list to show for a query that was learned from ``rounds`` times, and the trace that `count` needs."""
 
     @abstractmethod
     def count(self, model: Model, impression: Impression, clicks: Clicks) -> Model:
@@ -54,23 +54,23 @@ class ClickBandit(Algorithm):
         """Return the value by which `best` sorts the documents."""
 
     def fresh(self, n_documents: int, length: int) -> Model:
-        """Return the model of a query that is shown for the first time, in a list of some length."""
+        """Return the model of a query that is shown for the first time, in a list of ``length`` documents."""
         return np.zeros((self.rows, n_documents), np.int64)
 
     def start(self, n_features: int, stream: Stream) -> State:
-        """Return zero weights, which stay, and an empty memory."""
+        """Return zero weights, which never change, and an empty memory."""
         weights = np.zeros(n_features)
         weights.flags.writeable = False
         return State(weights, memory=self._memory.start())
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
-        """Show what the query's own model asks for."""
+        """Return the list that the query's own model selects."""
         model, rounds = self._model(state, query, length)
         ranking, trace = self.show(model, rounds, length, stream)
         return Impression(query, ranking, trace)
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
-        """Rank all documents by the query's own model, without exploration; at random where there is none."""
+        """Rank all documents by the query's own model, without exploration; at random if the query has no model."""
         _check_features(state, query)
         model, _ = self._model(state, query, query.n_documents)
         return best_first(self.attraction(model), stream)
@@ -86,7 +86,7 @@ class ClickBandit(Algorithm):
         return np.zeros(state.weights.shape[0]), memory
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
-        """Return what there is: there is no gradient to follow."""
+        """Return the weights and memory unchanged: there is no gradient."""
         return state.weights, state.memory
 
     @cached_property
@@ -94,7 +94,7 @@ class ClickBandit(Algorithm):
         return QueryMemory(self.queries)
 
     def _model(self, state: State, query: Query, length: int) -> tuple[Model, int]:
-        """Return the model of a query and how often was learned from it; a fresh one where the documents are not known."""
+        """Return the model of a query and the number of times it was learned from; a fresh model if the documents are unknown."""
         n_documents = query.features.shape[0]
         model, rounds = self._memory.read(state.memory, query.id)
         if model.shape[0] != self.rows * n_documents:

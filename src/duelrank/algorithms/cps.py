@@ -37,12 +37,12 @@ class CPS(DuelingBandit):
         super().__post_init__()
         if not isinstance(self.multileaver, Probabilistic):
             raise InvalidRecipe(
-                f"CPS replays lists of which it knows how likely every other list was: it needs Probabilistic() as its "
+                f"CPS needs the probability of every possible list, for its replay: it requires Probabilistic() as its "
                 f"multileaver, got {self.multileaver!r}; DBGD and MGD take any"
             )
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
-        """Duel, and say in the trace all that a replay must know."""
+        """Make the list, and record in the trace what a later replay needs."""
         made = super().explore(state, query, length, stream)
         assert isinstance(self.multileaver, Probabilistic)
         how = {"tau": np.array(self.multileaver.tau), "delta": np.array(self.delta)}

@@ -1,4 +1,4 @@
-"""The dueling-bandit family: explore, multileave, infer, step."""
+"""Defines the base class of dueling bandits: explore, multileave, infer, step."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class DuelingBandit(Algorithm):
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return where the winners are; no click, no winner."""
+        """Return the direction towards the winners; without clicks there is no winner."""
         if last_click(feedback.clicks) == 0:
             return np.zeros(state.weights.shape[0]), state.memory
         credit = self.multileaver.assign_credit(impression, feedback.clicks, stream)

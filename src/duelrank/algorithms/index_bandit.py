@@ -1,4 +1,4 @@
-"""Click bandits that sort documents by an optimistic estimate."""
+"""Defines click bandits that sort documents by upper confidence bounds."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class IndexBandit(ClickBandit):
 
     @abstractmethod
     def examined(self, clicks: Clicks) -> int:
-        """Return how many positions, from the top, the clicks tell about."""
+        """Return the number of positions, from the top, that the user examined according to the clicks."""
 
     def show(self, model: Model, rounds: int, length: int, stream: Stream) -> tuple[Ranking, Trace]:
         """Sort by the bounds, ties at random."""
         return best_first(self.bounds(model, rounds), stream)[:length], {}
 
     def count(self, model: Model, impression: Impression, clicks: Clicks) -> Model:
-        """Count what was examined."""
+        """Count the examined documents and the clicks."""
         after: Model = kernel.count(model, impression.ranking, clicks, self.examined(clicks))
         return after
 

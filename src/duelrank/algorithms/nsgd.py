@@ -29,8 +29,8 @@ class NSGD(DuelingBandit):
     Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
     """
 
-    # With more rankers than places in the list each owns one document at most: whoever has less credit than the current ranker
-    # has none, and so has the lowest of all.
+    # With more rankers than positions in the list, each ranker owns one document at most: a ranker with less credit than the
+    # current ranker has none, and so has the lowest credit of all.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"exploration.n_low"})
 
     exploration: Exploration = NullSpace()

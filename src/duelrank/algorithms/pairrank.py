@@ -18,7 +18,7 @@ from duelrank.updates import Step, Update
 
 __all__ = ["PairRank"]
 
-_TOLERANCE = 1e-10  # how exactly the equation of the weights is solved
+_TOLERANCE = 1e-10  # tolerance of the solver for the weights
 
 
 @register
@@ -60,7 +60,7 @@ class PairRank(Algorithm):
     Jaakkola and Jordan, "Bayesian parameter estimation via variational methods" (2000), for the parabola.
     """
 
-    # The norm keeps the triangle inequality, so certainty is transitive where P is straight, as on the small data of the checks.
+    # The norm satisfies the triangle inequality, so certainty is transitive where P is linear, as on the small data of the checks.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"transitive"})
 
     width: Annotated[float, Between(0.0, 1e6)] = 0.1
@@ -71,25 +71,25 @@ class PairRank(Algorithm):
     step: Update = Step(learning_rate=1.0)
 
     def start(self, n_features: int, stream: Stream) -> State:
-        """Return zero weights, about which nothing is certain."""
+        """Return zero weights, with no certain pairs."""
         weights = np.zeros(n_features)
         weights.flags.writeable = False
         memory = {"curvature": np.zeros((n_features, n_features)), "target": np.zeros(n_features), "pairs": np.zeros(1)}
         return State(weights, memory={"inverse": np.eye(n_features) / self.regularisation, **memory})
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
-        """Order what is certain, and shuffle what is not."""
+        """Order the certain pairs, and shuffle the others."""
         known = (state.weights, state.memory["inverse"], query.features)
         return Impression(query, kernel.shuffled_blocks(*known, self.width, self.transitive, length, stream))
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Take the list as it is: a pair says what it says whoever made the list."""
+        """Return an impression with an empty trace: pairs have the same meaning whoever made the list."""
         return Impression(query, ranking)
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return how far the weights are from those that fit all pairs, the new ones among them."""
+        """Return the difference between the weights that fit all pairs, including the new ones, and the current weights."""
         users = state.of("examination").memory
         seen = self.examination.weights(users, impression, feedback) > 0.0
         memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
@@ -103,10 +103,10 @@ class PairRank(Algorithm):
         return fit - state.weights, {**memory, **known}
 
     def _remember(self, state: State, differences: Gradient) -> Memory:
-        """Return what is known of all pairs, after new ones of these differences."""
+        """Return the statistics of all pairs after adding new pairs with these differences."""
         if "curvature" not in state.memory:
             raise InvalidValue(
-                "this state was learned by the PairRank of an earlier version, which kept no pairs; start anew"
+                "this state was learned by PairRank of an earlier version, which did not store pairs; start a new learner"
             )
         return {
             "inverse": kernel.shrunk_inverse(state.memory["inverse"], differences),

@@ -61,13 +61,13 @@ class PDGD(Algorithm):
         return Impression(query, ranking, {"scores": scored})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Take the list as one that the scores have drawn."""
+        """Treat the list as if it were drawn with the current scores."""
         return Impression(query, ranking, {"scores": scores(state.weights.copy().reshape(1, -1), query.features)[0]})
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the weighted sum over all preferences; nothing is remembered."""
+        """Return the weighted sum over all preferences; the memory does not change."""
         features, scored = impression.query.features, impression.trace["scores"]
         gradient: Gradient = pair_gradient(state.weights, features, scored, impression.ranking, feedback.clicks)
         return gradient, state.memory

@@ -1,4 +1,4 @@
-"""Any algorithm, its gradients projected."""
+"""Wraps an algorithm and projects its gradients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Projected(Algorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.base, Projected):
-            raise InvalidRecipe(f"{self.base!r} is projected already; a projection wraps an algorithm once")
+            raise InvalidRecipe(f"{self.base!r} is already projected; an algorithm can be projected only once")
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Start as the base does."""
@@ -54,7 +54,7 @@ class Projected(Algorithm):
         return self.base.explore(state.of("base"), query, length, stream)
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Look at a list as the base does."""
+        """Observe a list as the base does."""
         return self.base.observe_list(state.of("base"), query, ranking, stream)
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:

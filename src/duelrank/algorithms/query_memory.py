@@ -1,4 +1,4 @@
-"""What click bandits remember: a model per query, of so many queries at most."""
+"""Stores the models of click bandits: one per query, for a limited number of queries."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class QueryMemory:
         return {"queries_oldest": np.full(self.n_buckets, _NEVER), "queries_known": np.zeros(1, np.int64)}
 
     def read(self, memory: Memory, query: str) -> tuple[NDArray[np.int64], int]:
-        """Return the model of a query and how often it was written; an empty one where the query is unknown."""
+        """Return the model of a query and the number of times it was written; an empty model if the query is unknown."""
         key = _hash(query)
         bucket = memory.get(f"queries_{key % self.n_buckets}", _EMPTY)
         rounds, start, stop = recall(bucket, key)
         return bucket[start:stop], rounds
 
     def write(self, memory: Memory, query: str, model: NDArray[np.int64], rounds: int, now: int) -> Memory:
-        """Return the memory with the model; no earlier write has been at a later time than now."""
+        """Return the memory with the model added; ``now`` must not be earlier than any previous write."""
         key = _hash(query)
         number = key % self.n_buckets
         bucket = memory.get(f"queries_{number}", _EMPTY)
         _, start, stop = recall(bucket, key)
         head = np.array((key, now, rounds, model.size), np.int64)
-        # The last written goes to the end, so that the first of a bucket is its oldest.
+        # The latest write goes to the end, so that the first model of a bucket is its oldest.
         bucket = np.concatenate((bucket[: max(start - HEAD, 0)], bucket[stop:], head, model.ravel()))
         after = {**memory, f"queries_{number}": bucket, "queries_oldest": memory["queries_oldest"].copy()}
         after["queries_oldest"][number] = bucket[1]
@@ -65,7 +65,7 @@ class QueryMemory:
 
 
 def _forget_oldest(memory: dict[str, NDArray[Any]]) -> None:
-    """Drop, in place, the model that was written the longest ago."""
+    """Drop, in place, the least recently written model."""
     number = int(memory["queries_oldest"].argmin())
     bucket = memory[f"queries_{number}"]
     memory[f"queries_{number}"] = rest = bucket[HEAD + int(bucket[3]) :].copy()
@@ -73,6 +73,6 @@ def _forget_oldest(memory: dict[str, NDArray[Any]]) -> None:
 
 
 def _hash(query: str) -> int:
-    """Return 64 bits that are the same in every process."""
+    """Return a 64-bit hash that is the same in every process."""
     digest = blake2b(str(query).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)

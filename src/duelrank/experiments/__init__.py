@@ -1,4 +1,4 @@
-"""Experiments: many runs over several processes or machines, what is kept of them, their tables, figures and reports."""
+"""Runs experiments in parallel on one or several machines, stores their results, and makes tables, figures and reports."""
 
 from duelrank.experiments.pipeline import compare, reproduce
 from duelrank.experiments.reference import Reference, reference_for

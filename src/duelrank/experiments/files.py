@@ -1,4 +1,4 @@
-"""Writes result files atomically: whoever reads one sees the old content or the new, never a part."""
+"""Writes result files atomically: a reader sees either the old content or the new, never a mixture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["write_bytes"]
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one step, and make its folder if need be; devices and pipes are written to as they are."""
+    """Write a file atomically, and create its folder if needed; devices and pipes are written to directly."""
     if path.is_char_device() or path.is_fifo():
         _write_directly(path, content)
         return

@@ -1,6 +1,6 @@
-"""The pipeline of experiments, from a suite to its report: plan, run what is missing, keep the rows, make tables and figures.
+"""Runs a suite of experiments: plans it, makes the missing runs, stores the rows, and makes tables, figures and a report.
 
-`compare` and `reproduce` are its two front doors.
+`compare` and `reproduce` are its two entry points.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ USERS = ("perfect", "navigational", "informational")
 
 @dataclass(frozen=True)
 class Plan:
-    """A suite, the data sets of it that are installed, and the names of those that are not."""
+    """A suite with its installed data sets, and the names of the data sets that are not installed."""
 
     suite: Suite
     datasets: tuple[Dataset, ...]
@@ -51,11 +51,11 @@ class Plan:
         return [spec for dataset in self.datasets for spec in self.suite.specs(dataset)]
 
     def reference(self, dataset: Dataset, fold: int) -> Reference | None:
-        """Return the offline reference of a fold where the suite needs it; it is trained on first use."""
+        """Return the offline reference of a fold if the suite needs it; it is trained on first use."""
         return reference_for(dataset, fold) if self.suite.needs_reference else None
 
     def study(self, frame: Frame) -> Study:
-        """Return what the experiments make tables and figures of."""
+        """Return the input of the tables and figures of the experiments."""
         skylines = {spell(dataset): self._skyline(dataset) for dataset in self.datasets}
         return Study(
             frame,
@@ -65,7 +65,7 @@ class Plan:
         )
 
     def _skyline(self, dataset: Dataset) -> float | None:
-        """The mean test performance of the offline references over the folds that have runs."""
+        """Return the mean test performance of the offline references over the folds that have runs."""
         if not self.suite.needs_reference:
             return None
         folds = range(1, min(dataset.n_folds, self.suite.runs) + 1)
@@ -118,12 +118,12 @@ def plan(
     impressions: int | None = None,
     installed: bool = True,
 ) -> Plan:
-    """Fit a suite to what was asked for and to the data that is here; a data set that is missing is named and skipped.
+    """Restrict a suite to the requested settings and to the installed data sets; the plan lists the data sets it skips.
 
     Parameters
     ----------
     installed
-        Whether the data has to be here: workers of a cluster may have it instead.
+        Whether the data must be installed on this machine; workers of a cluster may have it instead.
     """
     suite = replace(
         suite.only(algorithms) if algorithms else suite,
@@ -149,9 +149,9 @@ def plan(
 
 def _nothing_installed(suite: Suite, skipped: dict[str, MissingData]) -> MissingData:
     if len(skipped) == 1:
-        return next(iter(skipped.values()))  # says where to get it
+        return next(iter(skipped.values()))  # the message says where to get it
     return MissingData(
-        f"none of the data sets of {suite.name} is installed: {', '.join(skipped)}. `duelrank data list` says where to get each, "
+        f"none of the data sets of {suite.name} is installed: {', '.join(skipped)}. `duelrank data list` shows where to get each, "
         "`duelrank data add NAME PATH` installs it; one is enough to start with, and --datasets synthetic needs none."
     )
 
@@ -163,13 +163,13 @@ def collect(
     scheduler: Scheduler | None = None,
     progress: Progress | None = None,
 ) -> Frame:
-    """Run what is missing and return all results of the plan.
+    """Make the missing runs and return all results of the plan.
 
     Parameters
     ----------
     store
-        Keeps each row as soon as its run is finished, and says what is missing; without one, all runs are made and kept in
-        memory only.
+        Stores each row as soon as its run is finished, and knows which runs are missing; without a store, all runs are made and
+        their results are kept in memory only.
     """
     specs = plan.specs()
     missing = store.missing(specs) if store else specs
@@ -193,7 +193,7 @@ def collect(
 
 @contextmanager
 def _timed(store: Store | None) -> Iterator[None]:
-    """Add the time that runs take to the wall time of a store, also where they are interrupted."""
+    """Add the duration of the runs to the wall time of a store, even if they are interrupted."""
     started = perf_counter()
     try:
         yield
@@ -203,7 +203,7 @@ def _timed(store: Store | None) -> Iterator[None]:
 
 
 def _fingerprints(specs: Sequence[RunSpec]) -> dict[tuple[Dataset, int], str]:
-    """Return the fingerprint of each fold; empty where the data is not here but on the workers of a cluster."""
+    """Return the fingerprint of each fold; empty if only the workers of a cluster have the data."""
     found = {}
     for dataset, fold in dict.fromkeys((spec.dataset, spec.fold) for spec in specs):
         try:
@@ -214,7 +214,7 @@ def _fingerprints(specs: Sequence[RunSpec]) -> dict[tuple[Dataset, int], str]:
 
 
 def _check_data(store: Store, specs: Sequence[RunSpec], data: dict[tuple[Dataset, int], str]) -> None:
-    """Raise where a finished run was made on other data than there is now under the same name."""
+    """Raise an error if a finished run used other data than the data set of that name has now."""
     wanted = {spec.digest: spec for spec in specs}
     frame = store.load()
     for digest, found in zip(frame["digest"].tolist(), frame["data"].tolist(), strict=True):
@@ -222,13 +222,13 @@ def _check_data(store: Store, specs: Sequence[RunSpec], data: dict[tuple[Dataset
         now = data[spec.dataset, spec.fold] if spec is not None else ""
         if spec is not None and found and now and found != now:
             raise InvalidValue(
-                f"{store.folder} has results on other data: {spell(spec.dataset)} was imported again since; "
+                f"{store.folder} has results on other data: {spell(spec.dataset)} was imported again since then; "
                 "choose another folder (--out)"
             )
 
 
 def select(frame: Frame, specs: Sequence[RunSpec]) -> Frame:
-    """Return the results of some specs, in the order of the specs: a folder may also hold other runs of its suite."""
+    """Return the results of the given specs, in their order: a folder may also contain other runs of its suite."""
     rows = {digest: number for number, digest in enumerate(frame["digest"].tolist())}
     wanted = [rows[spec.digest] for spec in specs if spec.digest in rows]
     if len(wanted) < len(specs):
@@ -259,14 +259,14 @@ def compare(
     workers: int | None = None,
     scheduler: Scheduler | None = None,
 ) -> Frame:
-    """Run some algorithms with some users on one data set and return all runs; `Frame.table` and `Frame.plot` show them.
+    """Run algorithms with users on one data set and return all runs; `Frame.table` and `Frame.plot` show them.
 
     Parameters
     ----------
     runs
         How many of each pair: over the folds first, then over the seeds.
     out
-        A folder that keeps each run as soon as it is finished; the same call goes on from there. In memory only by default.
+        A folder that stores each run as soon as it is finished; the same call resumes from there. In memory only by default.
     workers, scheduler
         As in `run_all`.
 
@@ -294,14 +294,14 @@ def reproduce(
     workers: int | None = None,
     scheduler: Scheduler | None = None,
 ) -> Report:
-    """Run what is missing of a suite in a folder, write its tables, figures and ``report.html`` there, and return the report.
+    """Make the missing runs of a suite in a folder, write tables, figures and ``report.html`` there, and return the report.
 
     Parameters
     ----------
     suite
-        A suite, its name, or the path of a file of one's own.
+        A suite, its name, or the path of a suite file.
     datasets, users, algorithms, runs, impressions
-        Instead of those of the suite.
+        Replace those of the suite.
     workers, scheduler
         As in `run_all`.
     """

@@ -1,4 +1,4 @@
-"""The offline reference: the linear ranker that true labels teach, which no click-taught one is expected to beat.
+"""Trains the offline reference: a linear ranker learned from true labels, as an upper limit for rankers learned from clicks.
 
 It is the paper's reference weight vector, "LambdaRank with no hidden layer": its nDCG@10 is the skyline of tables and figures,
 and its direction is the one that learned weights are compared with.
@@ -30,7 +30,7 @@ from duelrank.types import Weights, frozen
 
 __all__ = ["Reference", "Training", "reference_for", "train"]
 
-FORMAT = 1  # of the files, and of what training computes; another one is never read as if it were this
+FORMAT = 1  # version of the files and of the training; files of another version are not read
 _NDCG = nDCG(cutoff=10)
 
 
@@ -47,9 +47,9 @@ class Training:
     sigma
         Steepness of the pairwise cost.
     patience
-        How many epochs without a better validation nDCG@10 end the training.
+        Training stops after this number of epochs without a better validation nDCG@10.
     max_epochs
-        How many there are at most.
+        Maximum number of epochs.
     """
 
     rate: float = 0.05
@@ -70,18 +70,18 @@ _DEFAULT = Training()
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The best linear ranker that training found.
+    """The best linear ranker found by training.
 
     Parameters
     ----------
     weights
         (n_features,) of length 1, read-only.
     validation, test
-        Its nDCG@10 there; validation is that of the training queries where there are no others, test is NaN without any.
+        Its nDCG@10 on these queries; without validation queries that of the training queries, without test queries NaN.
     epochs
-        After how many passes over the training queries it was found.
+        Number of passes over the training queries after which it was found.
     seconds
-        Of the whole training, the epochs after it included.
+        Time of the whole training, including the epochs after the best one.
     """
 
     weights: Weights
@@ -92,7 +92,7 @@ class Reference:
 
 
 def train(fold: Fold, seed: int = 0, settings: Training = _DEFAULT) -> Reference:
-    """Train linear LambdaRank on the true labels and keep the epoch that is best on validation; equal seeds, equal weights.
+    """Train linear LambdaRank on the true labels and keep the best epoch on validation; equal seeds give equal weights.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def train(fold: Fold, seed: int = 0, settings: Training = _DEFAULT) -> Reference
 def _one_epoch(
     weights: Weights, moments: Weights, step: int, queries: Split, epoch: int, seed: int, settings: Training
 ) -> int:
-    """Move the weights by one pass over the queries; returns how many steps were made so far."""
+    """Update the weights in one pass over the queries; return the total number of steps so far."""
     order = permutation(stream(seed, "reference/order", epoch), len(queries))
     rate = settings.rate / (1.0 + epoch / settings.slowdown)
     arrays = (weights, moments, step, queries.features, queries.labels, queries.offsets)
@@ -132,7 +132,7 @@ def _unit(weights: Weights) -> Weights:
     length = np.linalg.norm(weights)
     if length == 0.0:
         raise InvalidValue(
-            "nothing to learn from: no training query has documents that differ in label and in features"
+            "cannot train the reference: no training query has documents that differ in label and in features"
         )
     return np.asarray(weights / length)
 
@@ -142,20 +142,20 @@ def _measure(weights: Weights, split: Split, seed: int) -> float:
 
 
 def reference_for(dataset: Dataset, fold: int) -> Reference:
-    """Return the reference of one fold, from the disk where it was trained before; a damaged file is trained anew."""
+    """Return the reference of one fold, from the cache on disk if possible; if the file is damaged, train again."""
     opened = dataset.fold(fold)
     path = home() / "references" / f"{_digest(dataset, fold, opened, _DEFAULT)}.npz"
     known = _read(path, opened.n_features)
     if known is not None:
         return known
     trained = train(opened, settings=_DEFAULT)
-    with suppress(StorageFailure):  # a home that cannot be written to costs time, not the result
+    with suppress(StorageFailure):  # without a writable home, it is trained again each time
         _write(path, trained)
     return trained
 
 
 def _digest(dataset: Dataset, number: int, fold: Fold, settings: Training) -> str:
-    """Change with all that decides the reference: also with the data, as a set may be imported anew under its name."""
+    """Return a hash of all that determines the reference, including the data: a set may be imported again under its name."""
     settled = repr((FORMAT, canonical(dataset), number, settings, fingerprint(fold)))
     return hashlib.blake2b(settled.encode(), digest_size=10).hexdigest()
 
@@ -167,14 +167,16 @@ def _write(path: Path, reference: Reference) -> None:
 
 
 def _read(path: Path, n_features: int) -> Reference | None:
-    """Return what a file holds; None where it is absent or damaged."""
+    """Return the reference in a file, or None if the file is missing or damaged."""
     try:
-        # From memory: of a damaged file that it opens itself, numpy forgets to close it.
+        # Read from memory: numpy does not close a damaged file that it has opened itself.
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as file:
             weights: Weights = file["weights"]
             numbers = {name: float(file[name]) for name in ("validation", "test", "seconds")}
             epochs = int(file["epochs"])
-    except Exception:  # damaged bytes make the readers of zip, of arrays and of their headers raise a dozen kinds
+    except (
+        Exception
+    ):  # for damaged bytes, the readers of zip files, arrays and headers raise a dozen kinds of exceptions
         return None
     sound = weights.shape == (n_features,) and weights.dtype == np.float64 and abs(weights @ weights - 1.0) < 1e-9
     return Reference(frozen(weights), epochs=epochs, **numbers) if sound else None

@@ -1,4 +1,4 @@
-"""One run: an algorithm meets a user on a data set, impression after impression."""
+"""Simulates runs: an algorithm learns from the clicks of a simulated user on the queries of a data set."""
 
 from duelrank.simulation.loop import simulate
 from duelrank.simulation.record import Record

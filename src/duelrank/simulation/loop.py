@@ -1,4 +1,4 @@
-"""The loop: rank, click, learn, measure."""
+"""Runs the simulation loop: rank, click, learn, evaluate."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def simulate(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Record:
-    """Run an algorithm with a user on a data set and return what happened; equal calls give equal records, to the bit.
+    """Run an algorithm with a simulated user on a data set and return the results; equal calls give equal records, to the bit.
 
     Parameters
     ----------
     algorithm, dataset, user
-        Each as itself or as its text; or a `RunSpec` alone, which has them all.
+        Objects or their texts; or a single `RunSpec`, which contains all of them.
     fold, seed, impressions, length, metric, split
         As in `RunSpec`.
     progress
-        Called at every checkpoint and every few hundred impressions with how many are done.
+        Called with the number of impressions done, at every checkpoint and every few hundred impressions.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def simulate(
     if not isinstance(algorithm, RunSpec):
         return _run(RunSpec(algorithm, dataset, user, **settings), progress)
     if dataset is not None or user is not None or settings:
-        raise InvalidValue("a RunSpec says everything of a run; change it with dataclasses.replace, or give its parts")
+        raise InvalidValue("a RunSpec contains all parameters of a run; change it with dataclasses.replace")
     return _run(algorithm, progress)
 
 
@@ -123,13 +123,13 @@ def _not_finite(spec: RunSpec, impression: int) -> InvalidValue:
 
 
 def _queries(fold: Fold, size: int, draws: Stream) -> NDArray[np.int64]:
-    """Draw training queries with replacement: all equally likely, or as popular as the fold says they are."""
+    """Draw training queries with replacement: uniformly, or in proportion to the popularity that the fold defines."""
     drawn: NDArray[np.int64]
     if fold.popularity is None:
         drawn = integers(draws, len(fold.train), size)
     else:
         sums = np.cumsum(fold.popularity)
         chances = np.fromiter((uniform(draws) for _ in range(size)), np.float64, size)
-        # The last share is exactly 1 and every chance is below it; "right" never finds a query of no popularity.
+        # The last share is exactly 1 and every draw is below it; "right" never selects a query of popularity 0.
         drawn = np.searchsorted(sums / sums[-1], chances, side="right")
     return drawn

@@ -1,4 +1,4 @@
-"""The result of one run."""
+"""Defines `Record`, the result of one run."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Record:
     Parameters
     ----------
     spec
-        What was run.
+        The run.
     online
-        (impressions,) the metric of every list that was shown.
+        (impressions,) the metric of every shown list.
     checkpoints, offline
-        After how many impressions the weights were measured, and the metric there.
+        The numbers of impressions after which the weights were evaluated, and the metric at each.
     update_norms
-        (impressions,) how far each impression moved the weights; 0 where it did not.
+        (impressions,) the norm of the change of the weights after each impression; 0 if they did not change.
     trajectory
         (checkpoints, n_features) the weights at each checkpoint.
     seconds
-        Time of the learning loop, users included.
+        Time of the learning loop, including the simulated user.
     evaluation_seconds
-        Time of measuring the weights at the checkpoints, not part of ``seconds``.
+        Time of evaluating the weights at the checkpoints, not part of ``seconds``.
     """
 
     spec: RunSpec
@@ -66,7 +66,7 @@ class Record:
         return float(self.offline[-1])
 
     def cosines(self, reference: Weights) -> NDArray[np.float64]:
-        """Return the cosine between the weights at each checkpoint and a reference; 0 where the weights are zero."""
+        """Return the cosine between the weights at each checkpoint and a reference; 0 if the weights are zero."""
         lengths = np.linalg.norm(self.trajectory, axis=1) * np.linalg.norm(reference)
         along: NDArray[np.float64] = self.trajectory @ reference
         return np.asarray(np.divide(along, lengths, out=np.zeros(len(along)), where=lengths > 0.0))
@@ -79,7 +79,7 @@ class Record:
         reference
             Weights to compare the learned ones with; without them ``cosine_curve`` is empty.
         data
-            A fingerprint of the fold that was run on.
+            A fingerprint of the data of the fold.
         """
         spec, algorithm = self.spec, self.spec.algorithm
         return {
@@ -109,7 +109,7 @@ class Record:
         }
 
     def _online_curve(self) -> NDArray[np.float64]:
-        """Online performance up to each checkpoint."""
+        """Return the online performance up to each checkpoint."""
         sums = np.cumsum(self.online * DISCOUNT ** np.arange(self.online.size))
         return np.asarray(sums[self.checkpoints - 1])
 

@@ -1,4 +1,4 @@
-"""What a run is: a value that names everything which decides its result."""
+"""Defines `RunSpec`: all parameters that determine the result of a run."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = ["RunSpec"]
 @register
 @dataclass(frozen=True, repr=False)
 class RunSpec(Part):
-    """One run, from its parts; equal specs give equal records, to the bit.
+    """All parameters of one run; equal specs give equal records, to the bit.
 
-    Two runs that differ in their algorithm only meet the same queries, and users with the same coins in their pockets.
+    Two runs that differ only in their algorithm use the same queries and the same random numbers for the user.
 
     Parameters
     ----------
     algorithm, dataset, user
-        Who learns, on what, from whom; each as itself or as its text, such as ``"mgd-dsp"``.
+        The algorithm, the data set and the simulated user; objects or their texts, such as ``"mgd-dsp"``.
     fold
-        Which fold of the data set, from 1.
+        Fold of the data set, counted from 1.
     seed
-        Of everything that is random.
+        Random seed.
     impressions
-        How many lists are shown.
+        Number of lists shown.
     length
-        How many documents a list has.
+        Number of documents per list.
     metric
-        Measures each shown list, and the current weights at every checkpoint.
+        Evaluates each shown list, and the current weights at every checkpoint.
     split
-        What the weights are measured on: "test", or "validation" while choosing settings.
+        Queries to evaluate the weights on: "test", or "validation" for choosing parameters.
     """
 
     kind: ClassVar[str] = "run"
@@ -72,17 +72,17 @@ class RunSpec(Part):
 
     @property
     def id(self) -> str:
-        """A readable name: algorithm/user/data set/fold/seed."""
+        """The readable name of the run: algorithm/user/data set/fold/seed."""
         parts = (spell(self.algorithm), spell(self.user), spell(self.dataset))
         return "/".join((*parts, f"fold{self.fold}", f"seed{self.seed}"))
 
     @property
     def digest(self) -> str:
-        """Ten hexadecimal digits that change with anything that could change the result, defaults included."""
+        """Ten hexadecimal digits that depend on everything that could change the result, including defaults."""
         return hashlib.blake2b(canonical(self).encode(), digest_size=5).hexdigest()
 
     @property
     def checkpoints(self) -> NDArray[np.int64]:
-        """After how many impressions the weights are measured: about eight times per power of ten, and at the end."""
+        """The numbers of impressions after which the weights are evaluated: about eight per power of ten, and the last."""
         n = 1 + int(8 * np.log10(self.impressions))
         return np.unique(np.geomspace(1, self.impressions, n).round().astype(np.int64))

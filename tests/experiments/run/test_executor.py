@@ -89,5 +89,5 @@ def test_no_specs_no_records():
 
 
 def test_either_workers_or_a_scheduler():
-    with pytest.raises(InvalidValue, match="one of the two"):
+    with pytest.raises(InvalidValue, match="exclude each other"):
         list(run_all([], workers=2, scheduler="tcp://127.0.0.1:8786"))

@@ -1,4 +1,4 @@
-"""Figures, readable in print and in grey: frames in, matplotlib figures out."""
+"""Draws matplotlib figures from frames; the figures are readable in greyscale print."""
 
 from duelrank.experiments.figures.ablation import Arm, ablation
 from duelrank.experiments.figures.curves import CurveColumn, learning_curves

@@ -1,4 +1,4 @@
-"""The figure of an ablation: projection and rescaling apart and together."""
+"""Draws the figure of an ablation: projection and rescaling, separately and together."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Arm", "ablation"]
 
-_APART = 0.12  # how far from one another the points of one place are
+_APART = 0.12  # horizontal distance between points of one rescaling
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One recipe of an ablation: how it projects, how it rescales, and its text as the frame spells it."""
+    """One recipe of an ablation: its projection, its rescaling, and its text as in the frame."""
 
     projection: str
     rescaling: str
@@ -39,8 +39,8 @@ class Arm:
 def ablation(frame: Frame, arms: Sequence[Arm], title: str = "") -> Figure:
     """Draw mean and 95% confidence interval of every arm: a column per user, a row per measure.
 
-    A place on the x axis is a rescaling, a line a projection: parallel lines mean that the two do not need each other. Each
-    panel has a scale of its own.
+    Each position on the x axis is a rescaling, each line a projection: parallel lines mean that their effects are independent.
+    Each panel has its own scale.
     """
     metric = check_one_dataset(frame)
     for arm in arms:
@@ -72,7 +72,7 @@ _Point = tuple[int, Estimate]
 
 
 def _points(summary: Summary, user: str, arms: Sequence[Arm], projection: str) -> list[_Point]:
-    """Return place and estimate of each arm with a projection that has run."""
+    """Return the position and estimate of each arm with a given projection that has runs."""
     places = _rescalings(arms)
     mine = sorted((places.index(arm.rescaling), arm.recipe) for arm in arms if arm.projection == projection)
     found = [(place, summary.find(summary.datasets[0], user, recipe)) for place, recipe in mine]

@@ -1,4 +1,4 @@
-"""The figure of learning curves: a mean curve per algorithm over impressions, with its confidence band."""
+"""Draws learning curves: the mean per algorithm over impressions, with a confidence band."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def learning_curves(
 ) -> Figure:
     """Draw a curve per algorithm over impressions, the mean of its runs with a 95% confidence band, one panel per user.
 
-    An algorithm and its projections share a colour and a marker; where both are there, the algorithm itself is dashed.
+    An algorithm and its projections share a colour and a marker; if both are present, the line of the algorithm itself is dashed.
 
     Parameters
     ----------
     column
-        Which curve of the runs.
+        The column of the frame that holds the curves.
     labels
         From a recipe to the short name to print for it.
     skyline, skyline_label
-        A height to be marked in every panel, such as that of weights learned from all labels, and its name.
+        A value to mark in every panel, such as that of weights learned from all labels, and its name.
     """
     metric = check_one_dataset(frame)
     curves = mean_curves(frame, column)
@@ -88,7 +88,7 @@ def _draw(panel: Axes, curve: Curve, style: dict[str, Any]) -> Any:
 
 
 def _limit(panel: Axes, column: str) -> None:
-    """Leave out heights that only a confidence band can reach."""
+    """Set the y limits by the curves, not by their confidence bands."""
     lowest, highest = {"offline_curve": (0.0, 1.0), "cosine_curve": (-1.0, 1.0)}.get(column, (0.0, np.inf))
     bottom, top = panel.get_ylim()
     panel.set_ylim(max(bottom, lowest), min(top, highest))

@@ -1,4 +1,4 @@
-"""Figures as files: SVG and PNG, or whatever format a file name asks for."""
+"""Writes figures to files: SVG and PNG, or the format of the file name."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["check_target", "save", "to_svg", "write_figure"]
 
 
 def check_target(path: Path) -> None:
-    """Raise before any work is done where a figure could not be written to the path."""
+    """Raise an error if a figure cannot be written to the path, before any work is done."""
     figure_class()
     from matplotlib.backend_bases import FigureCanvasBase
 
     known = FigureCanvasBase.get_supported_filetypes()
     if path.suffix.lower().lstrip(".") not in known:
-        raise InvalidValue(f"cannot draw a figure as {path.name!r}; the name may end in .{', .'.join(sorted(known))}")
+        raise InvalidValue(f"cannot write a figure to {path.name!r}; the name must end in .{', .'.join(sorted(known))}")
 
 
 def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
-    """Write a figure as SVG and as PNG into a folder, each whole or not at all, and return the two paths."""
+    """Write a figure as SVG and as PNG into a folder, atomically, and return the two paths."""
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     write_bytes(svg, to_svg(figure).encode())
     write_bytes(png, _draw(figure, "png", dpi=200))
@@ -35,7 +35,7 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that its name ends in."""
+    """Write a figure in the format of the file name's suffix."""
     write_bytes(path, _draw(figure, path.suffix.lower().lstrip(".")))
 
 

@@ -1,4 +1,4 @@
-"""The figure of a comparison: the performance of every algorithm as a point with its confidence interval."""
+"""Draws the performance of every algorithm as a point with its confidence interval."""
 
 from __future__ import annotations
 

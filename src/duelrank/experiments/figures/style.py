@@ -1,4 +1,4 @@
-"""The style of all figures: colours for all kinds of sight, markers and dashes for print in grey, a legend below."""
+"""Defines the style of all figures: a colour-blind safe palette, markers and dashes for greyscale print, a legend below."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = [
     "style_panel",
 ]
 
-#: From a recipe to the short name to print for it; what is not in it is printed as it is.
+#: From a recipe to its label; a recipe without a label is printed as it is.
 Labels = Mapping[str, str]
 
-#: How a confidence band is filled.
+#: The fill style of a confidence band.
 BAND: dict[str, Any] = {"alpha": 0.13, "linewidth": 0.0}
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
@@ -38,7 +38,7 @@ _DASHES = ("-", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def figure_class() -> Any:
-    """Return matplotlib's figure, which draws without a window; matplotlib is imported here and not before."""
+    """Return matplotlib's figure class, which draws without a window; matplotlib is imported only here."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -47,21 +47,21 @@ def figure_class() -> Any:
 
 
 def new_figure(columns: int, rows: int = 1, height: float = 2.8, **sharing: Any) -> tuple[Figure, list[list[Axes]]]:
-    """Make a figure with panels of one size, however many there are; the height of each is in inches."""
+    """Make a figure with panels of equal size; the height of each is in inches."""
     size = (max(6.0, 1.2 + 3.1 * columns), 1.0 + height * rows)
     figure: Figure = figure_class()(figsize=size, dpi=150, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **sharing).tolist()
 
 
 def family_styles(algorithms: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Give each family, an algorithm and its projections, a colour and a marker, and each member a line of its own.
+    """Assign a colour and a marker to each family (an algorithm and its projections), and a line style to each member.
 
-    Where an algorithm and a projection of it are both there, the algorithm itself is dashed, its markers hollow.
+    If an algorithm and its projection are both present, the algorithm itself has a dashed line and hollow markers.
 
     Parameters
     ----------
     algorithms
-        From each algorithm to its base, which is empty where it has none.
+        From each algorithm to its base, which is empty if it has none.
     """
     families = list(dict.fromkeys(base or algorithm for algorithm, base in algorithms.items()))
     members = dict.fromkeys(families, 0)
@@ -77,7 +77,7 @@ def family_styles(algorithms: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def style_panel(panel: Axes, title: str) -> None:
-    """Give a panel its title and a quiet grid."""
+    """Add the title and a light grid to a panel."""
     panel.set_title(escape_formulas(title), fontsize="medium")
     panel.grid(visible=True, color="0.9", linewidth=0.6)
     panel.set_axisbelow(True)
@@ -85,8 +85,8 @@ def style_panel(panel: Axes, title: str) -> None:
 
 
 def add_legend(figure: Figure, lines: Sequence[Any], names: Sequence[str]) -> None:
-    """Put the legend below, an algorithm above its projection where they alternate; long recipes take several lines."""
-    letters = int(11 * figure.get_figwidth())  # about so many fit beside one another
+    """Add a legend below, with each algorithm above its projection if they alternate; long recipes take several lines."""
+    letters = int(11 * figure.get_figwidth())  # about as many as fit side by side
     filled = [fill(escape_formulas(name), letters - 8) for name in names]
     most = len(names) if len(names) <= 3 else min(4, (len(names) + 1) // 2)
     columns = next(n for n in range(most, 0, -1) if n == 1 or _legend_width(filled, n) <= letters)
@@ -94,21 +94,23 @@ def add_legend(figure: Figure, lines: Sequence[Any], names: Sequence[str]) -> No
 
 
 def escape_formulas(text: str) -> str:
-    """Return text that matplotlib does not take for a formula."""
+    """Return text that matplotlib does not interpret as a formula."""
     return text.replace("$", r"\$")
 
 
 def check_one_dataset(frame: Frame) -> str:
-    """Return the metric of runs that can share a figure: with the same settings, and on one data set."""
+    """Return the metric of the runs; raise an error unless they have the same settings and one data set."""
     metric = check_comparable(frame)
     found = sorted(set(frame["dataset"].tolist()))
     if len(found) > 1:
-        raise InvalidValue(f"a figure shows one data set, the runs have {', '.join(found)}: select one with `where`")
+        raise InvalidValue(
+            f"a figure shows one data set, but the runs have {', '.join(found)}: select one with `where`"
+        )
     return metric
 
 
 def _legend_width(names: Sequence[str], columns: int) -> int:
-    """About how many letters wide a legend is, whose columns are filled one after the other, the first ones first."""
+    """Return the approximate width, in characters, of a legend that is filled column by column."""
     rows, longer = divmod(len(names), columns)
     ends = [(column + 1) * rows + min(column + 1, longer) for column in range(columns)]
     parts = [names[start:end] for start, end in zip([0, *ends], ends, strict=False)]

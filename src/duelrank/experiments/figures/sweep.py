@@ -1,4 +1,4 @@
-"""The figure of a sweep: a measure against the value of one parameter."""
+"""Draws the figure of a sweep: a measure against the value of one parameter."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def sweep(
 ) -> Figure:
     """Draw a measure, mean and 95% confidence interval, against the value of a parameter, one panel per user.
 
-    The panels have scales of their own: the users differ more than the values do.
+    Each panel has its own scale, because users differ more than parameter values do.
 
     Parameters
     ----------
     points
-        The value of the parameter with the recipe, as the frame spells it, that has it.
+        Each value of the parameter, and the recipe with that value, as in the frame.
     parameter, label
         The names of the parameter and of the recipe that is varied.
     base
-        Label and recipe of what it is compared with: a dashed horizontal line.
+        Label and recipe of the baseline, drawn as a dashed horizontal line.
     """
     metric = check_one_dataset(frame)
     _check(frame, points, base)
@@ -85,7 +85,7 @@ def _line(panel: Axes, points: list[tuple[float, Estimate]], style: dict[str, An
 
 
 def _level(panel: Axes, estimate: Estimate, style: dict[str, Any]) -> Any:
-    """Mark the height of the base, with its confidence interval."""
+    """Draw the mean of the base and its confidence interval."""
     mean, width = estimate.mean, estimate.half_width
     if width is not None:
         panel.axhspan(mean - width, mean + width, color=style["color"], **BAND)

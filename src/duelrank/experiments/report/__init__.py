@@ -1,4 +1,4 @@
-"""Reports of suites, and the page of algorithms."""
+"""Writes the reports of suites, and the documentation page of algorithms."""
 
 from duelrank.experiments.report.report import Picture, Report, Section, outline
 

@@ -1,4 +1,4 @@
-"""The page of algorithms and their parts, in Markdown: from the registry, with the numbers of a league table."""
+"""Writes docs/algorithms.md, the page of algorithms and their parts, from the registry and a league table."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _STAGES: dict[str, type[Part]] = {
 }
 _OPENING = """# Algorithms and their parts
 
-This page is written by `duelrank list --markdown`, from the registry and a league table: change the docstrings, not the page.
-Everything here can be named in a [recipe](recipes.md), and any part can be swapped for another of its kind.
+`duelrank list --markdown` generates this page from the registry and a league table: change the docstrings, not the page.
+A [recipe](recipes.md) can name everything on this page, and any part can be replaced by another of its kind.
 """
 _DIGITS = {"online": 1, "offline": 3}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a league table has measured: (algorithm, user, measure) → mean, and on what."""
+    """The results of a league: (algorithm, user, measure) → mean, and the data set, metric and number of runs."""
 
     means: dict[tuple[str, str, str], float]
     dataset: str = ""
@@ -51,19 +51,21 @@ class Measured:
 
 
 def read_league(text: str) -> Measured:
-    """Read the comma-separated values of a league table."""
+    """Read the CSV file of a league table."""
     try:
         lines = list(csv.DictReader(text.splitlines()))
         means = {(line["algorithm"], line["user"], line["measure"]): float(line["mean"]) for line in lines}
         return Measured(means, lines[0]["dataset"], lines[0]["metric"], lines[0]["runs"])
     except (LookupError, ValueError) as error:
-        raise InvalidValue(f"this is not the CSV of a league table: {error!r} is missing or no number") from None
+        raise InvalidValue(
+            f"this is not the CSV file of a league table: {error!r} is missing or not a number"
+        ) from None
 
 
 def algorithms_page(measured: Measured) -> str:
-    """Write the page: the league first, then every algorithm and every part, from their docstrings.
+    """Return the page: the league, then the docstrings of every algorithm and every part.
 
-    An algorithm without numbers is listed all the same.
+    Algorithms without results are listed, too.
     """
     known = aliases(Algorithm)
     parts = [_OPENING, _overview(known, measured)]
@@ -74,7 +76,7 @@ def algorithms_page(measured: Measured) -> str:
 
 
 def sections(cls: type) -> dict[str, str]:
-    """Split a numpy-style docstring into its first line, what follows it, and its named sections."""
+    """Split a numpy-style docstring into its summary, its body and its named sections."""
     text = inspect.cleandoc(cls.__doc__ or "")
     summary, _, rest = text.partition("\n")
     pieces = re.split(r"^(\w[\w ]*)\n-{3,}\n", rest, flags=re.MULTILINE)
@@ -117,7 +119,7 @@ def _link(name: str, known: dict[str, Algorithm]) -> str:
 
 def _about(algorithm: Algorithm) -> str:
     if isinstance(algorithm, Projected):
-        return f"`{spell(algorithm.base)}`, its gradients projected"
+        return f"`{spell(algorithm.base)}` with projected gradients"
     return sections(type(algorithm))["Summary"].split(":")[0].rstrip(".")
 
 
@@ -136,7 +138,7 @@ def _part(name: str, cls: type[Part]) -> str:
 
 
 def _body(cls: type[Part]) -> str:
-    """Docstring and parameters of a class, as Markdown."""
+    """Return the docstring and parameters of a class as Markdown."""
     said = sections(cls)
     pieces = [said["Summary"], said["Description"], _parameters(cls, said.get("Parameters", ""))]
     if "References" in said:
@@ -145,7 +147,7 @@ def _body(cls: type[Part]) -> str:
 
 
 def _parameters(cls: type[Part], text: str) -> str:
-    """A list of the parameters that a class documents, each with its default."""
+    """Return a list of the parameters that a class documents, each with its default."""
     defaults = {item.name: item.default for item in fields(cls)}
     entries = re.split(r"^(?=\w)", text, flags=re.MULTILINE)
     lines = []
@@ -161,5 +163,5 @@ def _default(value: object) -> str:
 
 
 def _code(text: str) -> str:
-    """Numpy's double backticks as Markdown's single ones."""
+    """Replace numpy's double backticks by Markdown's single ones."""
     return text.replace("``", "`")

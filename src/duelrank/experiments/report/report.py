@@ -1,4 +1,4 @@
-"""Reports: tables and figures as files, and ``report.html``, one page that needs no network, no script and no other file."""
+"""Writes reports: tables and figures as files, and ``report.html``, a self-contained page without scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUESTIONS", "Picture", "Report", "Section", "outline"]
 
-#: What the paper asks of its experiments, in its own words.
+#: The research questions of the paper, quoted.
 QUESTIONS = {
     "Q1": "Can our proposed Document Space Projection method consistently improve the performance of best-performing "
     "DBGD-type OL2R algorithms?",
@@ -36,7 +36,7 @@ _FORMATS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure, the name of its file, and the sentence that says what it shows."""
+    """A figure with its file name and its caption."""
 
     name: str
     figure: Figure
@@ -45,7 +45,7 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """The answer to one question.
+    """One section of a report, which answers one question.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """All that a suite has to say: its sections, and what the numbers depend on besides (see `provenance`)."""
+    """The report of a suite: its sections and the `provenance` of its results."""
 
     title: str
     sections: tuple[Section, ...]
@@ -84,9 +84,9 @@ class Report:
         return {label: algorithm for section in self.sections for label, algorithm in section.recipes}
 
     def write(self, folder: Path) -> Path:
-        """Write every table (Markdown, CSV, LaTeX), every figure (SVG, PNG) and ``report.html``; return the path of the last.
+        """Write every table (Markdown, CSV, LaTeX), every figure (SVG, PNG) and ``report.html``; return the path of the page.
 
-        Each file is written as a whole or not at all.
+        Each file is written atomically.
         """
         for name, table in self.tables().items():
             for ending, to_text in _FORMATS.items():
@@ -98,7 +98,7 @@ class Report:
         return path
 
     def to_html(self) -> str:
-        """Return the page."""
+        """Return the HTML page."""
         style = files("duelrank.experiments.report").joinpath("report.css").read_text(encoding="utf-8")
         numbers = {picture: number for number, picture in enumerate(self._pictures(), start=1)}
         return _template().render(
@@ -115,7 +115,7 @@ class Report:
         yield from (picture for section in self.sections for picture in section.figures)
 
     def tables(self) -> dict[str, Table]:
-        """Return each table once, by a file name of its own."""
+        """Return all tables by unique file names."""
         named: dict[str, Table] = {}
         for table in (table for section in self.sections for table in section.tables):
             if table not in named.values():
@@ -125,9 +125,9 @@ class Report:
 
 
 def outline(part: Part, name: str = "", depth: int = 0) -> Iterator[tuple[int, str, str, str]]:
-    """Spell a recipe out with all its parts and parameters, also those at their defaults.
+    """Write a recipe out with all parts and parameters, including those at their defaults.
 
-    Yields for each part its depth, the field that it is the value of, its class, and its own parameters.
+    Yields for each part its depth, the name of its field, its class and its own parameters.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def outline(part: Part, name: str = "", depth: int = 0) -> Iterator[tuple[int, s
 
 
 def file_stem(name: str) -> str:
-    """Return a name as a file can have it, without its ending."""
+    """Return a valid file name, without suffix, for a name."""
     return re.sub(r"[^\w.,()=-]+", "-", name).strip("-.")
 
 
@@ -158,10 +158,10 @@ def _template() -> Template:
 
 
 def _inline(picture: Picture, prefix: str) -> str:
-    """Return a figure as SVG inside of a page.
+    """Return a figure as SVG that can be embedded in a page.
 
-    Ids get a prefix that makes them unique, its style sheet, which would apply to the whole page, becomes inherited properties,
-    and its size follows that of the page.
+    Ids get a unique prefix; the style sheet, which would apply to the whole page, becomes inherited properties; the size adapts
+    to the page.
     """
     svg = to_svg(picture.figure)
     body = re.sub(r"<metadata>.*?</metadata>|<style\b.*?</style>|<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.S)

@@ -1,4 +1,4 @@
-"""Results of many runs: rows in frames and stores, their summaries, significance and provenance."""
+"""Stores and summarises the results of many runs: frames, stores, summaries, significance tests and provenance."""
 
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.published import Replication, replicate

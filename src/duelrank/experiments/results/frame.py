@@ -1,4 +1,4 @@
-"""Frames: the rows of many runs as columns, which summaries, tables and figures read."""
+"""Defines `Frame`: the results of many runs in columns, for summaries, tables and figures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Frame:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> Frame:
-        """Make a frame of rows that all have the same names."""
+        """Make a frame from rows that all have the same column names."""
         rows = list(rows)
         names = list(rows[0]) if rows else []
         return cls({name: _column([row[name] for row in rows]) for name in names})
@@ -62,14 +62,14 @@ class Frame:
         return self.columns[name]
 
     def where(self, **wanted: Any) -> Frame:
-        """Return the rows in which each named column has the wanted value."""
+        """Return the rows in which each named column has the given value."""
         keep = np.ones(len(self), np.bool_)
         for name, value in wanted.items():
             keep &= self[name] == value
         return self.take(np.flatnonzero(keep))
 
     def among(self, name: str, values: Iterable[Any]) -> Frame:
-        """Return the rows in which a column has one of some values."""
+        """Return the rows in which a column has one of the given values."""
         wanted = set(values)
         return self.take(np.flatnonzero([value in wanted for value in self[name].tolist()]))
 
@@ -82,7 +82,7 @@ class Frame:
         return self.take(np.lexsort([self[name] for name in reversed(names)]))
 
     def groups(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Frame]]:
-        """Yield the rows that share their values in some columns, in the order in which these first appear."""
+        """Yield groups of rows with equal values in the given columns, in order of first appearance."""
         keys: dict[tuple[Any, ...], list[int]] = {}
         for row, key in enumerate(zip(*(self[name].tolist() for name in names), strict=True)):
             keys.setdefault(key, []).append(row)
@@ -108,7 +108,7 @@ class Frame:
         return performance_table([summarise(self, measure, baseline) for measure in MEASURES], detailed=True)
 
     def plot(self, column: CurveColumn = "offline_curve") -> Figure:
-        """Return the learning curves as a figure, with 95% confidence bands; the runs are on one data set."""
+        """Return the learning curves as a figure, with 95% confidence bands; all runs must be on one data set."""
         from duelrank.experiments.figures import learning_curves
 
         return learning_curves(self, column)
@@ -131,7 +131,7 @@ class Frame:
 
 
 def data_frame(content: Any) -> pandas.DataFrame:
-    """Return a pandas data frame of columns or of records; pandas is imported here and not before."""
+    """Return a pandas data frame of columns or of records; pandas is imported only here."""
     try:
         import pandas
     except ImportError:

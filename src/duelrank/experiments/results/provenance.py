@@ -1,4 +1,4 @@
-"""Provenance: what results depend on besides their recipes, such as data, seeds, versions, machine and time."""
+"""Collects the provenance of results: data, seeds, versions, machine and time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from duelrank.experiments.results.frame import Frame
 __all__ = ["duration", "fingerprint", "machine", "provenance", "versions"]
 
 _PACKAGES = ("duelrank", "numpy", "scipy", "numba", "matplotlib")
-_SAMPLED_ROWS = 1000  # of the features of a split; all labels and queries count
+_SAMPLED_ROWS = 1000  # number of documents whose features are hashed per split; all labels and queries are hashed
 
 
 def fingerprint(fold: Fold) -> str:
-    """Return twenty hexadecimal digits that change with the queries, the labels and a thousand documents of each split.
+    """Return a hash, twenty hexadecimal digits, of the queries, the labels and a thousand documents of each split.
 
-    A data set may be imported again, from other files, under its old name: this tells the two apart.
+    It distinguishes two data sets that were imported from different files under the same name.
     """
     digest = hashlib.blake2b(digest_size=10)
     for split in (fold.train, fold.validation, fold.test):
@@ -33,7 +33,7 @@ def fingerprint(fold: Fold) -> str:
 
 
 def provenance(frame: Frame, wall_seconds: float | None = None, command: str = "") -> dict[str, str]:
-    """Collect what a report says at its end about the runs, this machine and the time they took."""
+    """Return the facts about the runs, this machine and the time they took, for the end of a report."""
     folds, seeds = (_ranges(sorted(set(frame[name].tolist()))) for name in ("fold", "seed"))
     busy = float(frame["seconds"].sum() + frame["evaluation_seconds"].sum())
     found = {
@@ -54,7 +54,7 @@ def provenance(frame: Frame, wall_seconds: float | None = None, command: str = "
 
 
 def versions() -> str:
-    """Return the versions of Python and of the packages that compute."""
+    """Return the versions of Python and of the numerical packages."""
     found = [f"Python {platform.python_version()}"]
     for package in _PACKAGES:
         try:
@@ -71,7 +71,7 @@ def machine() -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time for people.
+    """Return a duration as readable text.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def _system() -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Write whole numbers in ascending order, neighbours as a range."""
+    """Return sorted whole numbers as text, with consecutive numbers as ranges."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][-1] == number - 1:

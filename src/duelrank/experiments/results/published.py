@@ -1,4 +1,4 @@
-"""The numbers that the paper printed, and how ours differ from them."""
+"""Compares our results with the numbers published in the paper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duelrank.experiments.results.summary import Measure, check_comparable, spre
 
 __all__ = ["PUBLISHED_RUNS", "Replication", "ReplicationCell", "published", "replicate"]
 
-#: Every published cell is the mean of so many runs, over the same folds as ours.
+#: Number of runs per published cell, over the same folds as ours.
 PUBLISHED_RUNS = 15
 
 
@@ -32,12 +32,12 @@ class ReplicationCell:
     published_mean, published_std
         As printed; the paper's deviation is over all its runs, too.
     within
-        Standard deviation of our runs within folds, pooled over the folds; None where no fold has two runs.
+        Standard deviation of our runs within folds, pooled over the folds; None if no fold has two runs.
     difference
-        Our mean less the published one.
+        Our mean minus the published one.
     standard_error
-        Of that difference. Both sides share the folds, so the spread between folds is not noise: only the spread within folds
-        counts. The paper does not print it, so ours, of the same algorithm in the same cell, stands for both.
+        Standard error of the difference. Both sides use the same folds, so the variance between folds is not noise: only the
+        variance within folds counts. The paper does not report it, so ours, from the same cell, is used for both sides.
     z
         The difference in standard errors.
     """
@@ -61,22 +61,22 @@ class ReplicationCell:
 
 @dataclass(frozen=True)
 class Replication:
-    """Our cells of one measure and the published ones."""
+    """Our cells of one measure, each with the published one."""
 
     measure: Measure
     metric: str
     cells: tuple[ReplicationCell, ...]
 
     def agreement(self, z: float = 2.0) -> tuple[int, int]:
-        """Return how many cells differ by at most so many standard errors, and how many can be judged."""
+        """Return the number of cells within the given number of standard errors, and the number of cells with a z value."""
         found = [cell.z for cell in self.cells if cell.z is not None]
         return sum(abs(value) <= z for value in found), len(found)
 
 
 def published() -> Frame:
-    """Return the paper's two tables: measure, user, algorithm, dataset, mean, std; a row per cell.
+    """Return the paper's two tables, one row per cell: measure, user, algorithm, dataset, mean, std.
 
-    The relative changes that the paper prints beside them are wrong in places: compute them from the means.
+    Some relative changes in the paper's tables are wrong: compute them from the means.
     """
     text = files("duelrank.experiments.results").joinpath("published.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
@@ -90,7 +90,7 @@ def replicate(frame: Frame, measure: Measure, names: Mapping[str, str]) -> Repli
     ----------
     names
         From an algorithm of the frame, such as ``"mgd(n_candidates=49)"``, to the published row, such as ``"mgd"``;
-        algorithms without one are left out, and so are data sets on which nothing was published.
+        algorithms and data sets without published numbers are left out.
     """
     metric = check_comparable(frame)
     known = {(r["user"], r["algorithm"], r["dataset"]): r for r in published().where(measure=measure).rows()}
@@ -113,7 +113,7 @@ def _cell(
     folds = [fold[column] for _, fold in runs.groups("fold")]
     mean = float(np.mean([fold.mean() for fold in folds]))
     within = _within(folds)
-    # The variance of a mean of fold means, and that of the paper's mean, in units of the variance within folds.
+    # The variances of our mean of fold means and of the paper's mean, in units of the variance within folds.
     units = sum(1.0 / len(fold) for fold in folds) / len(folds) ** 2 + 1.0 / PUBLISHED_RUNS
     error = within * sqrt(units) if within else None
     difference = mean - paper

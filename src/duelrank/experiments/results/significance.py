@@ -1,4 +1,4 @@
-"""Paired tests of the difference between two algorithms, and confidence intervals of means."""
+"""Tests the difference between two algorithms, and computes confidence intervals of means."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duelrank.experiments.results.frame import Frame
 __all__ = ["Paired", "half_width", "half_widths", "paired"]
 
 _PAIR = ("dataset", "user", "fold", "seed")
-_ROUNDING = 1e-12  # differences that vary by less, relative to what was subtracted, are the same number
+_ROUNDING = 1e-12  # differences that vary by less than this, relative to the values subtracted, count as equal
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Paired:
     Parameters
     ----------
     n
-        Cells that both have.
+        Number of cells that both have.
     difference
-        Mean over those cells of the algorithm less the base; NaN where there are none.
+        Mean over those cells of the algorithm minus the base; NaN if there are none.
     t, p
-        Student's t and its two-sided p-value. Both NaN where there is nothing to test: fewer than two cells, or every
-        difference the same but not zero, which leaves no spread to judge it by. Where all are zero, t = 0 and p = 1.
+        Student's t and its two-sided p-value. Both are NaN if the test is undefined: fewer than two cells, or all
+        differences equal but not zero. If all differences are zero, t = 0 and p = 1.
     """
 
     n: int
@@ -44,7 +44,7 @@ class Paired:
 def paired(frame: Frame, algorithm: str, base: str, measure: str) -> Paired:
     """Test an algorithm against another over the (fold, seed) cells, of each data set and user, that both have.
 
-    With the same seed both have met the same queries and users, so a difference within a cell says more than one of means.
+    Runs with the same seed use the same queries and users, so paired differences have less variance than the difference of means.
     """
     ours, theirs = _by_cell(frame, algorithm, measure), _by_cell(frame, base, measure)
     common = sorted(ours.keys() & theirs.keys())
@@ -69,7 +69,9 @@ def _by_cell(frame: Frame, algorithm: str, measure: str) -> dict[tuple[Any, ...]
     runs = frame.where(algorithm=algorithm)
     cells = list(zip(*(runs[name].tolist() for name in _PAIR), strict=True))
     if len(set(cells)) < len(cells):
-        raise InvalidValue(f"{algorithm} has several runs of one fold and seed: select those that belong together")
+        raise InvalidValue(
+            f"{algorithm} has several runs with the same fold and seed: select comparable runs with `where`"
+        )
     return dict(zip(cells, runs[measure].tolist(), strict=True))
 
 
@@ -83,7 +85,7 @@ def _test(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> Paired:
     if np.ptp(difference) <= _ROUNDING * scale:
         same = abs(mean) <= _ROUNDING * scale
         return Paired(n, mean, 0.0 if same else nan, 1.0 if same else nan)
-    from scipy import stats  # takes most of a second, so only where a test is made
+    from scipy import stats  # imported here, because the import takes most of a second
 
     result = stats.ttest_rel(ours, theirs)
     return Paired(n, mean, float(result.statistic), float(result.pvalue))

@@ -1,4 +1,4 @@
-"""The store of results: finished runs in an append-only file that survives kills, full disks and second processes."""
+"""Stores finished runs in an append-only file that survives kills, full disks and concurrent processes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["Store", "load_results"]
 
 FORMAT = 2
 _READABLE = (1, 2)
-#: Columns that had another name in format 1.
+#: Columns that were renamed since format 1.
 _RENAMED = {"online": "online_performance", "offline": "offline_performance"}
 _ABOUT, _NEW_ABOUT, _RUNS, _LOCK = "store.json", "store.json.new", "runs.jsonl", "store.lock"
 
 
 class Store:
-    """The finished runs of one suite in one folder; open it with ``with``, since only one process may write to it.
+    """The finished runs of one suite in one folder; use it in a ``with`` statement, because only one process may write to it.
 
-    ``store.json`` says whose results these are, ``runs.jsonl`` has one line per run and only ever grows. A row that
-    `append` has returned from is on the disk for good: a kill costs at most the runs that were not finished.
+    ``store.json`` names the suite, ``runs.jsonl`` has one line per run and is append-only. When `append` returns, the row is on
+    the disk: a kill loses only the runs that were not finished.
 
     Parameters
     ----------
     folder
-        Is made where it does not exist; a folder with other files in it is refused.
+        The folder; it is created if it does not exist. A folder with other files is rejected.
     suite
-        The name of the experiment; a folder of another one is refused.
+        The name of the suite; a folder of another suite is rejected.
     """
 
     def __init__(self, folder: str | Path, suite: str) -> None:
@@ -61,7 +61,7 @@ class Store:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         with writing("results", self.folder):
             self._descriptor = os.open(self._path, flags, 0o666)
-        _check_folder(self.folder, self.suite)  # again: until the lock, another process may have been here
+        _check_folder(self.folder, self.suite)  # again: another process may have written before we got the lock
         about = _read_about(self.folder)
         self.wall_seconds: float = about.get("wall_seconds", 0.0)
         if about.get("format") != FORMAT:
@@ -75,7 +75,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Release the folder for other processes; nothing is left to be written."""
+        """Release the lock on the folder; all rows are already written."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -86,12 +86,12 @@ class Store:
         return set(self._digests)
 
     def missing(self, specs: Iterable[RunSpec]) -> list[RunSpec]:
-        """Return the specs that have no result yet, each once, in their order."""
+        """Return the specs without a result, without duplicates, in their order."""
         wanted = {spec.digest: spec for spec in specs}
         return [spec for digest, spec in wanted.items() if digest not in self._digests]
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Write one finished run; on return it is on the disk. A run that is there already is not written again."""
+        """Write one finished run; on return it is on the disk. A run that is already stored is not written again."""
         if row["digest"] in self._digests:
             return
         line = _line(row)
@@ -101,13 +101,13 @@ class Store:
                 _write(self._descriptor, line)
                 os.fsync(self._descriptor)
             except OSError:
-                with suppress(OSError):  # the next append, in this process or another, tries again
+                with suppress(OSError):  # the next append, in this or another process, repairs the file
                     os.ftruncate(self._descriptor, self._end)
                 raise
         self._took(row["digest"], self._end + len(line))
 
     def add_wall_time(self, seconds: float) -> None:
-        """Add to the wall time that the runs of this folder took, over all sessions that made some."""
+        """Add seconds to the total wall time of the runs in this folder."""
         self.wall_seconds += seconds
         self._describe()
 
@@ -125,7 +125,7 @@ class Store:
             sync_folder(self.folder)
 
     def _read_on(self) -> None:
-        """Read the lines behind those that are known."""
+        """Read the lines after those already read."""
         for line in _read_lines(self._path, self._end, self._lines):
             self._took(line.row["digest"], line.end)
 
@@ -135,23 +135,23 @@ class Store:
         self._end = end
 
     def _truncate(self) -> None:
-        """Cut away an incomplete line that a kill or a full disk has left, so that the next one begins a line."""
+        """Remove an incomplete last line, left by a kill or a full disk."""
         if os.fstat(self._descriptor).st_size != self._end:
-            self._read_on()  # where the file system has no locks, another process may have written whole lines
+            self._read_on()  # on a file system without locks, another process may have written whole lines
             os.ftruncate(self._descriptor, self._end)
 
 
 def load_results(folder: str | Path, suite: str | None = None) -> Frame:
-    """Return the finished runs in a folder, also while another process is adding to it.
+    """Return the finished runs in a folder, even while another process adds runs to it.
 
     Parameters
     ----------
     suite
-        The name of the experiment, to make sure that these are its results; any by default.
+        The expected name of the suite; any by default.
     """
     folder = Path(folder)
     if not (folder / _ABOUT).is_file():
-        raise MissingData(f"there are no results in {folder}")
+        raise MissingData(f"no results found in {folder}")
     _check_folder(folder, suite)
     return _frame(folder / _RUNS)
 
@@ -165,9 +165,9 @@ class _Line(NamedTuple):
 
 
 def _read_lines(path: Path, start: int = 0, known: int = 0) -> Iterator[_Line]:
-    """Yield the complete lines from a byte on, which is behind so many known lines; an incomplete last line is left out.
+    """Yield the complete lines from a byte offset, which follows the given number of lines; omit an incomplete last line.
 
-    A damaged line that others follow is an error: an interrupted write cannot cause that, and nothing here may delete it.
+    A damaged line before the last one is an error: an interrupted write cannot cause it, and it must not be deleted silently.
     """
     bad: str | None = None
     with path.open("rb") as file:
@@ -179,7 +179,7 @@ def _read_lines(path: Path, start: int = 0, known: int = 0) -> Iterator[_Line]:
             row = _parse(line)
             if row is None:
                 bad = (
-                    f"line {number} of {path} is damaged; nothing was changed. Keep a copy of the file and remove that "
+                    f"line {number} of {path} is damaged; nothing was changed. Make a copy of the file and remove that "
                     "line: its run will be made again"
                 )
             else:
@@ -208,7 +208,7 @@ def _frame(path: Path) -> Frame:
 
 
 def _acquire(lock: FileLock, folder: Path) -> None:
-    """Lock a folder for writing, or raise where another process has it; file systems without locks go unlocked."""
+    """Lock a folder for writing; raise an error if another process holds the lock. Skip file systems without locks."""
     with writing("results", folder):
         try:
             lock.acquire(timeout=0)
@@ -223,13 +223,13 @@ def _acquire(lock: FileLock, folder: Path) -> None:
 
 
 def _check_folder(folder: Path, suite: str | None) -> None:
-    """Raise unless a folder is new, empty, or has results of this suite in a format that can be read."""
+    """Raise an error unless a folder is new, empty, or has results of this suite in a readable format."""
     if folder.exists() and not folder.is_dir():
         raise InvalidValue(f"{folder} is a file, not a folder for results")
     if (folder / _ABOUT).exists():
         _check_about(folder, suite)
     elif folder.is_dir():
-        # A kill while the folder was being made may leave these, without a result in them.
+        # A kill during the creation of the folder may leave these files, without results.
         ours = {_NEW_ABOUT, _LOCK} if _has_content(folder / _RUNS) else {_NEW_ABOUT, _LOCK, _RUNS}
         foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours)
         if foreign:
@@ -255,7 +255,7 @@ def _check_about(folder: Path, suite: str | None) -> None:
 
 
 def _read_about(folder: Path) -> dict[str, Any]:
-    """Return what ``store.json`` says; nothing where there is none."""
+    """Return the content of ``store.json``, or an empty mapping if it does not exist."""
     path = folder / _ABOUT
     if not path.exists():
         return {}
@@ -271,10 +271,10 @@ def _line(row: Mapping[str, Any]) -> bytes:
     try:
         return (json.dumps(dict(row), allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
     except ValueError:
-        raise InvalidValue(f"the results of {row['id']} have a NaN or an infinite value") from None
+        raise InvalidValue(f"the results of {row['id']} contain a NaN or infinite value") from None
 
 
 def _write(descriptor: int, line: bytes) -> None:
     written = os.write(descriptor, line)
-    while written < len(line):  # the disk is filling up: the next call says so
+    while written < len(line):  # the disk is full: the next call reports it
         written += os.write(descriptor, line[written:])

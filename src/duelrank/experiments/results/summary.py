@@ -1,4 +1,4 @@
-"""Summaries: means over runs with their spread, their change against a baseline, and mean learning curves."""
+"""Summarises runs: means, standard deviations, changes against a baseline, and mean learning curves."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ _SETTINGS = ("metric", "split", "impressions", "length")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the runs of one algorithm with one user on one data set say about one measure.
+    """The estimate of one measure from the runs of one algorithm with one user on one data set.
 
     Parameters
     ----------
     base
         The algorithm that a projected one projects; empty for others.
     mean, std
-        Over the runs; ``std`` is the sample standard deviation, None where there is only one run.
+        Over the runs; ``std`` is the sample standard deviation, None if there is only one run.
     half_width
-        Half the width of the 95% confidence interval of the mean; None where there is only one run.
+        Half the width of the 95% confidence interval of the mean; None if there is only one run.
     baseline
-        What the algorithm is compared with: the summary's baseline, or else its base; empty where there is neither.
+        The algorithm that it is compared with: the baseline of the summary, or else its base; empty if there is neither.
     change
         Relative change of the mean against the baseline: 0.05 is 5% more.
     pairs, p
-        How many runs share fold and seed with one of the baseline, and the two-sided p-value of the paired t-test over them,
-        corrected by Holm's method for all tests of the summary. None where there is nothing to test.
+        Number of runs that have a run of the baseline with the same fold and seed, and the two-sided p-value of the paired t-test
+        over these pairs, with Holm's correction for all tests of the summary. None if there is no test.
     best
         Whether no other algorithm has a higher mean with that user on that data set.
     microseconds
@@ -104,7 +104,7 @@ class Summary:
         return in_families({estimate.algorithm: estimate.base for estimate in self.estimates})
 
     def find(self, dataset: str, user: str, algorithm: str) -> Estimate | None:
-        """Return one estimate; None where there are no such runs."""
+        """Return one estimate, or None if there are no such runs."""
         place = dataset, user, algorithm
         return next((each for each in self.estimates if (each.dataset, each.user, each.algorithm) == place), None)
 
@@ -134,14 +134,14 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
     """Summarise the runs of each algorithm, user and data set.
 
     Users, algorithms and data sets keep the order in which they first appear. Runs that differ in metric, split, impressions
-    or list length are refused, since their mean would mean nothing.
+    or list length raise an error, because their mean would be meaningless.
 
     Parameters
     ----------
     baseline
         The algorithm that all others are compared with; without one, each projected algorithm is compared with its base.
     tests
-        Whether to compare at all; figures, which show means and intervals only, do without.
+        Whether to compute changes and tests; figures need only means and intervals.
     """
     metric = check_comparable(frame)
     if baseline and baseline not in frame["algorithm"]:
@@ -154,7 +154,7 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
 
 
 def check_comparable(frame: Frame) -> str:
-    """Return the metric of the runs; raise where their settings differ."""
+    """Return the metric of the runs; raise an error if their settings differ."""
     if not len(frame):
         raise InvalidValue("there are no runs to summarise")
     for name in _SETTINGS:
@@ -188,7 +188,7 @@ def _curve(place: tuple[str, ...], runs: Frame, column: str) -> Curve:
     checkpoints = runs["checkpoints"][0]
     found = [curve for curve in runs[column] if len(curve) == len(checkpoints)]
     if len(found) < len(runs):
-        raise InvalidValue(f"{place[2]} has runs without {column}: they were made without the offline reference")
+        raise InvalidValue(f"runs of {place[2]} have no {column}: they were made without the offline reference")
     values: NDArray[np.float64] = np.array(found)
     widths = half_widths(values).tolist() if len(values) > 1 else []
     dataset, user, algorithm, base = place
@@ -198,7 +198,7 @@ def _curve(place: tuple[str, ...], runs: Frame, column: str) -> Curve:
 
 def _estimate(measure: Measure, metric: str, place: tuple[str, ...], runs: Frame) -> Estimate:
     dataset, user, algorithm, base = place
-    runs = runs.sorted("fold", "seed")  # sums depend on their order in the last bit
+    runs = runs.sorted("fold", "seed")  # the last bit of a sum depends on the order
     values = runs[f"{measure}_performance"].tolist()
     mean, std = spread(values)
     width = half_width(values) if std is not None else None
@@ -215,7 +215,7 @@ def _with_best(estimates: Sequence[Estimate]) -> list[Estimate]:
 
 
 def _with_changes(estimates: Sequence[Estimate], frame: Frame, measure: str, baseline: str) -> Iterable[Estimate]:
-    """Compare each algorithm with the baseline, or without one with its base, where that has run in the same place."""
+    """Compare each algorithm with the baseline, or else with its base, if that has runs with the same user and data set."""
     means = {(each.dataset, each.user, each.algorithm): each.mean for each in estimates}
     rivals = [_rival(each, baseline, means) for each in estimates]
     tests = [

@@ -1,4 +1,4 @@
-"""Dask: runs on the workers of a cluster, which may be other processes or other machines."""
+"""Runs specs on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ __all__ = ["DaskCluster", "run_task"]
 
 _log = logging.getLogger(__name__)
 
-#: How often a run is submitted. When a worker dies, the scheduler itself repeats its runs (three times by default), but it
-#: also blames all runs that were on that worker. The second time they are behind all others, and few are left to blame.
+#: Maximum number of submissions of a run. When a worker dies, the scheduler itself repeats its runs (three times by default), but
+#: it counts the failure for all runs on that worker. Resubmitted runs come after all others, so few innocent runs fail with them.
 SUBMISSIONS = 2
-_LEAST_IN_FLIGHT = 16  # while no worker has connected yet
+_LEAST_IN_FLIGHT = 16  # seconds between checks while no worker is connected
 
 
 @dataclass(frozen=True)
 class DaskCluster:
-    """An executor of the workers that a Dask scheduler has, now or later; duelrank must be installed there.
+    """Runs specs on the current and future workers of a Dask scheduler; duelrank must be installed there.
 
     Parameters
     ----------
     scheduler
-        Its address, such as ``tcp://host:8786``, or a ``Client`` or cluster object, which stays open.
+        The address of the scheduler, such as ``tcp://host:8786``, or a ``Client`` or cluster object, which stays open.
     """
 
     scheduler: Scheduler
 
     def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
-        """Yield the records as they finish; closing the generator cancels what is queued and stops what is running."""
+        """Yield the records as runs finish; closing the generator cancels queued runs and stops running ones."""
         if not specs:
             return
         with connect(self.scheduler) as client:
@@ -58,17 +58,17 @@ class DaskCluster:
 
 
 def run_task(task: bytes) -> bytes:
-    """Perform a task in the Dask worker that calls this."""
+    """Perform a task in the current Dask worker."""
     from distributed import get_worker
 
     worker = get_worker()
-    if not worker.address.startswith("inproc://"):  # a thread of the user's own process is left alone
+    if not worker.address.startswith("inproc://"):  # do not change settings of the user's own process
         _limit_threads()
     return perform(task, f"the worker {worker.address}", _stop_if_cancelled(worker))
 
 
 class _Runs:
-    """The runs that are on the cluster, and those still to be sent there: not all at once, however many there are."""
+    """The runs on the cluster, and the waiting runs: only a limited number is on the cluster at any time."""
 
     def __init__(self, client: Any, specs: Sequence[RunSpec]) -> None:
         from distributed import as_completed
@@ -82,7 +82,7 @@ class _Runs:
         self.priorities = count(0, -1)
 
     def submit(self) -> bool:
-        """Send two runs for every thread of the workers; False once there is nothing to wait for."""
+        """Keep two runs submitted per worker thread; return False when no runs are left."""
         with self._scheduler_answers():
             room = max(2 * sum(self.client.nthreads().values()), _LEAST_IN_FLIGHT)
             while self.waiting and len(self.futures) < room:
@@ -90,28 +90,28 @@ class _Runs:
         return bool(self.futures)
 
     def finished(self) -> Iterator[Record]:
-        """Wait, and yield the records that have arrived."""
+        """Wait for results, and yield the records that have arrived."""
         for future in self.done.next_batch():
             _, spec = self.futures.pop(future.key)
             with self._scheduler_answers():
                 error, answer = future.exception(), None
                 if error is None:
                     answer = future.result()
-                future.release()  # so that no worker keeps what is here already
+                future.release()  # so that workers release results that have arrived
             if answer is not None:
                 yield unpack(answer, spec)
             else:
                 self._failed(spec, error)
 
     def cancel(self) -> None:
-        """Cancel what is queued, and stop what is running."""
+        """Cancel queued runs and stop running ones."""
         if self.futures:
-            with suppress(Exception):  # the reason for cancelling is what is raised
+            with suppress(Exception):  # the error that led to the cancellation is raised instead
                 self.client.cancel([future for future, _ in self.futures.values()], force=True)
 
     def _submit(self, spec: RunSpec) -> None:
         key = f"duelrank-{spec.digest}-{token_hex(4)}"
-        # The priority keeps the order: without it, what is sent within a moment starts in any.
+        # The priority keeps the order: without it, tasks submitted at the same time start in any order.
         future = self.client.submit(_by_value(), pack(spec), key=key, pure=False, priority=next(self.priorities))
         self.submissions[spec] += 1
         self.futures[future.key] = future, spec
@@ -126,23 +126,23 @@ class _Runs:
             self.waiting.append(spec)
         else:
             last = getattr(error.last_worker, "address", "the last worker")
-            self.lost[spec] = f"the log of {last} says why; most often memory ran out"
+            self.lost[spec] = f"see the log of {last}; the most common cause is lack of memory"
 
     @contextmanager
     def _scheduler_answers(self) -> Iterator[None]:
-        """Tell the loss of the scheduler from errors of a run, which do not pass here."""
+        """Raise `UnreachableScheduler` if the scheduler is lost; errors of a run do not pass here."""
         from concurrent.futures import CancelledError
 
         try:
             yield
         except (CancelledError, OSError, TimeoutError) as error:
             raise UnreachableScheduler(
-                f"the scheduler at {self.address} is gone, or has dropped these runs; start it again, then this command"
+                f"the scheduler at {self.address} stopped, or has dropped these runs; restart it, then repeat this command"
             ) from error
 
 
 def _by_value() -> Callable[[bytes], bytes]:
-    """Return a function that Dask sends as code, so that a worker without duelrank can say so."""
+    """Return a function that Dask sends by value, so that a worker without duelrank can report that."""
 
     def run(task: bytes) -> bytes:
         from duelrank.experiments.run.dask import run_task
@@ -153,7 +153,7 @@ def _by_value() -> Callable[[bytes], bytes]:
 
 
 def _explained(error: Exception) -> Exception:
-    """Return the error of a task as it is, unless a worker has no duelrank."""
+    """Return the error of a task unchanged, unless a worker lacks duelrank."""
     if isinstance(error, ImportError) and (error.name or "").startswith("duelrank"):
         return DuelrankError(
             f"a worker cannot load duelrank ({error}); install the same version of 'duelrank[cluster]' on all of them"
@@ -168,7 +168,7 @@ def _expectation(n_workers: int) -> str:
 
 
 def _stop_if_cancelled(worker: Any) -> Callable[[int], None]:
-    """Return a function that ends the current run once it was cancelled; Dask itself cannot stop a thread."""
+    """Return a function that stops the current run after it was cancelled; Dask itself cannot stop a thread."""
     key = worker.get_current_task()
 
     def check(_done: int) -> None:
@@ -181,7 +181,7 @@ def _stop_if_cancelled(worker: Any) -> Callable[[int], None]:
 
 @cache
 def _limit_threads() -> None:
-    """Keep BLAS to one thread, also where numpy was imported before and does not read the environment any more."""
+    """Limit BLAS to one thread, even if numpy is already imported and ignores the environment variables."""
     os.environ.update(ONE_THREAD)
     with suppress(ImportError):
         from threadpoolctl import threadpool_limits

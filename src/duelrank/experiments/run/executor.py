@@ -1,4 +1,4 @@
-"""The executor interface: takes specs and yields records as the runs finish, wherever they run."""
+"""Defines the executor interface: takes specs and yields records as the runs finish."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Progress = Callable[[int, int], None]
 
 
 class Executor(Protocol):
-    """Runs specs somewhere; the rest of the package knows nothing else about processes and machines."""
+    """Runs specs; hides processes and machines from the rest of the package."""
 
     def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
-        """Yield the record of each spec once, in any order; closing the generator stops what is still running.
+        """Yield the record of each spec once, in any order; closing the generator stops all runs.
 
-        An error in one run stops all others and is raised as itself. A worker that dies is not such an error: its run
-        is repeated, and only a run whose workers die again and again is given up, after all others have finished.
+        An exception in one run stops all others and is raised unchanged. If a worker dies, its run is repeated; a run whose
+        workers die repeatedly fails after all others have finished.
         """
         ...
 
@@ -51,19 +51,19 @@ def run_all(
 ) -> Iterator[Record]:
     """Run every spec and yield the records in the order in which the runs finish.
 
-    An error in one run stops all others and is raised here as itself, with a note that names the run. A run whose worker
-    dies is repeated.
+    An exception in one run stops all others and is raised here unchanged, with a note that names the run. If a worker dies,
+    its run is repeated.
 
     Parameters
     ----------
     workers
-        How many processes; by default one per usable processor, and never more than there are specs. With 1, all runs
-        are made in this process.
+        Number of processes; by default one per usable CPU, and never more than there are specs. With 1, all runs are made in
+        this process.
     scheduler
-        A Dask cluster, whose workers do the runs instead: the address of its scheduler, such as ``tcp://host:8786``, or
+        A Dask cluster, whose workers make the runs instead: the address of its scheduler, such as ``tcp://host:8786``, or
         a ``Client`` or a cluster object (``LocalCluster``, ``SLURMCluster``, …), which stays open.
     progress
-        Called with the number of runs that are done and the number of all runs.
+        Called with the number of finished runs and the total number of runs.
     """
     tell = progress or (lambda done, total: None)
     executor = choose(len(specs), workers, scheduler)
@@ -75,17 +75,17 @@ def run_all(
 
 
 def choose(n_specs: int, workers: int | None = None, scheduler: Scheduler | None = None) -> Executor:
-    """Return the executor that the options ask for."""
+    """Return the executor for the options."""
     if scheduler is not None:
         if workers is not None:
-            raise InvalidValue("workers are processes of this machine, a scheduler has its own; give one of the two")
+            raise InvalidValue("workers and scheduler exclude each other: a scheduler has its own workers")
         return DaskCluster(scheduler)
     n_workers = _n_workers(workers, n_specs)
     return InProcess() if n_workers == 1 else LocalProcesses(n_workers)
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

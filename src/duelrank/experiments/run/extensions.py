@@ -1,4 +1,4 @@
-"""Extensions: users' own Python files, which register parts when they run, here and in every worker."""
+"""Loads extensions, users' Python files that register parts, in this process and in every worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from duelrank.registry import forget
 
 __all__ = ["VARIABLE", "Extension", "load_extension", "load_extensions", "loaded_extensions", "use_extensions"]
 
-#: The environment variable that names the files, separated like the folders in PATH.
+#: The environment variable with the paths of the files, separated as in PATH.
 VARIABLE = "DUELRANK_LOAD"
 
 
@@ -33,7 +33,7 @@ class Extension:
 
     @property
     def module(self) -> str:
-        """The name of its module: the same in every process, and different for two files of the same name."""
+        """The name of its module: the same in every process, and unique among files of the same name."""
         return f"duelrank_extension_{Path(self.path).stem}_{_digest(self.path.encode())}"
 
 
@@ -50,11 +50,11 @@ def load_extensions() -> None:
 def load_extension(path: str | Path) -> ModuleType:
     """Run a Python file, so that the parts it registers can be used by name, here and in every worker.
 
-    A file that has not changed since it was loaded does not run again. One that has replaces what it registered before.
+    A file runs again only if it has changed since it was loaded; it then replaces what it registered before.
     """
     file = Path(path).expanduser().resolve()
     if not file.is_file():
-        raise MissingData(f"there is no file {path} to load")
+        raise MissingData(f"cannot load {path}: the file does not exist")
     if file.suffix != ".py":
         raise InvalidValue(f"cannot load {file}: it is not a Python file (.py)")
     return _load(Extension(str(file), file.read_bytes()))
@@ -66,7 +66,7 @@ def loaded_extensions() -> tuple[Extension, ...]:
 
 
 def use_extensions(extensions: Iterable[Extension]) -> None:
-    """Make these the extensions of this process: load what is missing or was changed, and forget all others."""
+    """Make these the extensions of this process: load missing and changed ones, and unregister all others."""
     wanted = {extension.module: extension for extension in extensions}
     with _lock:
         for module in [name for name in _loaded if name not in wanted]:
@@ -105,7 +105,7 @@ def _run(extension: Extension) -> ModuleType:
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the given source, and not byte code on disk, which may be older: its age is known in seconds only."""
+    """Compiles the given source instead of byte code on disk, which may be outdated: its age is known only in seconds."""
 
     def __init__(self, module: str, path: str, source: bytes) -> None:
         super().__init__(module, path)
@@ -116,7 +116,7 @@ class _Loader(SourceFileLoader):
 
 
 def _file(extension: Extension) -> str:
-    """Return a path where the source is on this machine: numba's cache and tracebacks read it there."""
+    """Return a path of the source on this machine, where numba's cache and tracebacks read it."""
     path = Path(extension.path)
     try:
         if path.read_bytes() == extension.source:

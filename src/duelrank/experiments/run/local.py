@@ -1,4 +1,4 @@
-"""Local processes: several workers on this machine; one that dies is replaced and its run is repeated."""
+"""Runs specs in worker processes on this machine; a worker that dies is replaced and its run is repeated."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from duelrank.simulation import Record, RunSpec
 
 __all__ = ["ONE_THREAD", "TRIES", "LocalProcesses"]
 
-#: How many workers may die with a run before it is given up.
+#: Number of workers that may die during a run before the run fails.
 TRIES = 3
 
-#: Only the runs are parallel: a BLAS library that starts its own threads in every worker slows them all down.
+#: Only the runs are parallel: BLAS threads in every worker would slow all of them down.
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 _SECONDS_TO_EXIT = 5.0
@@ -33,12 +33,12 @@ _SECONDS_TO_EXIT = 5.0
 
 @dataclass(frozen=True)
 class LocalProcesses:
-    """An executor of worker processes; kernels are compiled here and on disk before the workers start."""
+    """Runs specs in worker processes; this process compiles the kernels to the disk cache before the workers start."""
 
     workers: int
 
     def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
-        """Yield the records as they finish; closing the generator ends the processes."""
+        """Yield the records as runs finish; closing the generator ends the processes."""
         warm_up(specs)
         workers = _Workers(self.workers, specs)
         try:
@@ -51,10 +51,10 @@ class LocalProcesses:
 
 
 class _Workers:
-    """The worker processes, the run that each of them does, and the runs that are still to be done."""
+    """The worker processes, the current run of each, and the waiting runs."""
 
-    # One pipe for each worker and nothing shared: with the queues of `concurrent.futures`, a worker that is killed in the
-    # middle of a message leaves the parent waiting for the rest of it for ever.
+    # Each worker has its own pipe: with the shared queues of `concurrent.futures`, the parent waits for ever if a worker is
+    # killed in the middle of a message.
 
     def __init__(self, size: int, specs: Sequence[RunSpec]) -> None:
         self.size = size
@@ -65,7 +65,7 @@ class _Workers:
         self.lost: dict[RunSpec, str] = {}
 
     def assign(self) -> bool:
-        """Give every idle worker a run, and start workers while there are runs; False once there is nothing to wait for."""
+        """Give every idle worker a run, and start workers while there are runs; return False when no runs are left."""
         while self.waiting and len(self.running) < self.size:
             task = pack(self.waiting[0])
             connection = self._idle()
@@ -77,7 +77,7 @@ class _Workers:
         return bool(self.running)
 
     def finished(self) -> Generator[Record, None, None]:
-        """Wait, and yield the records that have arrived; the run of a worker that has died goes to another worker."""
+        """Wait for results, and yield the records that have arrived; the run of a dead worker goes to another worker."""
         for connection in cast(list[Connection], wait(self.running)):
             try:
                 answer = connection.recv_bytes()
@@ -87,7 +87,7 @@ class _Workers:
                 yield unpack(answer, self.running.pop(connection))
 
     def terminate(self) -> None:
-        """End the workers, idle or in the middle of a run."""
+        """End all workers, even in the middle of a run."""
         for process in self.processes.values():
             process.terminate()
         for connection, process in self.processes.items():
@@ -106,18 +106,18 @@ class _Workers:
         process = self.processes.pop(connection)
         connection.close()
         process.join(_SECONDS_TO_EXIT)
-        process.kill()  # only matters if it has lost its pipe and not noticed
+        process.kill()  # only needed if the worker has not noticed that its pipe is closed
         process.join()
         spec = self.running.pop(connection)
         self.deaths[spec] += 1
         if self.deaths[spec] < TRIES:
-            self.waiting.append(spec)  # behind the others: by then there may be enough memory
+            self.waiting.append(spec)  # after all others: there may be enough memory then
         else:
             self.lost[spec] = _cause(process.exitcode)
 
 
 def _cause(exitcode: int | None) -> str:
-    """Say how a process ended; only SIGKILL is a sign that memory ran out."""
+    """Describe how a process ended; only SIGKILL suggests that memory ran out."""
     if exitcode == -signal.SIGKILL:
         return "killed by SIGKILL, most often because memory ran out: use fewer workers, or see the system's log"
     if exitcode is not None and exitcode < 0:
@@ -132,13 +132,13 @@ def _start_worker() -> tuple[Connection, BaseProcess]:
     with _environment(ONE_THREAD), _interrupts_ignored(), _main_hidden():  # the worker inherits all three
         process = context.Process(target=_work, args=(theirs,), daemon=True)
         process.start()
-    theirs.close()  # so that the pipe ends when the worker does
+    theirs.close()  # so that the pipe closes when the worker ends
     return ours, process
 
 
 def _work(connection: Connection) -> None:
-    """Be a worker: perform the tasks that come through the pipe until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent alone answers it
+    """Run as a worker: perform the tasks from the pipe until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; only the parent handles it
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):  # the parent is gone
         while True:
@@ -146,7 +146,7 @@ def _work(connection: Connection) -> None:
 
 
 def _exit_with_parent() -> None:
-    """End this worker as soon as its parent is gone, also in the middle of a run."""
+    """End this worker as soon as its parent has ended, even in the middle of a run."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -169,7 +169,7 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Let processes that start now ignore Ctrl-C from the beginning, so that none prints a traceback while it imports."""
+    """Make processes that start now ignore Ctrl-C from the beginning, so that none prints a traceback during its imports."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set this
         yield
         return
@@ -182,7 +182,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 @contextmanager
 def _main_hidden() -> Iterator[None]:
-    """Keep processes that start now from running the main script again: its classes are sent to them with each task.
+    """Prevent processes that start now from running the main script again: each task contains the classes it needs.
 
     Otherwise a script without ``if __name__ == "__main__"`` would start its own runs again in every worker.
     """

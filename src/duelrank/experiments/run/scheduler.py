@@ -1,4 +1,4 @@
-"""Connections to a Dask scheduler, and errors that say why there is none."""
+"""Connects to a Dask scheduler, and explains failed connections."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _SECONDS = 8.0
 
 @contextmanager
 def connect(scheduler: Scheduler) -> Iterator[Any]:
-    """Yield a client of a scheduler, or raise why there is none; a client that was given stays open."""
+    """Yield a client of a scheduler, or raise an error that explains why the connection failed; a given client stays open."""
     if isinstance(scheduler, str) and not _ADDRESS.fullmatch(scheduler):
-        raise InvalidValue(f"a scheduler's address is like tcp://host:8786, got {scheduler!r}")
+        raise InvalidValue(f"the address of a scheduler must be like tcp://host:8786, got {scheduler!r}")
     distributed = _distributed()
     with _quiet(), _client(distributed, scheduler) as client:
         yield client
@@ -40,7 +40,7 @@ def _client(distributed: Any, scheduler: Scheduler) -> AbstractContextManager[An
         return _client_at(distributed, scheduler)
     if not isinstance(scheduler, (distributed.Client, distributed.deploy.Cluster)):
         raise InvalidValue(
-            f"a scheduler is an address such as tcp://host:8786, a Dask Client or a Dask cluster, got {scheduler!r}"
+            f"scheduler must be an address such as tcp://host:8786, a Dask Client or a Dask cluster, got {scheduler!r}"
         )
     if scheduler.asynchronous:
         raise InvalidValue(f"{scheduler!r} is asynchronous; make it with asynchronous=False")
@@ -54,25 +54,25 @@ def _client(distributed: Any, scheduler: Scheduler) -> AbstractContextManager[An
 
 def _client_at(distributed: Any, address: str) -> AbstractContextManager[Any]:
     try:
-        # First asked without a client, since one that does not get its answer goes on logging in the background.
-        with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop of its own, as in a notebook
+        # Ask without a client first, because a client that gets no answer continues to log in the background.
+        with ThreadPoolExecutor(1) as thread:  # this thread may already run an event loop, as in a notebook
             kind = thread.submit(asyncio.run, _ask(address)).result()
         if kind != "Scheduler":
-            raise UnreachableScheduler(f"at {address} there is a Dask {kind.lower()}, not a scheduler")
+            raise UnreachableScheduler(f"{address} is a Dask {kind.lower()}, not a scheduler")
         client: AbstractContextManager[Any] = distributed.Client(address, timeout=_SECONDS, set_as_default=False)
     except DuelrankError:
         raise
-    except Exception as error:  # anything may answer at a wrong address
+    except Exception as error:  # a wrong address may lead to any kind of server
         raise UnreachableScheduler(
             f"no Dask scheduler answers at {address} ({_reason(error)}); check that `dask scheduler` is running, that "
-            "this is the address which it shows, and that no firewall is between"
+            "this is the address that it shows, and that no firewall blocks the connection"
         ) from error
     return client
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the client from logging tracebacks of errors that are raised here."""
+    """Prevent the client from logging tracebacks of errors that are raised here."""
     logger = logging.getLogger("distributed.client")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -83,7 +83,7 @@ def _quiet() -> Iterator[None]:
 
 
 async def _ask(address: str) -> str:
-    """Return what kind of Dask server is there."""
+    """Return the kind of Dask server at an address."""
     from distributed import Security, rpc
 
     arguments = Security().get_connection_args("client")
@@ -106,5 +106,5 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise MissingExtra("a scheduler needs Dask: pip install 'duelrank[cluster]'") from None
+        raise MissingExtra("running on a scheduler needs Dask: pip install 'duelrank[cluster]'") from None
     return distributed

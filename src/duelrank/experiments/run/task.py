@@ -1,4 +1,4 @@
-"""Tasks: a run and the code it needs as bytes for a worker, and its record or its error as bytes back.
+"""Serialises runs for workers, and their records or errors for the way back.
 
 Workers run code that this process sends them, so both sides trust each other; nothing here reads bytes from elsewhere.
 """
@@ -21,12 +21,12 @@ from duelrank.simulation import Record, RunSpec
 
 __all__ = ["given_up", "pack", "perform", "unpack"]
 
-# Cloudpickle, since pickle names a class where cloudpickle can also send it: a worker does not have the __main__ of a
-# notebook or script.
+# Cloudpickle can send a class by value, where pickle sends only its name: a worker does not have the __main__ of a notebook or
+# script.
 
 
 def pack(spec: RunSpec) -> bytes:
-    """Return a run and the extensions of this process as bytes, or raise what prevents it."""
+    """Return a run and the extensions of this process as bytes, or raise the error that prevents it."""
     from duelrank import __version__
 
     try:
@@ -38,7 +38,7 @@ def pack(spec: RunSpec) -> bytes:
 
 
 def perform(task: bytes, worker: str, progress: Callable[[int], None] | None = None) -> bytes:
-    """Run a task in a worker, which is named for messages, and return the record or whatever was raised."""
+    """Run a task in a worker, and return its record or exception as bytes; ``worker`` names it in messages."""
     try:
         version, extensions, spec = cloudpickle.loads(task)
         _check_version(version, worker)
@@ -46,12 +46,12 @@ def perform(task: bytes, worker: str, progress: Callable[[int], None] | None = N
         with _loading():
             loaded: RunSpec = cloudpickle.loads(spec)
         return _dumps(_content(run_warm(loaded, progress)))
-    except BaseException as error:  # also SystemExit: a worker that ends would look like one that was killed
+    except BaseException as error:  # SystemExit too: otherwise the worker would end and seem to be killed
         return _dumps(_Failure.of(error, worker))
 
 
 def unpack(answer: bytes, spec: RunSpec) -> Record:
-    """Return the record of a run from what its worker answered, or raise the error that the worker had."""
+    """Return the record in a worker's answer, or raise the error in it."""
     content = cloudpickle.loads(answer)
     if isinstance(content, _Failure):
         raise content.as_error(spec)
@@ -59,18 +59,18 @@ def unpack(answer: bytes, spec: RunSpec) -> Record:
 
 
 def given_up(runs: Mapping[RunSpec, str]) -> DuelrankError:
-    """Return the error for runs whose workers died again and again, each with what is known about the last death."""
+    """Return the error for runs whose workers died repeatedly, each with the cause of the last failure."""
     shown = [f"{spec.id} ({spec.digest}): {cause}" for spec, cause in list(runs.items())[:3]]
     more = [f"{len(runs) - 3} more"] if len(runs) > 3 else []
     return DuelrankError(
-        f"every worker died that was given {'one of these runs' if len(runs) > 1 else 'this run'}: "
+        f"every worker that was given {'one of these runs' if len(runs) > 1 else 'this run'} died: "
         f"{'; '.join(shown + more)}. All other runs are done"
     )
 
 
 @dataclass(frozen=True)
 class _Failure:
-    """An exception in a worker; as an object only where that can be sent."""
+    """An exception in a worker; the exception object is included only if it can be sent."""
 
     error: bytes | None
     summary: str
@@ -89,7 +89,7 @@ class _Failure:
 
 
 def _portable(error: BaseException) -> bytes | None:
-    """Return an exception as bytes, or None where it is not the same after the journey, or would end the program."""
+    """Return an exception as bytes, or None if it does not survive serialisation or would end the program."""
     if not isinstance(error, Exception):
         return None
     try:
@@ -101,12 +101,12 @@ def _portable(error: BaseException) -> bytes | None:
 
 
 def _content(record: Record) -> dict[str, Any]:
-    """Return everything but the spec: who asked has it, and a class from a notebook need not travel back."""
+    """Return all fields except the spec, which the caller already has."""
     return {item.name: getattr(record, item.name) for item in fields(record) if item.name != "spec"}
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """Sends the "no default" of dataclass fields by name: they compare it by identity."""
+    """Sends the "no default" marker of dataclass fields by name, because dataclasses compare it by identity."""
 
     def reducer_override(self, value: Any) -> Any:
         return "MISSING" if value is MISSING else super().reducer_override(value)
@@ -123,7 +123,7 @@ def _check_version(wanted: str, worker: str) -> None:
 
     if __version__ != wanted:
         raise DuelrankError(
-            f"{worker} has duelrank {__version__}, but {wanted} asked it to run; install the same version on all machines"
+            f"{worker} has duelrank {__version__}, but the run needs {wanted}; install the same version on all machines"
         )
 
 

@@ -1,4 +1,4 @@
-"""Warm-up: compiles the kernels that a run needs, or loads them from disk, before the run is timed."""
+"""Compiles the kernels that a run needs, or loads them from disk, before the run is timed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _warm: set[object] = set()
 
 
 def warm_up(specs: Iterable[RunSpec]) -> None:
-    """Compile the kernels of the specs, or load them from disk; the logger ``duelrank.compiling`` tells when it takes long."""
+    """Compile the kernels of the specs, or load them from disk; the logger ``duelrank.compiling`` announces compilations."""
     for spec in specs:
         with named(spec):
             _prepare(spec)

@@ -1,4 +1,4 @@
-"""Suites of experiments: which runs there are, and the tables and figures that are made of them."""
+"""Defines suites of experiments: their runs, and the tables and figures made from them."""
 
 from duelrank.experiments.suite.experiment import Experiment, Study
 from duelrank.experiments.suite.grid import Grid

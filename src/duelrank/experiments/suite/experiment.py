@@ -1,4 +1,4 @@
-"""Experiments: one question of a suite each, with the tables and figures that answer it.
+"""Defines experiments: each answers one question of a suite with tables and figures.
 
 A kind of experiment is a registered class: ``kind = "curves"`` in a suite is the class `Curves`. To add one, register a
 subclass of `Experiment` that overrides `tables` or `figures`; its fields are the keys of the suite file.
@@ -24,7 +24,7 @@ __all__ = ["Experiment", "Study"]
 
 @dataclass(frozen=True)
 class Study:
-    """What an experiment makes tables and figures of: the runs of a whole suite, with the labels of its recipes.
+    """The input of an experiment's tables and figures: the runs of a whole suite, with the labels of its recipes.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Study:
     published
         From a label to the paper's row for it.
     skylines
-        The offline reference's performance by data set; empty where the suite does not need it.
+        The performance of the offline reference by data set; empty if the suite does not need it.
     """
 
     frame: Frame
@@ -43,22 +43,22 @@ class Study:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """From each algorithm, as frames spell it, to its label."""
+        """From each algorithm, as text in frames, to its label."""
         return {spell(algorithm): label for label, algorithm in self.recipes.items()}
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:
-        """The data sets that there are runs on."""
+        """The data sets that have runs."""
         return tuple(dict.fromkeys(self.frame["dataset"].tolist()))
 
     def algorithm(self, label: str) -> str:
-        """Return an algorithm as frames spell it."""
+        """Return an algorithm as text in frames."""
         if label not in self.recipes:
             raise UnknownName.among("recipe", label, self.recipes)
         return spell(self.recipes[label])
 
     def runs(self, labels: Collection[str] = (), dataset: str | None = None) -> Frame:
-        """Return the runs of some recipes, or of all that have a label, on one data set or on all."""
+        """Return the runs of some recipes, or of all recipes with a label, on one data set or on all."""
         wanted = [self.algorithm(label) for label in labels or self.recipes]
         frame = self.frame.among("algorithm", wanted)
         return frame if dataset is None else frame.where(dataset=dataset)
@@ -70,12 +70,12 @@ class Study:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Experiment(Part, ABC):
-    """One question, and how its answer is shown; the base of all kinds of experiments.
+    """One question and the presentation of its answer; the base class of all kinds of experiments.
 
     Parameters
     ----------
     title, question, text
-        What the report says: the heading, the question, and paragraphs that explain the answer.
+        The heading, the question, and paragraphs that explain the answer, for the report.
     """
 
     kind: ClassVar[str] = "experiment"
@@ -93,7 +93,7 @@ class Experiment(Part, ABC):
         return ()
 
     def recipes_of(self, study: Study) -> dict[str, Algorithm]:
-        """Return label and algorithm of everything in the tables and figures; all recipes of the suite by default."""
+        """Return the labels and algorithms in the tables and figures; all recipes of the suite by default."""
         return dict(study.recipes)
 
     def section(self, study: Study) -> Section:
@@ -102,15 +102,15 @@ class Experiment(Part, ABC):
         return Section(self.title, self.question, self.text, self.tables(study), self.figures(study), recipes)
 
     def algorithms(self) -> dict[str, Algorithm]:
-        """Return algorithms that have to run besides the recipes of the suite, with their labels."""
+        """Return algorithms to run in addition to the recipes of the suite, with their labels."""
         return {}
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels that have to be among the recipes of the suite."""
+        """Return the labels that the suite must define."""
         return ()
 
     def only(self, labels: Collection[str]) -> Experiment | None:
-        """Return the experiment with some of the suite's recipes; None where it needs others."""
+        """Return the experiment restricted to some recipes of the suite, or None if it needs others."""
         return self if set(self.labels()) <= set(labels) else None
 
     @property

@@ -1,4 +1,4 @@
-"""Grids: every algorithm with every user on one data set, over folds and seeds."""
+"""Defines `Grid`: runs of every algorithm with every user on one data set, over folds and seeds."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NDCG = nDCG(cutoff=10)
 
 @dataclass(frozen=True)
 class Grid:
-    """The runs of an experiment as a value; `specs` spells them out. Every part may be given as text.
+    """The runs of an experiment; `specs` returns them. Every part may be given as text.
 
     Parameters
     ----------
     algorithms, dataset, users
-        Who learns, on what, from whom; what is named twice runs once.
+        The algorithms, the data set and the simulated users; duplicates run once.
     runs
-        How many of each pair: over the folds first, then over the seeds.
+        Number of runs per algorithm and user: one per fold first, then further seeds.
     impressions, length, metric, split
         As in `RunSpec`.
 
@@ -98,6 +98,6 @@ class Grid:
 
 
 def _parts(given: Any, kind: type[Part]) -> tuple[Part, ...]:
-    """Return one part or several, each given as itself or as its text, without those that are named twice."""
+    """Return one or several parts, given as objects or texts, without duplicates."""
     several = (given,) if isinstance(given, (str, kind)) else given
     return tuple(dict.fromkeys(as_part(each, kind) for each in several))

@@ -1,4 +1,4 @@
-"""The kinds of experiments: tables, league, curves, sweep and ablation."""
+"""Defines the kinds of experiments: tables, league, curves, sweep and ablation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Tables(Experiment):
     together: bool = False
 
     def tables(self, study: Study) -> tuple[Table, ...]:
-        """Return a table per measure, or one of both, and those beside the published numbers."""
+        """Return a table per measure, or one for both, and the tables of the replication."""
         summaries = [study.summary(measure, self.baseline) for measure in MEASURES]
         if self.together:
             return (performance_table(summaries, study.labels, detailed=True),)
@@ -64,7 +64,7 @@ class Tables(Experiment):
         return (self.baseline,) if self.baseline else ()
 
     def only(self, labels: Collection[str]) -> Experiment | None:
-        """Keep the tables also without the baseline."""
+        """Keep the tables even without the baseline."""
         return self if set(self.labels()) <= set(labels) else replace(self, baseline="")
 
 
@@ -93,13 +93,13 @@ class Curves(Experiment):
     Parameters
     ----------
     recipes
-        The labels of the recipes that are drawn; all by default.
+        The labels of the recipes to draw; all by default.
     column
-        Which curve of the runs.
+        The column of the frame that holds the curves.
     measure
-        What the caption calls it.
+        The name of the curves in the caption.
     skyline
-        Whether the performance of the offline reference is drawn.
+        Whether to draw the performance of the offline reference.
     """
 
     recipes: tuple[str, ...] = ()
@@ -119,15 +119,15 @@ class Curves(Experiment):
         return Picture(f"{self.title.lower()}-{dataset}", figure, f"{self.title}: {measure}, {dataset}.")
 
     def recipes_of(self, study: Study) -> dict[str, Algorithm]:
-        """Return what is drawn."""
+        """Return the recipes to draw."""
         return {label: study.recipes[label] for label in self.recipes or study.recipes}
 
     def labels(self) -> tuple[str, ...]:
-        """Return the labels of what is drawn."""
+        """Return the labels of the recipes to draw."""
         return self.recipes
 
     def only(self, labels: Collection[str]) -> Experiment | None:
-        """Draw those of the recipes that are left."""
+        """Draw only the remaining recipes."""
         left = tuple(label for label in self.recipes if label in labels)
         return replace(self, recipes=left) if left or not self.recipes else None
 
@@ -175,7 +175,7 @@ class Sweep(Experiment):
         return Picture(f"{self.field}-{measure}-{dataset}", figure, f"{self.title}: {measure}, {dataset}.")
 
     def recipes_of(self, study: Study) -> dict[str, Algorithm]:
-        """Return the base and every value's recipe."""
+        """Return the base and the recipe of each value."""
         return ({self.base: study.recipes[self.base]} if self.base else {}) | self.algorithms()
 
     def algorithms(self) -> dict[str, Algorithm]:
@@ -188,11 +188,11 @@ class Sweep(Experiment):
         return [(value, override(algorithm, {self.field: value}, self.recipe)) for value in self.values]
 
     def labels(self) -> tuple[str, ...]:
-        """Return the label of what is compared with."""
+        """Return the label of the base."""
         return (self.base,) if self.base else ()
 
     def only(self, labels: Collection[str]) -> Experiment | None:
-        """Keep the sweep where both the varied recipe and its base are left."""
+        """Keep the sweep if both the varied recipe and its base remain."""
         return self if {self.label, *self.labels()} <= set(labels) else None
 
 

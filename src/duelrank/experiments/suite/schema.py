@@ -1,4 +1,4 @@
-"""Reading the tables of a suite file into dataclasses, with errors that name the key."""
+"""Reads the tables of a suite file into dataclasses, with errors that name the key."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TABLE = ("a table", "tables")
 
 
 def read_table(cls: type, table: Mapping[str, Any], where: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the arguments of a dataclass that a table of a suite file has; lists become tuples.
+    """Return the arguments of a dataclass from a table of a suite file; lists become tuples.
 
     Parameters
     ----------
     where
-        What the table is, for errors: "my-suite.toml, experiment 2 (curves)".
+        The name of the table in error messages: "my-suite.toml, experiment 2 (curves)".
     given
         Fields that do not come from the file.
     """
@@ -41,7 +41,7 @@ def read_table(cls: type, table: Mapping[str, Any], where: str, given: tuple[str
     needed = (name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING)
     missing = [name for name in needed if name not in table]
     if missing:
-        raise InvalidValue(f"{where}: the key {missing[0]} is missing; it is {_wanted(hints[missing[0]])}")
+        raise InvalidValue(f"{where}: the key {missing[0]} is missing; it must be {_wanted(hints[missing[0]])}")
     return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
 
 

@@ -1,4 +1,4 @@
-"""Suites: experiments as data files, shipped ones and users' own."""
+"""Reads suites of experiments from TOML files, shipped with the package or written by users."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Suite:
     datasets, users
         Texts, as on the command line.
     runs
-        How many of each algorithm with each user: over the folds first, then over the seeds.
+        Number of runs per algorithm and user: one per fold first, then further seeds.
     recipes
-        From a label to the recipe that it stands for.
+        From each label to its recipe.
     published
         From a label to the paper's row for it.
     impressions, length, metric, split
@@ -64,7 +64,7 @@ class Suite:
         return {label: parse(recipe, Algorithm) for label, recipe in self.recipes.items()}
 
     def algorithms(self) -> list[Algorithm]:
-        """Return every algorithm that some experiment needs, each once."""
+        """Return all algorithms that the experiments need, without duplicates."""
         further = [algorithm for experiment in self.experiments for algorithm in experiment.algorithms().values()]
         return list(dict.fromkeys([*self.labelled().values(), *further]))
 
@@ -75,11 +75,11 @@ class Suite:
 
     @property
     def needs_reference(self) -> bool:
-        """Whether the offline reference is part of some table or figure."""
+        """Whether any table or figure needs the offline reference."""
         return any(experiment.needs_reference for experiment in self.experiments)
 
     def only(self, labels: Sequence[str]) -> Suite:
-        """Return the suite with some of its recipes; experiments that need another one are left out."""
+        """Return the suite with some of its recipes, without the experiments that need other recipes."""
         chosen = {self._label(label): self.recipes[self._label(label)] for label in labels}
         kept = tuple(fitted for each in self.experiments if (fitted := each.only(chosen)) is not None)
         return replace(self, recipes=chosen, experiments=kept)
@@ -94,12 +94,12 @@ class Suite:
 
 
 def suite_names() -> list[str]:
-    """Return the suites that are shipped."""
+    """Return the names of the shipped suites."""
     return sorted(path.name.removesuffix(".toml") for path in _folder().iterdir() if path.name.endswith(".toml"))
 
 
 def load_suite(name: str) -> Suite:
-    """Read a suite by its name, or by the path of a file of one's own that ends in ``.toml``."""
+    """Read a suite by its name, or by the path of a ``.toml`` file."""
     if name.endswith(".toml"):
         return _load_file(Path(name))
     if name not in suite_names():
@@ -117,18 +117,18 @@ def _load_file(path: Path) -> Suite:
 
 
 def read_suite(name: str, text: str, where: str = "") -> Suite:
-    """Read a suite from the text of its file; every name in it must exist.
+    """Read a suite from the text of its file; all names in it must exist.
 
     Parameters
     ----------
     where
-        What errors call the file; the name of the suite by default.
+        The name of the file in error messages; the name of the suite by default.
     """
     where = where or name
     try:
         content: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidValue(f"{where} is not TOML: {error}") from None
+        raise InvalidValue(f"{where} is not valid TOML: {error}") from None
     if content.get("recipes") == _ALL:
         content["recipes"] = {alias: alias for alias in aliases(Algorithm)}
     given = read_table(Suite, content, where, ("name",))
@@ -159,7 +159,7 @@ def _kebab(name: str) -> str:
 
 
 def _check_names(suite: Suite, where: str) -> None:
-    """Raise, naming the key, where something is named that does not exist."""
+    """Raise an error that names the key if a name does not exist."""
     kinds: tuple[tuple[str, dict[str, str], type[Part]], ...] = (
         ("recipes.", suite.recipes, Algorithm),
         ("datasets: ", dict.fromkeys(suite.datasets, ""), Dataset),
@@ -177,11 +177,11 @@ def _check_names(suite: Suite, where: str) -> None:
             if label not in suite.recipes:
                 raise InvalidValue(f"{where}{place}: {UnknownName.among('recipe', label, suite.recipes)}")
     if not suite.experiments:
-        raise InvalidValue(f"{where}: there are no experiments; add one under [[experiments]]")
+        raise InvalidValue(f"{where}: the suite has no experiments; add one under [[experiments]]")
 
 
 def with_where(where: str, call: Any, *arguments: Any) -> None:
-    """Call a function; an error of ours gets the place in the suite file in front."""
+    """Call a function; prefix the message of a `DuelrankError` with the place in the suite file."""
     try:
         call(*arguments)
     except DuelrankError as error:

@@ -1,4 +1,4 @@
-"""Tables: one model, and Markdown, CSV, LaTeX, HTML and the terminal to write it in."""
+"""Defines the table model, and writes tables as Markdown, CSV, LaTeX, HTML and to the terminal."""
 
 from duelrank.experiments.tables.csv import to_csv
 from duelrank.experiments.tables.html import to_html

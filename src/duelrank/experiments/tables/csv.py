@@ -1,4 +1,4 @@
-"""Tables as comma-separated values: a line per cell, numbers in full."""
+"""Writes tables as CSV: one line per cell, with unrounded numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["to_csv"]
 
 
 def to_csv(table: Table) -> str:
-    """Write a line per cell; values that do not exist, such as the change of the baseline itself, are empty."""
+    """Return one line per cell; missing values, such as the change of the baseline itself, are empty."""
     records = table.records()
     text = io.StringIO()
     names = list(dict.fromkeys(name for record in records for name in record))

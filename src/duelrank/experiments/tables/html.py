@@ -1,4 +1,4 @@
-"""Tables in HTML, for reports and notebooks: headers with a scope, captions, and a container of their own to scroll in."""
+"""Writes tables as HTML for reports and notebooks: headers with a scope, captions, and a container that scrolls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["to_html"]
 
 
 def to_html(table: Table) -> str:
-    """Write a table; all texts in it are escaped."""
+    """Return a table as HTML; all texts in it are escaped."""
     grouped = any(column.group for column in table.columns)
     return _template().render(table=table, grouped=grouped)
 

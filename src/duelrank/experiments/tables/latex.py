@@ -1,4 +1,4 @@
-"""Tables in LaTeX, in the form of the paper's; the packages booktabs and multirow are needed."""
+"""Writes tables as LaTeX, in the layout of the paper; they need the packages booktabs and multirow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CODE = {
 
 
 def to_latex(table: Table) -> str:
-    """Write a ``table*`` with its caption, and below it the exact recipe of every label."""
+    """Return a ``table*`` with its caption, and below it the exact recipe of every label."""
     caption = escape(" ".join([f"{table.title}.", *table.notes]))
     names = "ll" if table.section_head else "l"
     lines = [
@@ -106,7 +106,7 @@ def _recipes(table: Table) -> Iterator[str]:
 
 
 def _code(recipe: str) -> str:
-    """A recipe with straight quotes, and places to break the line."""
+    """Return a recipe with straight quotes and possible line breaks."""
     text = escape(" ".join(recipe.split()))
     for letter, written in _CODE.items():
         text = text.replace(letter, written)

@@ -1,4 +1,4 @@
-"""Tables in Markdown, as GitHub reads it."""
+"""Writes tables as GitHub-flavoured Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["to_markdown"]
 
 
 def to_markdown(table: Table) -> str:
-    """Write a table, its notes, and the exact recipe of every label."""
+    """Return a table, its notes, and the exact recipe of every label."""
     sections = [table.section_head] if table.section_head else []
     heads = [*sections, table.row_head, *table.heads()]
     lines = [_line(map(escape, heads)), _line([*("---" for _ in (*sections, "")), *("---:" for _ in table.columns)])]
@@ -25,7 +25,7 @@ def to_markdown(table: Table) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, also inside a table."""
+    """Escape text for Markdown, including Markdown tables."""
     return re.sub(r"([\\`*_{}\[\]<>|#~&])", r"\\\1", text)
 
 
@@ -43,7 +43,7 @@ def _recipes(table: Table) -> str:
 
 
 def _code(text: str) -> str:
-    """A code span whose fence is longer than any run of backticks inside."""
+    """Return a code span whose fence is longer than any run of backticks inside."""
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if "`" in text else ""
     return f"{fence}{pad}{' '.join(text.split())}{pad}{fence}"

@@ -1,4 +1,4 @@
-"""The tables of a comparison: performance by user and algorithm, the league, and the replication of published numbers."""
+"""Makes the tables of performance by user and algorithm, of the league, and of the replication of published numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["league_table", "performance_table", "replication_table"]
 
 _Writer = Callable[[Estimate | None], Cell]
 
-_Z = 2.0  # a difference of more standard errors is hardly chance
+_Z = 2.0  # number of standard errors above which a difference is unlikely to be chance
 
 
 def performance_table(
@@ -40,11 +40,11 @@ def performance_table(
     Parameters
     ----------
     summaries
-        One or several measures of the same runs, which become columns beside one another.
+        One or several measures of the same runs, as groups of columns.
     labels
-        From a recipe, user or data set to the short name to print for it.
+        From a recipe, user or data set to its label.
     detailed
-        Whether there are columns with p-values and with the time of an impression.
+        Whether to add columns with p-values and with the time per impression.
     """
     summaries = (summaries,) if isinstance(summaries, Summary) else tuple(summaries)
     first = summaries[0]
@@ -104,16 +104,16 @@ def _notes(summaries: Sequence[Summary], labels: Labels | None, detailed: bool) 
 
 
 def league_table(summaries: Sequence[Summary], labels: Labels | None = None) -> Table:
-    """Tabulate all algorithms on one data set, a row each, by the mean of the first measure over the users.
+    """Tabulate all algorithms on one data set, sorted by the mean of the first measure over the users.
 
     Parameters
     ----------
     summaries
-        The measures of runs on one data set, with as many runs of every algorithm with every user.
+        The measures of runs on one data set, with equal numbers of runs per algorithm and user.
     """
     first = summaries[0]
     if len(first.datasets) != 1 or len({each.runs for each in first.estimates}) != 1:
-        raise InvalidValue("a league table is over one data set, with as many runs of every algorithm with every user")
+        raise InvalidValue("a league table needs one data set and equal numbers of runs per algorithm and user")
     (dataset,) = first.datasets
     places = [(summary, user) for summary in summaries for user in first.users]
     estimates = {(s.measure, each.user, each.algorithm): each for s in summaries for each in s.estimates}

@@ -1,4 +1,4 @@
-"""The one model of a table: a plain value with a title, columns, rows of cells and notes, which every format writes."""
+"""Defines the table model that all output formats share: a title, columns, rows of cells and notes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Style = Literal["", "strong", "up", "down"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell as it is printed, and what it says in full.
+    """One cell: its printed text, and its unrounded values.
 
     Parameters
     ----------
     text, detail
-        What is printed; the detail, such as a standard deviation in brackets, is printed smaller behind the text.
+        The printed text; the detail, such as a standard deviation in brackets, follows it in smaller print.
     style
         "strong" for the best of its column, "up" and "down" for changes.
     record
-        Names and unrounded numbers, which become a line of CSV and a row of a data frame; None where another cell has them.
+        Names and unrounded numbers, which become a line of CSV and a row of a data frame; None if another cell has them.
     """
 
     text: str = ""
@@ -39,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column; neighbours of the same group share a heading."""
+    """A column; adjacent columns of the same group share a heading."""
 
     head: str
     group: str = ""
@@ -47,12 +47,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what it is called, such as an algorithm, and a cell per column.
+    """A row: its name, such as an algorithm, and one cell per column.
 
     Parameters
     ----------
     section
-        What this row and its neighbours have in common, such as a user.
+        The section that the row belongs to, such as a user.
     family
         Rows of a family, such as an algorithm and its projections, are printed close together.
     """
@@ -70,15 +70,15 @@ class Table:
     Parameters
     ----------
     name
-        For file names, such as "online".
+        The stem of file names, such as "online".
     columns
-        All but the first column, which has the names of the rows.
+        All columns except the first, which contains the names of the rows.
     row_head, section_head
-        What the names of rows and of sections are.
+        The headings of the names of rows and of sections.
     notes
-        Sentences that say how to read the table.
+        Sentences that explain the table.
     recipes
-        The exact recipe of every label in it.
+        The exact recipe of every label.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Table:
     recipes: tuple[tuple[str, str], ...] = ()
 
     def heads(self) -> list[str]:
-        """Return the headings for formats that have one line for them: the first column of a group names it."""
+        """Return the headings for formats with one heading line: the first column of a group includes the group's name."""
         befores = ["", *(column.group for column in self.columns)]
         return [
             f"{column.group}: {column.head}" if column.group != before else column.head
@@ -99,7 +99,7 @@ class Table:
         ]
 
     def groups(self) -> list[tuple[str, int]]:
-        """Return the headings that columns share, each with its number of columns; empty headings too."""
+        """Return the group headings, including empty ones, each with its number of columns."""
         return [(group, len(list(columns))) for group, columns in groupby(self.columns, lambda c: c.group)]
 
     def sections(self) -> list[tuple[str, list[Row]]]:
@@ -107,7 +107,7 @@ class Table:
         return [(section, list(rows)) for section, rows in groupby(self.rows, lambda row: row.section)]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the numbers of all cells in full, one record per cell."""
+        """Return the unrounded numbers of all cells, one record per cell."""
         return [dict(cell.record) for row in self.rows for cell in row.cells if cell.record is not None]
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -1,4 +1,4 @@
-"""Tables on a terminal: one that is too wide continues below, in blocks that repeat the names of the rows."""
+"""Writes tables to a terminal; a wide table is split into blocks that repeat the names of the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Columns = Sequence[int]
 
 
 def to_terminal(table: Table, width: int) -> RenderableType:
-    """Show a table within so many characters; no column is lost, long names take several lines."""
+    """Return a table that fits into ``width`` characters; no column is lost, and long names take several lines."""
     from rich.console import Group
     from rich.text import Text
 
@@ -33,7 +33,7 @@ def to_terminal(table: Table, width: int) -> RenderableType:
 
 
 def _blocks(table: Table, room: int) -> Iterator[_Columns]:
-    """Fill blocks with columns; those of a group stay together where they fit into one."""
+    """Fill blocks with columns; columns of a group stay together if they fit into one block."""
     block: list[int] = []
     used, start = 0, 0
     for _, size in table.groups():
@@ -79,7 +79,7 @@ def _block(table: Table, numbers: _Columns, names: int) -> RichTable:
 
 
 def _head(column: Column, before: Column | None) -> str:
-    """The head, and above it the group where it begins."""
+    """Return the column heading, below the heading of its group."""
     if not column.group:
         return column.head
     begins = before is None or before.group != column.group

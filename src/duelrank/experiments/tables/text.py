@@ -1,4 +1,4 @@
-"""Numbers, changes and names as all tables write them."""
+"""Formats numbers, changes and names for all tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "runs_note",
 ]
 
-#: From a recipe, user or data set to the short name to print for it; what is not in it is printed as it is.
+#: From a recipe, user or data set to its label; names without a label are printed as they are.
 Labels = Mapping[str, str]
 
 #: Decimals, as in the paper.
@@ -33,7 +33,7 @@ LEVELS = ((0.01, "‡"), (0.05, "†"))
 
 
 def number(value: float, digits: int, sign: bool = False) -> str:
-    """Write a number, with a minus that is as long as a plus."""
+    """Format a number, with a true minus sign."""
     if isnan(value):
         return "–"
     rounded = round(value, digits) + 0.0  # no minus before a zero
@@ -41,12 +41,12 @@ def number(value: float, digits: int, sign: bool = False) -> str:
 
 
 def deviation(std: float | None, digits: int) -> str:
-    """Write a standard deviation in brackets; nothing where there is none."""
+    """Format a standard deviation in brackets; empty if there is none."""
     return "" if std is None else f"({number(std, digits)})"
 
 
 def change_cell(estimate: Estimate | None) -> Cell:
-    """Write the relative change with the mark of its significance; nothing where there is no baseline."""
+    """Format the relative change with its significance mark; empty if there is no baseline."""
     if estimate is None or estimate.change is None:
         return Cell()
     text = f"{number(100.0 * estimate.change, 1, sign=True)}%{mark(estimate.p)}"
@@ -54,14 +54,14 @@ def change_cell(estimate: Estimate | None) -> Cell:
 
 
 def p_cell(estimate: Estimate | None) -> Cell:
-    """Write a p-value; nothing where nothing was tested."""
+    """Format a p-value; empty if there was no test."""
     if estimate is None or estimate.p is None:
         return Cell()
     return Cell("<0.001" if estimate.p < 0.001 else number(estimate.p, 3))
 
 
 def mark(p: float | None) -> str:
-    """Return the sign that stands for a p-value."""
+    """Return the significance mark of a p-value."""
     return next((sign for level, sign in LEVELS if p is not None and p < level), "")
 
 
@@ -71,13 +71,13 @@ def label(text: str, labels: Labels | None) -> str:
 
 
 def recipes(algorithms: Iterable[str], labels: Labels | None) -> tuple[tuple[str, str], ...]:
-    """Return label and recipe of each algorithm whose label is not its recipe, as MGD is of mgd."""
+    """Return label and recipe of each algorithm whose label differs from its recipe in more than case."""
     named = ((label(algorithm, labels), algorithm) for algorithm in dict.fromkeys(algorithms))
     return tuple((name, recipe) for name, recipe in named if name.lower() != recipe)
 
 
 def meaning(measure: Measure, metric: str) -> str:
-    """Say what a measure is."""
+    """Describe a measure."""
     return {
         "online": f"the discounted sum of {metric} over all lists shown while learning",
         "offline": f"{metric} of the final weights on held-out queries",
@@ -85,7 +85,7 @@ def meaning(measure: Measure, metric: str) -> str:
 
 
 def runs_note(counts: Iterable[int]) -> str:
-    """Say of how many runs the numbers are the mean."""
+    """Return the note on the number of runs."""
     fewest, most = min(found := list(counts)), max(found)
     if most == 1:
         return "One run"
@@ -93,7 +93,7 @@ def runs_note(counts: Iterable[int]) -> str:
 
 
 def test_notes(summaries: Iterable[Summary], labels: Labels | None) -> Iterable[str]:
-    """Say what the changes are against, and how they were tested."""
+    """Return the notes on the baseline of the changes and on their significance tests."""
     for summary in list(summaries)[:1]:
         if any(each.change is not None for each in summary.estimates):
             rival = label(summary.baseline, labels) if summary.baseline else "the same algorithm without projection"
