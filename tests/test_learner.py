@@ -198,7 +198,7 @@ class TestBadInput:
         foreign = Learner("nsgd", N_FEATURES).rank(query)
         feedback = Feedback([True, False, False, False])
         self.refuses(
-            learner, InvalidValue, "has 'ranks' in its trace; this one", lambda: learner.learn(foreign, feedback)
+            learner, InvalidValue, "must have 'ranks' in its trace; this one", lambda: learner.learn(foreign, feedback)
         )
 
     @pytest.mark.parametrize("n", [0, -1, 2.0, "3", None, True])
@@ -219,7 +219,7 @@ class TestBadInput:
     def test_an_unknown_recipe_suggests_and_a_user_is_none(self):
         with pytest.raises(UnknownName, match="did you mean mgd"):
             Learner("mdg", 3)
-        with pytest.raises(InvalidRecipe, match="where an algorithm is needed"):
+        with pytest.raises(InvalidRecipe, match="but an algorithm is required"):
             Learner("perfect", 3)
 
     @pytest.mark.parametrize("algorithm", [5, None, MGD, parse("perfect")], ids=repr)
@@ -286,7 +286,7 @@ class TestSnapshots:
     def test_a_snapshot_of_another_recipe_does_not_fit(self, other):
         learner = run(learner_of("mgd"), 5)
         before = learner.snapshot()
-        with pytest.raises(InvalidValue, match="does not fit"):
+        with pytest.raises(InvalidValue, match="but this learner is"):
             learner.restore(other.snapshot())
         assert learner.snapshot() == before
 
@@ -498,7 +498,7 @@ class TestNames:
     def test_a_snapshot_of_other_features_does_not_fit(self):
         with pytest.raises(InvalidValue, match="other feature names"):
             Learner("mgd", feature_names=NAMES).restore(Learner("mgd", feature_names=NAMES[::-1]).snapshot())
-        with pytest.raises(InvalidValue, match="4 texts"):
+        with pytest.raises(InvalidValue, match="4 strings"):
             dataclasses.replace(Learner("mgd", feature_names=NAMES).snapshot(), feature_names=("a",)).check()
 
     def test_the_strongest_are_shown(self):

@@ -362,7 +362,7 @@ class TestMessages:
             parse("teamdraft")
 
     def test_the_wrong_kind_lists_the_right_ones(self):
-        with pytest.raises(InvalidRecipe, match=r"is an? user, where an algorithm is needed") as caught:
+        with pytest.raises(InvalidRecipe, match=r"is an? user, but an algorithm is required") as caught:
             parse("perfect", Algorithm)
         assert all(name in str(caught.value) for name in names(Algorithm))
 

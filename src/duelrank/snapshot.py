@@ -87,7 +87,7 @@ class Snapshot:
                 found = {name: arrays[name] for name in arrays.files}
             head = json.loads(str(found.pop("head")))
             if head.pop("format") != FORMAT:
-                raise InvalidValue("this snapshot was made by another, incompatible version of duelrank")
+                raise InvalidValue("this snapshot was made by another version of duelrank")
             weights = frozen(found.pop("weights"))
             if (names := head.pop("feature_names", None)) is not None:
                 head["feature_names"] = tuple(names)

@@ -56,7 +56,7 @@ def test_people_see_definition_recipe_and_curve(cli):
         (("mgd", "--metric", "ndgc@10"), "nDCG"),
         (("mgd(n_candidate=3)",), "n_candidates"),
         (("mgd(exploration=Uniform())",), "UniformSphere"),
-        (("perfect",), "where an algorithm is needed"),
+        (("perfect",), "but an algorithm is required"),
         (("mgd(",), "cannot read"),
         (("mgd", "--impressions", "0"), "from 1 to"),
         (("mgd", "--fold", "9"), "folds 1 to 5"),

@@ -110,7 +110,7 @@ def test_a_suite_of_ones_own() -> None:
     [
         (("title =", "titel ="), r"mine: no key is called 'titel'; did you mean title\?"),
         (('title = "t"', ""), "mine: the key title is missing; it must be a text"),
-        (("[recipes]", "[recipes"), "mine is not TOML: .*line"),
+        (("[recipes]", "[recipes"), "mine is not valid TOML: .*line"),
         (("runs = 1", 'runs = "1"'), "mine: runs must be a whole number, got '1'"),
         (('users = ["perfect"]', 'users = "perfect"'), "mine: users must be a list of texts"),
         (('users = ["perfect"]', 'users = ["perfekt"]'), "mine: users: perfekt: .*did you mean perfect"),
@@ -182,7 +182,7 @@ class TestGrid:
         assert Grid("mgd", "synthetic", "perfect").specs() == Grid(["mgd"], "synthetic", ["perfect", "perfect"]).specs()
 
     def test_another_kind_of_part_is_refused(self) -> None:
-        with pytest.raises(InvalidRecipe, match="where a user is needed"):
+        with pytest.raises(InvalidRecipe, match="but a user is required"):
             Grid("mgd", "synthetic", "mgd")
         with pytest.raises(InvalidValue, match="at least one algorithm"):
             Grid([], "synthetic", "perfect")

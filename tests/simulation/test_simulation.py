@@ -345,7 +345,7 @@ class TestBadInput:
             simulate(replace(spec, dataset=linear_data(n_queries=0)))
 
     def test_a_user_for_fewer_grades(self, spec):
-        with pytest.raises(InvalidValue, match="2 grades, the data has 3"):
+        with pytest.raises(InvalidValue, match="2 grades, but the data has 3"):
             simulate(replace(spec, user=Cascade((0.0, 1.0), (0.0, 0.0))))
 
     def test_a_fold_that_does_not_exist(self, spec):
@@ -394,7 +394,7 @@ class TestFrontDoor:
     def test_what_is_no_such_part_is_refused(self):
         with pytest.raises(UnknownName, match="did you mean"):
             simulate("mgdd", "synthetic", "perfect")
-        with pytest.raises(InvalidRecipe, match="'perfect' is a user, where a dataset is needed"):
+        with pytest.raises(InvalidRecipe, match="'perfect' is a user, but a dataset is required"):
             simulate("mgd", "perfect", "synthetic")
         with pytest.raises(InvalidRecipe, match="must be a dataset"):
             simulate("mgd")

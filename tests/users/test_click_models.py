@@ -204,9 +204,9 @@ class TestGrades:
 
     @pytest.mark.parametrize("model", MODELS)
     def test_other_numbers_of_grades_are_refused_with_what_is_possible(self, model):
-        with pytest.raises(InvalidValue, match="2, 3, 5 grades, the data has 4"):
+        with pytest.raises(InvalidValue, match="2, 3, 5 grades, but the data has 4"):
             model().for_grades(4)
-        with pytest.raises(InvalidValue, match="3 grades, the data has 5"):
+        with pytest.raises(InvalidValue, match="3 grades, but the data has 5"):
             model(LIKE).for_grades(5)
 
     @pytest.mark.parametrize("model", MODELS)

@@ -56,7 +56,7 @@ class TestPreset:
 
     @pytest.mark.parametrize("n", [0, 1, 4, 6])
     def test_other_numbers_of_grades_are_refused_with_what_is_possible(self, n):
-        with pytest.raises(InvalidValue, match=f"2, 3, 5 grades, the data has {n}"):
+        with pytest.raises(InvalidValue, match=f"2, 3, 5 grades, but the data has {n}"):
             Preset().for_grades(n)
 
     def test_it_cannot_click_before_the_grades_are_known(self):
@@ -152,7 +152,7 @@ class TestCascade:
 
     def test_more_grades_than_probabilities_are_refused(self):
         assert Cascade().for_grades(3) == Cascade().for_grades(2) == Cascade()
-        with pytest.raises(InvalidValue, match="3 grades, the data has 5"):
+        with pytest.raises(InvalidValue, match="3 grades, but the data has 5"):
             Cascade().for_grades(5)
 
     @pytest.mark.parametrize("label", [3, -1])

@@ -1,4 +1,4 @@
-"""Stage 1: which rankers to try."""
+"""Stage 1: proposes candidate rankers."""
 
 from duelrank.exploration.base import Exploration
 from duelrank.exploration.candidate_preselection import CandidatePreselection

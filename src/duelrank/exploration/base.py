@@ -1,4 +1,4 @@
-"""What every way of proposing candidate directions does."""
+"""Defines the interface of exploration: proposing candidate directions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Exploration"]
 
 @dataclass(frozen=True, repr=False)
 class Exploration(Part, ABC):
-    """Propose unit directions in which the current ranker may move; learn from how they fared, if at all.
+    """Propose unit directions in which the current ranker may move; optionally learn from the results.
 
-    ``state.memory`` is that of this part alone, and so is what `observe` returns.
+    ``state.memory`` is the memory of this part only, and so is the result of `observe`.
     """
 
     kind: ClassVar[str] = "exploration"
@@ -28,5 +28,5 @@ class Exploration(Part, ABC):
     def observe(
         self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
     ) -> Memory:
-        """Return the memory after a comparison with at least one click; by default nothing is remembered."""
+        """Return the memory after a comparison with at least one click; by default it does not change."""
         return state.memory

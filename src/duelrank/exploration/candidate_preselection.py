@@ -1,4 +1,4 @@
-"""The one of many directions that past clicks speak for most."""
+"""Selects one of many directions by a tournament on past clicks."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _TABLES = ("history_since", "history_sources", "history_lengths", "history_lists
 class CandidatePreselection(Exploration):
     """Draw several uniform directions, and try the one that wins a tournament on remembered impressions.
 
-    Random pairs of candidates meet, and the loser leaves, until one is left; without a preference a coin decides. In a match
+    Random pairs of candidates compete, and the loser is removed, until one is left; ties are broken at random. In a match
     some remembered impressions, drawn with replacement, are replayed as if the pair had been interleaved there: the outcome
     is the expected one over all the ways in which the clicks may be assigned to the two, times the importance weight
     P(list | the pair) / P(list | the rankers that made it). On average that is the outcome that users would have given.
 
     A replay needs to know how the list was drawn: the ranks and the τ of probabilistic multileaving, and δ, from the trace. `CPS`
-    sees to that; an impression without them is not remembered. With nothing to remember, a random direction is tried.
+    provides them; an impression without them is not remembered. Without remembered impressions, a random direction is tried.
     Defaults and the way to draw pairs are those of the authors' published framework.
 
     Parameters
     ----------
     n_drawn
-        How many directions enter the tournament.
+        Number of directions in the tournament.
     remembered_impressions
-        How many clicked impressions are kept, the newest.
+        Number of clicked impressions to remember, the newest ones.
     repetitions
-        How many of them, drawn with replacement, a pair is compared on.
+        Number of remembered impressions, drawn with replacement, on which a pair is compared.
 
     References
     ----------
@@ -59,11 +59,11 @@ class CandidatePreselection(Exploration):
         return drawn[best : best + 1].copy()
 
     def _champion(self, state: State, drawn: Directions, stream: Stream) -> int:
-        """Replay all remembered impressions with all candidates, then hold the tournament."""
+        """Replay all remembered impressions with all candidates, then run the tournament."""
         memory, n = state.memory, int(np.count_nonzero(state.memory["history_since"] >= 0))
         queries = [memory[f"history_features_{slot}"] for slot in range(n)]
         rankers, tau = state.weights + float(memory["history_delta"]) * drawn, float(memory["history_tau"])
-        place = permutation(stream, max(map(len, queries)))  # of ties, the same for all rankers
+        place = permutation(stream, max(map(len, queries)))  # the order of ties, the same for all rankers
         lists, lengths = memory["history_lists"], memory["history_lengths"].tolist()
         chances = np.ones((n, self.n_drawn, lists.shape[1]))
         for slot, features in enumerate(queries):
@@ -91,7 +91,7 @@ class CandidatePreselection(Exploration):
         return {**state.memory, **tables, **how, f"history_features_{slot}": features}
 
     def _tables(self, memory: Memory, length: int) -> dict[str, NDArray[Any]]:
-        """Return copies of what is known of each slot, with lists of at least that length; an empty slot is the oldest of all."""
+        """Return copies of the tables of all slots, for lists of at least that length; an empty slot counts as the oldest."""
         slots = self.remembered_impressions
         if "history_since" not in memory:
             memory = {

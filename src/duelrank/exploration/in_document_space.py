@@ -1,4 +1,4 @@
-"""Directions that this query's documents can tell apart."""
+"""Draws directions from the span of the query's documents."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ __all__ = ["InDocumentSpace"]
 @register
 @dataclass(frozen=True, repr=False)
 class InDocumentSpace(Exploration):
-    """Project uniform directions onto the span of the query's documents before the test: nothing is tried that it cannot show.
+    """Project uniform directions onto the span of the query's documents before the comparison: other directions have no effect.
 
-    What is outside of that span changes no score, hence no list and no click. So with all documents, in their raw form:
+    A direction orthogonal to that span changes no score, hence no list and no click. So with all documents, not centred:
 
-    - ``reach="projected"`` is unbiased: the lists are those of `UniformSphere`, coin for coin, and the expected winning direction
-      is (δ/d) ∇F̂, the same as without projection, at rank/d of its variance.
+    - ``reach="projected"`` is unbiased: the lists are those of `UniformSphere` for the same random draws, and the expected winning
+      direction is (δ/d) ∇F̂, the same as without projection, at rank/d of its variance.
     - ``reach="unit"`` explores the unit sphere of the span and expects (δ/rank) ∇F̂ of the utility smoothed within the span:
-      unbiased for each query, but one whose documents span little weighs more than one whose documents span a lot.
+      unbiased for each query, but queries with a span of low dimension get more weight than others.
 
-    ``centred`` loses nothing either as long as a list depends on differences of scores only: moving all documents by the same
-    vector changes no ranking. ``top`` is biased wherever documents further down decide a list: what only they could tell is
-    never tried.
+    ``centred`` loses nothing either if a list depends only on differences of scores: moving all documents by the same vector
+    changes no ranking. ``top`` is biased if documents further down affect a list: directions that only these documents can
+    distinguish are never tried.
 
     Parameters
     ----------
     n_candidates
-        How many directions are compared with the current ranker at once.
+        Number of directions that are compared with the current ranker at once.
     top
-        Span only so many documents, the best by the current weights; None is all of them.
+        Use the span of only this number of documents, the best by the current weights; None for all.
     centred
         Subtract the mean document first.
     reach
-        How long a direction is: "projected" leaves what the projection left of it, "unit" scales it to 1.
+        The length of a direction: "projected" keeps the length after the projection, "unit" scales it to 1.
     """
 
     n_candidates: Annotated[int, Between(1, 1000)] = 9
@@ -47,7 +47,7 @@ class InDocumentSpace(Exploration):
     reach: Literal["projected", "unit"] = "unit"
 
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
-        """Draw n_candidates directions in the span; all zero where the documents are all alike."""
+        """Draw n_candidates directions in the span; all zero if all documents are equal."""
         rows = kernel.spanning_rows(query.features, state.weights, self.top or query.n_documents, self.centred)
         drawn: Directions = kernel.span_directions(rows, self.n_candidates, self.reach == "unit", stream)
         return drawn

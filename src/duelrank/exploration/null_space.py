@@ -1,4 +1,4 @@
-"""Directions that avoid what lost before."""
+"""Draws directions that avoid those that lost before."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["NullSpace"]
 @register
 @dataclass(frozen=True, repr=False)
 class NullSpace(Exploration):
-    """Try directions that are orthogonal to the ones that lost most clearly of late.
+    """Try directions that are orthogonal to the recent directions that lost most clearly.
 
     Of several drawn uniformly from that complement, keep those with the largest |u · mean document of the query|. A candidate is
-    remembered as a loser where it has less credit than the current ranker and no more than the ``n_low``-th smallest of all.
+    remembered as a loser if it has less credit than the current ranker and no more than the ``n_low``-th smallest of all.
 
     The published code does not draw uniformly: it weights, by normal numbers, the vectors of the basis that symbolic elimination
     (sympy's ``nullspace``) gives, which have length 1 but are not orthogonal to each other. Directions that several of them share
@@ -32,14 +32,14 @@ class NullSpace(Exploration):
     Parameters
     ----------
     n_candidates
-        How many directions are compared with the current ranker at once.
+        Number of directions that are compared with the current ranker at once.
     remembered_losers
-        How many losing directions are kept, newest first.
+        Number of losing directions to remember, the newest ones.
     avoided
-        How many of them, by worst margin, span what is avoided; fewer where there are fewer features than that, so that at
-        least one dimension is left to explore.
+        Number of those, with the worst margins, that span the avoided space; fewer if there are fewer features, so that at least
+        one dimension is left to explore.
     n_low
-        How many of the lowest credits count as low.
+        Number of lowest credits that count as low.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""One direction and its opposite."""
+"""Draws one direction and its opposite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["OppositePair"]
 class OppositePair(Exploration):
     """Try a direction u drawn uniformly from the unit sphere, and −u.
 
-    Where u is a step downhill, −u is one uphill: the same draw is right one way or the other.
+    If u makes the ranker worse, −u makes it better: one of the two directions of every draw is right.
 
     References
     ----------

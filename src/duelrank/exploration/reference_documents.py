@@ -1,4 +1,4 @@
-"""Directions that are mixtures of reference documents."""
+"""Draws directions that are mixtures of reference documents."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from duelrank.types import Credit, Directions, Features, Feedback, Impression, M
 
 __all__ = ["ReferenceDocuments"]
 
-#: References come from at least this many impressions: one query's documents are too much alike.
+#: References come from at least this many impressions: the documents of one query are too similar.
 _IMPRESSIONS = 10
 
 
 @register
 @dataclass(frozen=True, repr=False)
 class ReferenceDocuments(Exploration):
-    """Explore how much a document should be like each of m reference documents, instead of each feature by itself.
+    """Explore similarities to m reference documents instead of single features.
 
     The score of a document d is Σ_j θ_j · (d · r_j)/|r_j| with r_j the references. That is linear in d, the score under the
     weights Σ_j θ_j r_j/|r_j|. So a direction is u = Σ_j θ_j r_j/|r_j| with θ uniform on the m-sphere (E|u|² is 1), and to move w
@@ -31,15 +31,15 @@ class ReferenceDocuments(Exploration):
     linear, and no weights would rank by it. (The published code does not even divide by |r_j|.)
 
     The paper samples the references from the collection, which an online learner does not have. Here a few random documents of
-    each of the first clicked impressions, a tenth of m, are kept until there are m; up to then random documents of the
-    query at hand stand in for those that are missing.
+    each of the first clicked impressions, a tenth of m, are kept until there are m; until then random documents of the
+    current query replace the missing ones.
 
     Parameters
     ----------
     n_candidates
-        How many directions are compared with the current ranker at once.
+        Number of directions that are compared with the current ranker at once.
     n_references
-        How many reference documents there are (the paper's m).
+        Number of reference documents (the paper's m).
 
     References
     ----------
@@ -70,14 +70,14 @@ class ReferenceDocuments(Exploration):
         return {**state.memory, "references": fresh if known is None else np.hstack((known, fresh))}
 
     def _filled(self, known: Features | None, features: Features, stream: Stream) -> Features:
-        """Return the references with documents of the query in place of those that are missing, as far as it has so many."""
+        """Return the references, with documents of the query in place of missing ones, as far as the query has enough."""
         missing = self.n_references - (0 if known is None else known.shape[1])
         fresh = _columns(features, missing, stream)
         return fresh if known is None else np.hstack((known, fresh))
 
 
 def _columns(features: Features, n: int, stream: Stream) -> Features:
-    """Choose up to n of the documents at random; return them scaled to length 1, a column each, ready to be mixed."""
+    """Choose up to n of the documents at random; return them as columns of length 1."""
     rows: Features = features[permutation(stream, features.shape[0])[:n]]
     normalise_rows(rows)
     return np.ascontiguousarray(rows.T)

@@ -1,4 +1,4 @@
-"""A fast, coarse exploration first, and the full one where that has converged."""
+"""Explores a small space first, and the full space when the weights have converged there."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = ["SpeedThenQuality"]
 @register
 @dataclass(frozen=True, repr=False)
 class SpeedThenQuality(Exploration):
-    """Explore the space of a few reference documents until the model stops turning, then all features.
+    """Explore the space of a few reference documents until the weights stop changing direction, then all features.
 
-    It has stopped where the cosine between its weights and those of h clicked impressions before is above 1 − ε; here that is
-    looked at after every h of them, in the published code after each. Exploration never goes back. The weights stay what they
-    are: both spaces share them. (The published code learns θ instead, and at the switch also changes the weights' length.)
+    They have stopped if the cosine between the weights and those of h clicked impressions before is above 1 − ε; here that is
+    checked after every h clicked impressions, in the published code after each. Exploration never switches back. The weights do not
+    change at the switch: both spaces share them. (The published code learns θ instead, and also changes the length of the weights.)
 
     Parameters
     ----------
     fast
-        How to explore at first; later as many directions are drawn uniformly from the unit sphere of all features.
+        The first exploration; later the same number of directions is drawn uniformly from the unit sphere of all features.
     lookback
-        How many clicked impressions lie between the weights that are compared (the paper's h).
+        Number of clicked impressions between the weights that are compared (the paper's h).
     least_turn
-        1 − cosine below which the model has stopped turning (the paper's ε).
+        1 − cosine below which the weights have stopped changing direction (the paper's ε).
 
     References
     ----------
@@ -46,7 +46,7 @@ class SpeedThenQuality(Exploration):
     least_turn: Annotated[float, Between(0.0, 2.0)] = 0.01
 
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
-        """Draw from the space that is explored at this time."""
+        """Draw from the space that is currently explored."""
         if "cascaded" not in state.memory:
             return self.fast.directions(state.of("fast"), query, stream)
         drawn: Directions = unit_directions(self.fast.n_candidates, state.weights.shape[0], stream)
@@ -55,7 +55,7 @@ class SpeedThenQuality(Exploration):
     def observe(
         self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
     ) -> Memory:
-        """Compare the weights with those of before; once they stand still, forget all that the fast exploration needs."""
+        """Compare the weights with earlier ones; once they have converged, drop the memory of the fast exploration."""
         memory = state.memory
         if "cascaded" in memory:
             return memory
@@ -69,6 +69,6 @@ class SpeedThenQuality(Exploration):
 
 
 def _turn(before: Weights, now: Weights) -> float:
-    """1 − the cosine between two vectors; infinite where one is zero, which points nowhere."""
+    """Return 1 − the cosine between two vectors; infinite if one is zero."""
     lengths = float(np.linalg.norm(before) * np.linalg.norm(now))
     return 1.0 - float(before @ now) / lengths if lengths > 0.0 else math.inf

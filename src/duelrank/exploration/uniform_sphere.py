@@ -1,4 +1,4 @@
-"""Directions drawn uniformly from the unit sphere."""
+"""Draws directions uniformly from the unit sphere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UniformSphere(Exploration):
     Parameters
     ----------
     n_candidates
-        How many directions are compared with the current ranker at once.
+        Number of directions that are compared with the current ranker at once.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What every way of turning credit into a gradient does."""
+"""Defines the interface of inference: converting credit into a gradient."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["Inference"]
 
 @dataclass(frozen=True, repr=False)
 class Inference(Part, ABC):
-    """Turn the credit of a comparison into a gradient, zero where no candidate beat the current ranker.
+    """Convert the credit of a comparison into a gradient, which is zero if no candidate beat the current ranker.
 
-    ``state.memory`` is that of this part alone, and so is what `infer` returns.
+    ``state.memory`` is the memory of this part only, and so is the memory that `infer` returns.
     """
 
     kind: ClassVar[str] = "inference"
@@ -25,4 +25,4 @@ class Inference(Part, ABC):
     def infer(
         self, state: State, impression: Impression, feedback: Feedback, credit: Credit, delta: float, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the gradient and the memory afterwards; candidate i ranked with weights + delta · direction i."""
+        """Return the gradient and the new memory; candidate i ranked with weights + delta · direction i."""

@@ -1,4 +1,4 @@
-"""Move towards the clearest winner alone."""
+"""Selects the direction of the clearest winner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["BestWinner"]
 @register
 @dataclass(frozen=True, repr=False)
 class BestWinner(Inference):
-    """Take the direction with the most credit among those that beat the current ranker; of equals the first.
+    """Take the direction with the most credit among those that beat the current ranker; the first one of a tie.
 
     References
     ----------

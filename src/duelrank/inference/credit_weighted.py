@@ -1,4 +1,4 @@
-"""Move by what every candidate has shown, winners and losers alike."""
+"""Averages the directions of all candidates, winners and losers, weighted by credit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["CreditWeighted"]
 @register
 @dataclass(frozen=True, repr=False)
 class CreditWeighted(Inference):
-    """Average the directions of all candidates, each weighted by its credit less that of the current ranker.
+    """Average the directions of all candidates, each weighted by its credit minus that of the current ranker.
 
-    A mean of winners counts a narrow win like a clear one and forgets who lost. Here a clear win counts more, and a loser points
-    the other way: the estimate that evolution strategies and two-point gradient methods use. It needs credit that is a matter
-    of degree, such as that of `SampleOnlyScored` or `Probabilistic`.
+    A mean of winners gives narrow and clear wins the same weight and ignores losers. Here a clear win counts more, and a loser
+    counts in the opposite direction: the estimate of evolution strategies and two-point gradient methods. It needs graded credit,
+    such as that of `SampleOnlyScored` or `Probabilistic`.
 
     Parameters
     ----------
     losers
-        Whether candidates with less credit than the current ranker count, as steps away from them.
+        Whether candidates with less credit than the current ranker count, in the opposite direction.
     unit
         Scale the result to length 1.
 

@@ -1,4 +1,4 @@
-"""Break ties between winners on remembered queries whose users had to look far down."""
+"""Breaks ties between winners on remembered queries whose clicks were far down."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["DifficultQueries"]
 @register
 @dataclass(frozen=True, repr=False)
 class DifficultQueries(Inference):
-    """With several winners, let each re-rank remembered hard queries; the one that places their clicked documents best wins.
+    """If there are several winners, each re-ranks remembered hard queries; the one that ranks their clicked documents best wins.
 
-    Hard is a query whose clicks were low in the list: small Σ 1/position. The memory has a few slots: the first clicked
-    impressions fill them, then a new one takes the slot of one that is too old, or else of the easiest if it is harder itself.
+    A query is hard if its clicks were low in the list: small Σ 1/position. The memory has a few slots: the first clicked
+    impressions fill them, then a new one replaces one that is too old, or else the easiest if the new one is harder.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class DifficultQueries(Inference):
         "tie": whenever there are several winners, as the paper's text says. "filling": only until the slots are full, as the
         published code does; afterwards the mean of the winners is taken.
     slots
-        How many queries are remembered.
+        Number of queries to remember.
     window
-        After how many impressions a remembered query is too old.
+        Number of impressions after which a remembered query is too old.
 
     References
     ----------
@@ -47,7 +47,7 @@ class DifficultQueries(Inference):
     def infer(
         self, state: State, impression: Impression, feedback: Feedback, credit: Credit, delta: float, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the direction that won, or the mean of the winners where ties are not broken."""
+        """Return the direction that won, or the mean of the winners if ties are not broken."""
         memory = self._remember(state.memory, state.step, impression, feedback)
         chosen = kernel.winners(credit)
         directions = impression.trace["directions"]
@@ -59,7 +59,7 @@ class DifficultQueries(Inference):
     def _replay(
         self, memory: Memory, state: State, directions: NDArray[np.float64], delta: float, stream: Stream
     ) -> NDArray[np.float64]:
-        """Σ 1/position of the remembered clicked documents under each candidate."""
+        """Return Σ 1/position of the remembered clicked documents under each candidate."""
         total = np.zeros(directions.shape[0])
         for slot in np.flatnonzero(state.step - memory["hard_since"] <= self.window):
             ranked = rankings(state.weights, directions, delta, memory[f"hard_features_{slot}"], stream)
@@ -82,7 +82,7 @@ class DifficultQueries(Inference):
         }
 
     def _slot(self, memory: Memory, now: int, ease: float) -> int | None:
-        """Which slot an impression takes: a free one, one that is too old, or that of an easier one."""
+        """Return the slot for an impression: a free one, one that is too old, or that of an easier query."""
         since = memory["hard_since"].tolist() if "hard_since" in memory else []
         if len(since) < self.slots:
             return len(since)
@@ -94,7 +94,7 @@ class DifficultQueries(Inference):
 
 
 def _with(array: NDArray[Any], slot: int, value: float) -> NDArray[Any]:
-    """Return a copy in which the slot, which may be the one after the last, holds the value."""
+    """Return a copy with the value in the slot, which may be the one after the last."""
     longer = np.append(array, array.dtype.type(value)) if slot == array.size else array.copy()
     longer[slot] = value
     return longer

@@ -1,4 +1,4 @@
-"""Move towards the mean of all winners."""
+"""Averages the directions of all winners."""
 
 from __future__ import annotations
 

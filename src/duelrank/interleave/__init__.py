@@ -1,4 +1,4 @@
-"""Compare existing rankers on live clicks, without learning anything: show one merged list, count who was preferred."""
+"""Compares existing rankers on live clicks, without learning: shows merged lists and counts which ranker users prefer."""
 
 from duelrank.interleave.comparison import Comparison
 from duelrank.interleave.result import Result

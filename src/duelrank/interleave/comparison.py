@@ -1,4 +1,4 @@
-"""Comparison: show one merged list, record its clicks, and see who is preferred."""
+"""Defines `Comparison`, which merges rankings into one list, records clicks, and reports which ranker users prefer."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ FORMAT = 2
 
 
 class Comparison:
-    """A running comparison of rankers: `show` merges what they returned for a query, `record` takes what was clicked.
+    """An online comparison of rankers: `show` merges their rankings for a query, `record` counts the clicks on the list.
 
-    Only counts are kept, and one bit per list. Lists may be recorded late, in any order or never, and each counts once, however
-    often its clicks arrive.
+    It stores only counts, and one bit per list. Lists may be recorded late, in any order or never; each list counts once, even if
+    its clicks arrive several times.
 
-    Rankers need not return the same documents, nor equally many. A ranker adds its own documents only; where it has none left, the
-    others fill the list. A click on a document that a ranker did not return is never to its credit.
+    Rankers may return different documents and different numbers of them. A ranker contributes only its own documents; when it has
+    none left, the others fill the list. A ranker never gets credit for a click on a document that it did not return.
 
     Parameters
     ----------
     rankers
         Their names, two or more.
     multileaver
-        How rankings are merged and clicks judged: a part or its text, such as ``"PairwisePreference()"``.
+        The method that merges rankings and assigns credit: a part or its text, such as ``"PairwisePreference()"``.
     seed
-        A whole number; the same seed and the same calls give the same lists. Processes that share the work take different ones.
+        Random seed; the same seed and the same calls give the same lists. Parallel processes must use different seeds.
     length
-        How many documents to show, at most.
+        Maximum number of documents to show.
 
     Examples
     --------
@@ -68,10 +68,10 @@ class Comparison:
             raise InvalidRecipe(f"a comparison needs a multileaver or its text, such as 'TeamDraft()', got {part!r}")
         part.check_rankers(len(self.rankers))
         self.multileaver: Multileaver = part
-        stream(seed, "show")  # refuses what is no seed
+        stream(seed, "show")  # raises an error for an invalid seed
         self.seed = seed
         self.length = checked_count(length, "the length of a list", 1)
-        self.shown = 0  # how many lists were made: the number of the next one
+        self.shown = 0  # number of lists made so far, which is the number of the next list
         self._tally = Tally.empty(len(self.rankers))
         self._recorded = Recorded()
 
@@ -79,7 +79,7 @@ class Comparison:
         return f"Comparison({list(self.rankers)}, {repr(self.multileaver)!r}, seed={self.seed}, length={self.length})"
 
     def show(self, rankings: Given) -> Shown:
-        """Merge what each ranker returned, best first, into the list to show."""
+        """Merge the rankings, each best first, into the list to show."""
         given = self._checked_rankings(rankings)
         impression, documents = self._make(given, self.seed, self.shown)
         shown = Shown(tuple(documents[i] for i in impression.ranking), given, self.seed, self.shown)
@@ -87,16 +87,16 @@ class Comparison:
         return shown
 
     def record(self, shown: Shown, clicks: Iterable[Document]) -> bool:
-        """Count who is preferred by the clicks on a list that was shown: the documents that were clicked, in any order.
+        """Count the clicks on a shown list; ``clicks`` are the clicked documents, in any order.
 
-        Returns whether it counted. A list counts once, by the clicks that come first: record it when the user is done with it. A
-        message that a network delivers twice does no harm, then.
+        Returns whether the list was counted. A list counts once, with the clicks that arrive first: record it when the user has
+        left. A message that the network delivers twice therefore does no harm.
         """
         clicked = set(checked_documents(clicks, "clicks"))
         number = checked_count(shown.number, "the number of a shown list", 0)
         impression, documents = self._make(self._checked_rankings(shown.rankings), shown.seed, number)
         if tuple(documents[i] for i in impression.ranking) != shown.documents:
-            raise InvalidValue(f"this list was not made by {self!r}, or another version of duelrank made it")
+            raise InvalidValue(f"this list was not made by {self!r}, or it was made by another version of duelrank")
         if strangers := sorted(map(repr, clicked.difference(shown.documents))):
             listed = ", ".join(map(repr, shown.documents))
             raise InvalidValue(f"{', '.join(strangers)} cannot have been clicked: this list has {listed}")
@@ -108,16 +108,16 @@ class Comparison:
         return True
 
     def result(self, test: Literal["sign", "credit"] = "sign") -> Result:
-        """Return who was preferred to whom until now.
+        """Return the preferences between the rankers so far.
 
         Parameters
         ----------
         test
-            "sign" is the exact sign test of wins against losses; "credit" tests whether the mean difference in credit is zero,
-            which uses its size too and needs some hundred impressions.
+            "sign" is the exact sign test of wins against losses; "credit" tests whether the mean difference in credit is zero: it
+            also uses the size of the differences, and needs some hundred impressions.
         """
         if test not in ("sign", "credit"):
-            raise InvalidValue(f"the test is 'sign' or 'credit', got {test!r}")
+            raise InvalidValue(f"test must be 'sign' or 'credit', got {test!r}")
         tally, n = self._tally, len(self.rankers)
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
         if test == "sign":
@@ -131,22 +131,22 @@ class Comparison:
         return Result(self.rankers, tally.impressions, tally.clicked, tally.wins.copy(), credit, p_values, test)
 
     def merge(self, other: Comparison) -> None:
-        """Add what another comparison of the same kind has counted, such as that of another process."""
+        """Add the counts of another comparison with the same settings, such as that of another process."""
         mine, theirs = ((each.rankers, each.multileaver, each.length) for each in (self, other))
         if mine != theirs:
-            raise InvalidValue(f"only comparisons of the same kind can be merged, not {self!r} and {other!r}")
+            raise InvalidValue(f"only comparisons with the same settings can be merged, not {self!r} and {other!r}")
         self._recorded.merge(other._recorded)
         self._tally.merge(other._tally)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold, from which `from_dict` goes on as if nothing had happened."""
+        """Return the state as JSON-compatible values, from which `from_dict` continues exactly."""
         head = {"format": FORMAT, "rankers": list(self.rankers), "multileaver": repr(self.multileaver)}
         counters = {"seed": self.seed, "length": self.length, "shown": self.shown}
         return {**head, **counters, "tally": self._tally.to_dict(), "recorded": self._recorded.to_list()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
-        """Make the comparison that `to_dict` was called on."""
+        """Restore a comparison from the values of `to_dict`."""
         try:
             if data["format"] != FORMAT:
                 raise InvalidValue("this comparison was stored by another version of duelrank")
@@ -165,11 +165,11 @@ class Comparison:
             place(name, self.rankers)
         given = {name: checked_ranking(name, rankings) for name in self.rankers}
         if not any(given.values()):
-            raise InvalidValue("no ranker returned any document, so there is nothing to show")
+            raise InvalidValue("no ranker returned any document")
         return given
 
     def _make(self, given: Given, seed: int, number: int) -> tuple[Impression, list[Document]]:
-        """Make a list from its draws; gives the impression, and the documents that its indices stand for."""
+        """Make a list from its random draws; return the impression, and the documents that its indices refer to."""
         draws = stream(seed, "show", number)
         documents = list(dict.fromkeys(document for name in self.rankers for document in given[name]))
         rankings = _indexed([given[name] for name in self.rankers], documents)
@@ -178,7 +178,7 @@ class Comparison:
 
 
 def _indexed(given: list[Sequence[Document]], documents: list[Document]) -> Rankings:
-    """The documents of each ranker as indices, a row each, which ends in −1 where the ranker did not return all documents."""
+    """Return the documents of each ranker as a row of indices, padded with −1 if the ranker did not return all documents."""
     index = {document: i for i, document in enumerate(documents)}
     rankings = np.full((len(given), len(documents)), -1, np.int64)
     for row, ranking in zip(rankings, given, strict=True):

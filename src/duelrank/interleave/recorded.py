@@ -1,4 +1,4 @@
-"""Which lists were recorded already, so that each counts once."""
+"""Remembers the recorded lists, so that each counts once."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ _BLOCK = 1024  # lists per block of flags
 
 @dataclass
 class Recorded:
-    """A set of lists by seed and number, with one bit per list: blocks of flags, so that a far number needs no more room."""
+    """A set of lists by seed and number, with one bit per list in sparse blocks, so that large numbers need no more memory."""
 
     blocks: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, seed: int, number: int) -> bool:
-        """Add a list; returns whether it is new."""
+        """Add a list; return whether it is new."""
         block, bit = (seed, number // _BLOCK), 1 << number % _BLOCK
         before = self.blocks.get(block, 0)
         self.blocks[block] = before | bit
         return not before & bit
 
     def merge(self, other: Recorded) -> None:
-        """Add all lists of another set, none of which may be here already."""
+        """Add all lists of another set; the two sets must be disjoint."""
         if any(flags & self.blocks.get(block, 0) for block, flags in other.blocks.items()):
-            raise InvalidValue("both comparisons have recorded some of the same lists, which would then count twice")
+            raise InvalidValue("both comparisons have recorded some of the same lists, which would count twice")
         for block, flags in other.blocks.items():
             self.blocks[block] = self.blocks.get(block, 0) | flags
 
     def to_list(self) -> list[list[Any]]:
-        """Return plain values that JSON can hold: seed, block and its flags in hexadecimal digits."""
+        """Return the set as JSON-compatible values: seed, block, and its flags in hexadecimal digits."""
         return [[seed, block, f"{flags:x}"] for (seed, block), flags in self.blocks.items()]
 
     @classmethod
     def from_list(cls, data: list[list[Any]]) -> Recorded:
-        """Make the set that `to_list` was called on."""
+        """Restore a set from the values of `to_list`."""
         blocks = {}
         for seed, block, digits in data:
             flags = int(digits, 16)
             if not 0 < flags < 1 << _BLOCK:
                 raise InvalidValue(
-                    f"a stored comparison has {_BLOCK} flags in a block of recorded lists, got {digits!r}"
+                    f"a block of recorded lists in a stored comparison must have {_BLOCK} flags, got {digits!r}"
                 )
             blocks[checked_count(seed, "a seed", 0), checked_count(block, "the number of a block", 0)] = flags
         return cls(blocks)

@@ -1,4 +1,4 @@
-"""What a comparison has found, and the tests behind it."""
+"""Computes the result of a comparison and its significance tests."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ __all__ = ["Result", "Tally"]
 
 Counts: TypeAlias = NDArray[np.int64]  # (n_rankers, n_rankers)
 
-_MARGIN = 1e-12  # a preference within rounding of zero is none
+_MARGIN = 1e-12  # smaller preferences are rounding errors
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Who was preferred to whom, how often, and whether that is more than chance.
+    """The preferences between rankers: counts and significance.
 
     Parameters
     ----------
     rankers
         Their names, in the order of rows and columns.
     impressions, clicked
-        How many lists were recorded, and how many of them had a click.
+        Number of recorded lists, and number of lists with a click.
     wins
-        In how many impressions the row was preferred to the column.
+        Number of impressions in which the row was preferred to the column.
     credit
-        By how much the row was preferred to the column, on average, in the multileaver's own measure.
+        Mean preference of the row over the column, in the unit of the multileaver.
     p_values
         Two-sided, corrected for the number of pairs (Holm); NaN on the diagonal.
     test
-        What was tested: "sign" for wins against losses, "credit" for the mean difference in credit.
+        The test: "sign" for wins against losses, "credit" for the mean difference in credit.
     """
 
     rankers: tuple[str, ...]
@@ -49,24 +49,24 @@ class Result:
 
     @property
     def losses(self) -> Counts:
-        """In how many impressions the column was preferred to the row."""
+        """Number of impressions in which the column was preferred to the row."""
         return self.wins.T
 
     @property
     def ties(self) -> Counts:
-        """In how many impressions neither was; 0 on the diagonal."""
+        """Number of impressions without a preference; 0 on the diagonal."""
         ties: Counts = self.impressions - self.wins - self.wins.T
         np.fill_diagonal(ties, 0)
         return ties
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """In which share of the impressions the row was preferred to the column."""
+        """Share of the impressions in which the row was preferred to the column."""
         shares: NDArray[np.float64] = self.wins / max(self.impressions, 1)
         return shares
 
     def beats(self, one: str, other: str, level: float = 0.05) -> bool:
-        """Whether one ranker is ahead of the other in what was tested, and significantly so."""
+        """Whether one ranker is significantly better than the other in the test."""
         row, column = (place(name, self.rankers) for name in (one, other))
         lead = self.credit[row, column] if self.test == "credit" else self.wins[row, column] - self.wins[column, row]
         return bool(lead > 0 and self.p_values[row, column] < level)
@@ -92,7 +92,7 @@ class Result:
 
 @dataclass
 class Tally:
-    """All that is kept of the lists that were recorded: counts and sums over them, for each pair."""
+    """Counts and sums over the recorded lists, for each pair of rankers."""
 
     wins: Counts
     leads: NDArray[np.float64]
@@ -102,7 +102,7 @@ class Tally:
 
     @classmethod
     def empty(cls, n: int) -> Tally:
-        """Return that of n rankers before the first list."""
+        """Return an empty tally for n rankers."""
         return cls(np.zeros((n, n), np.int64), np.zeros((n, n)), np.zeros((n, n)))
 
     def add(self, preferences: NDArray[np.float64], clicked: bool) -> None:
@@ -114,23 +114,23 @@ class Tally:
         self.clicked += clicked
 
     def merge(self, other: Tally) -> None:
-        """Add all that another has counted."""
+        """Add the counts of another tally."""
         for name in vars(self):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
+        """Return the tally as JSON-compatible values."""
         return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], n: int) -> Tally:
-        """Make what `to_dict` was called on, of n rankers."""
+        """Restore a tally of n rankers from the values of `to_dict`."""
         tally = cls.empty(n)
         for name, zero in vars(tally).items():
             if isinstance(zero, np.ndarray):
                 table = np.array(data[name])
                 if table.shape != (n, n) or table.dtype.kind not in "iuf" or not np.isfinite(table).all():
-                    raise InvalidValue(f"a stored comparison of {n} rankers has an {n} × {n} table of {name}")
+                    raise InvalidValue(f"a stored comparison of {n} rankers must have an {n} × {n} table of {name}")
                 setattr(tally, name, table.astype(zero.dtype))
             else:
                 setattr(tally, name, checked_count(data[name], f"the number of {name}", 0))

@@ -1,4 +1,4 @@
-"""What every metric is: a value such as ``nDCG@10`` that measures a list."""
+"""Defines the interface of metrics, such as ``nDCG@10``, which evaluate a list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_CUTOFF = 1 << 31
 
 
 class _CutByAt(ABCMeta):
-    """Lets a metric class be cut like its instances: ``nDCG@10`` is ``nDCG(cutoff=10)``."""
+    """Allows the notation ``nDCG@10`` for ``nDCG(cutoff=10)`` on metric classes."""
 
     def __matmul__(cls, cutoff: int) -> Any:
         return cls(cutoff=cutoff)
@@ -25,12 +25,12 @@ class _CutByAt(ABCMeta):
 
 @dataclass(frozen=True, repr=False)
 class Metric(Part, ABC, metaclass=_CutByAt):
-    """Measure a list by the grades of its documents; a grade above 0 is relevant.
+    """Evaluate a list by the grades of its documents; a grade above 0 is relevant.
 
     Parameters
     ----------
     cutoff
-        How many positions count; None for all. Written with an ``@``: ``nDCG@10``.
+        Number of positions that count; None for all. The notation is ``nDCG@10``.
     """
 
     kind: ClassVar[str] = "metric"
@@ -39,7 +39,7 @@ class Metric(Part, ABC, metaclass=_CutByAt):
 
     @abstractmethod
     def of(self, shown: Labels, labels: Labels) -> float:
-        """Measure one list: the grades as shown, best first, and the grades of all the query's documents."""
+        """Evaluate one list, from the grades in the order shown and the grades of all documents of the query."""
 
     def __matmul__(self: M, cutoff: int) -> M:
         return replace(self, cutoff=cutoff)
@@ -51,5 +51,5 @@ class Metric(Part, ABC, metaclass=_CutByAt):
 
     @property
     def depth(self) -> int:
-        """The cutoff as a number that kernels can compare with."""
+        """The cutoff as a number for kernels."""
         return self.cutoff or _NO_CUTOFF

@@ -1,4 +1,4 @@
-"""How good a ranker is on a whole split."""
+"""Evaluates a ranker on all queries of a split."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ class Judged(Protocol):
 
 
 def per_query(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> NDArray[np.float64]:
-    """Rank every query of a split by the weights, ties at random, and measure each list by a metric or its text."""
+    """Rank every query of a split by the weights, with ties at random, and return the metric (or its text) of each list."""
     measure = as_part(metric, Metric)
     n_features = split.features.shape[1]
     if weights.shape != (n_features,):
-        raise ShapeMismatch(f"weights of shape {weights.shape} cannot rank documents with {n_features} features")
+        raise ShapeMismatch(
+            f"weights must have shape ({n_features},), one per feature of the documents, got {weights.shape}"
+        )
     ranked = ranked_labels(weights, split.features, split.labels, split.offsets, stream)
     bounds = split.offsets.tolist()
     lists = (ranked[start:stop] for start, stop in pairwise(bounds))
@@ -46,6 +48,6 @@ def per_query(weights: Weights, split: Judged, metric: Metric | str, stream: Str
 
 
 def evaluate(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> float:
-    """Return the mean of a metric over the queries of a split; NaN where it has none."""
+    """Return the mean of a metric over the queries of a split; NaN if the split is empty."""
     values = per_query(weights, split, metric, stream)
     return float(values.mean()) if values.size else float("nan")

@@ -16,13 +16,13 @@ __all__ = ["nDCG"]
 @register
 @dataclass(frozen=True, repr=False)
 class nDCG(Metric):
-    """DCG over the DCG of the best order, discount 1/log2(position + 1), position from 1; 0 where nothing is relevant.
+    """DCG over the DCG of the best order, discount 1/log2(position + 1), position from 1; 0 if no document is relevant.
 
     Parameters
     ----------
     gain
         "exponential": 2^grade − 1, as in the learning-to-rank literature (``nDCG(dcg='exp-log2')`` in ir-measures).
-        "linear": the grade itself, as in trec_eval and scikit-learn. The two differ: say which one a number is.
+        "linear": the grade itself, as in trec_eval and scikit-learn. The two differ: always state the gain with a result.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The discounted online reward: what users got to see while the ranker was learning."""
+"""Computes the discounted online performance: the quality of the lists that users saw while the ranker was learning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DISCOUNT = 0.9995
 
 
 def online_performance(values: NDArray[np.float64], discount: float = DISCOUNT) -> float:
-    """Return Σ_t γ^t · value_t, t from 0, of the metric of every list that was shown.
+    """Return Σ_t γ^t · value_t, t from 0, where value_t is the metric of the list shown at t.
 
     Examples
     --------

@@ -15,7 +15,7 @@ __all__ = ["P"]
 @register
 @dataclass(frozen=True, repr=False)
 class P(Metric):
-    """Share of relevant documents in the first positions; a list that is shorter than the cutoff counts as filled up."""
+    """Share of relevant documents in the first positions; missing positions of a list shorter than the cutoff are irrelevant."""
 
     def of(self, shown: Labels, labels: Labels) -> float:
         """Return the precision of one list."""

@@ -15,7 +15,7 @@ __all__ = ["MRR"]
 @register
 @dataclass(frozen=True, repr=False)
 class MRR(Metric):
-    """1 / position of the first relevant document, 0 where there is none; averaged over queries."""
+    """1 / position of the first relevant document, 0 if there is none; averaged over queries."""
 
     def of(self, shown: Labels, labels: Labels) -> float:
         """Return the reciprocal rank of one list."""

@@ -1,4 +1,4 @@
-"""Balanced interleaving."""
+"""Implements balanced interleaving."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Balanced"]
 @register
 @dataclass(frozen=True, repr=False)
 class Balanced(Multileaver):
-    """Zip two rankings together, the one that a coin chose first, so that any top of the list holds about the same top of both.
+    """Alternate between two rankings, in random order, so that every prefix of the list contains about equal prefixes of both.
 
-    With k the better of the two ranks of the lowest clicked document, each ranker gets one point per click on a document of its
+    Let k be the better of the two ranks of the lowest clicked document: each ranker gets one point per click on a document of its
     own top k.
 
     It is biased: against (a, b, c), the ranking (b, c, a) wins two of three random clicks. Nor is it monotone: a clicked document
@@ -40,6 +40,6 @@ class Balanced(Multileaver):
         return ranking, {"ranks": shown_ranks(rankings, ranking)}
 
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return how many of each ranker's top k were clicked."""
+        """Return the number of clicks on the top k of each ranker."""
         counts: Credit = kernel.credit(impression.trace["ranks"], clicks)
         return counts

@@ -1,4 +1,4 @@
-"""What every way of merging rankings into one list does."""
+"""Defines the interface of multileaving methods."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ Preferences: TypeAlias = NDArray[
 
 @dataclass(frozen=True, repr=False)
 class Multileaver(Part, ABC):
-    """Merge the rankings of several rankers into one list, and turn its clicks into credit for each of them.
+    """Merge the rankings of several rankers into one list, and convert its clicks into credit for each of them.
 
-    A ranker may have returned some of the documents only; its row of the rankings then ends in −1. It adds no other document to
-    the list, and a click on another one is never to its credit.
+    A ranker may have returned only some of the documents; its row of the rankings is then padded with −1. It adds no other
+    documents to the list, and never gets credit for clicks on other documents.
     """
 
     kind: ClassVar[str] = "multileaver"
-    #: How many rankers it can compare at once; None where there is no limit.
+    #: Maximum number of rankers that it can compare at once; None for no limit.
     most_rankers: ClassVar[int | None] = None
 
     @abstractmethod
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return a list of that length without duplicates, and the evidence that `assign_credit` will need.
+        """Return a list of the given length without duplicates, and the evidence that `assign_credit` needs.
 
         The length is at most the number of documents (the columns of the rankings), each of which some ranker returned.
         """
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return what `assign_credit` will need about a list that somebody else made; `InvalidRecipe` where it could give none."""
-        raise InvalidRecipe(f"{self!r} gives credit only for lists that it has made itself")
+        """Return the evidence that `assign_credit` needs for a list made elsewhere; raise `InvalidRecipe` if that is impossible."""
+        raise InvalidRecipe(f"{self!r} can assign credit only for lists that it has made itself")
 
     @abstractmethod
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return the credit of each ranker; one that beats the current ranker has more than entry 0.
+        """Return the credit of each ranker; a ranker that beats the current ranker has more than entry 0.
 
-        The stream is for methods whose credit is itself an estimate from samples; most draw nothing from it.
+        The stream is for methods that estimate credit from samples; most methods do not use it.
         """
 
     def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
-        """Return by how much each ranker (row) is preferred to each other (column): by default, their difference in credit."""
+        """Return the preference of each ranker (row) over each other (column): by default, their difference in credit."""
         credit = self.assign_credit(impression, clicks, stream)
         return credit[:, np.newaxis] - credit[np.newaxis, :]
 
     def check_rankers(self, n_rankers: int) -> None:
-        """Raise `InvalidRecipe` where there are more rankers than it can compare at once."""
+        """Raise `InvalidRecipe` if there are more rankers than it can compare at once."""
         if self.most_rankers is not None and n_rankers > self.most_rankers:
             others = [name for name, cls in classes(Multileaver).items() if getattr(cls, "most_rankers", None) is None]
             raise InvalidRecipe(

@@ -1,4 +1,4 @@
-"""Optimized interleaving."""
+"""Implements optimized interleaving."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _LONGEST = 12  # the number of lists doubles with each position
 @register
 @dataclass(frozen=True, repr=False)
 class OptimizedInterleaving(Multileaver):
-    """Choose among all lists that two rankings allow, with the probabilities that are unbiased and, of those, most sensitive.
+    """Draw from all lists that two rankings allow, with probabilities that are unbiased and, among those, most sensitive.
 
-    A list is allowed where each of its tops is made of a top of one ranking and a top of the other. Unbiased means that a user
-    who clicks at random in the top k credits both alike, for every k. The sensitivity of a list is the probability that one click
-    decides, times the entropy of whom it decides for, where clicks fall with 1/position.
+    A list is allowed if each of its prefixes is the union of a prefix of one ranking and a prefix of the other. Unbiased means that
+    a user who clicks at random in the top k gives both rankers equal credit, for every k. The sensitivity of a list is the
+    probability that one click decides, times the entropy of the winner, with click probabilities proportional to 1/position.
 
-    Where no probabilities are unbiased, those with the smallest sum of violations are taken. A document that is not in a ranking's
-    first ``length`` counts as the one right behind them, as in the paper, where rankings are as long as the list; one that a ranker
-    did not return at all is worth nothing to it.
+    If no probabilities are unbiased, those with the smallest sum of violations are used. A document below the first ``length`` of a
+    ranking counts as the next one after them, as in the paper, where rankings are as long as the list; a document that a ranker did
+    not return gives it no credit.
 
     Parameters
     ----------
     scoring
-        What a click is worth to a ranker: "linear" in the rank of the clicked document (the paper's linear rank difference), or
+        The credit of a click for a ranker: "linear" in the rank of the clicked document (the paper's linear rank difference), or
         "inverse" to it.
 
     References
@@ -51,11 +51,11 @@ class OptimizedInterleaving(Multileaver):
     scoring: Scoring = "inverse"
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list, and the rank of each shown document in both rankings, ``length`` where it is not in its top."""
+        """Return the list, and the rank of each shown document in both rankings, or ``length`` if it is not in the top."""
         self.check_rankers(rankings.shape[0])
         if length > _LONGEST:
             raise InvalidValue(
-                f"OptimizedInterleaving goes through all possible lists, which are too many for {length} positions "
+                f"OptimizedInterleaving enumerates all possible lists, which are too many for {length} positions "
                 f"(at most {_LONGEST}); use OptimizedMultileaving, which draws some"
             )
         tops = rankings[:, :length].ravel()
@@ -66,7 +66,7 @@ class OptimizedInterleaving(Multileaver):
         return documents[lists[chosen]], {"ranks": ranks[chosen]}
 
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return the sum over the clicks of what each is worth to each ranker."""
+        """Return the sum of the credit of all clicks for each ranker."""
         ranks = impression.trace["ranks"]
         sums: Credit = worth(ranks, self.scoring)[:, clicks].sum(axis=1)
         return sums
@@ -76,10 +76,10 @@ class OptimizedInterleaving(Multileaver):
 def _lists(
     first: tuple[int, ...], second: tuple[int, ...], length: int, scoring: Scoring
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """All lists that two rankings allow, the ranks of their documents in both, and the cumulated probabilities.
+    """Return all lists that two rankings allow, the ranks of their documents in both, and the cumulative probabilities.
 
-    ``first`` and ``second`` have the ranks of document 0, 1, 2, …. Only the relative order of two rankings matters, so what was
-    solved once is remembered for as long as there is room.
+    ``first`` and ``second`` contain the ranks of document 0, 1, 2, …. Only the relative order of two rankings matters, so solutions
+    are cached.
     """
     table = np.array([first, second])
     tops = [[int(document) for document in np.argsort(row, kind="stable") if row[document] < length] for row in table]
@@ -91,7 +91,7 @@ def _lists(
 
 
 def _allowed(tops: list[list[int]], length: int, shown: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """All ways to go on from what is shown: with the best document left of either ranking."""
+    """Return all extensions of a prefix: with the best remaining document of either ranking."""
     if len(shown) == length:
         return [shown]
     left = ([document for document in top if document not in shown] for top in tops)
@@ -100,13 +100,13 @@ def _allowed(tops: list[list[int]], length: int, shown: tuple[int, ...]) -> list
 
 
 def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:
-    """P(a click decides) · entropy of whom it decides for, of each list."""
+    """Return P(a click decides) · entropy of the winner, for each list."""
     lead = worth[:, 0] - worth[:, 1]
     clicks = click_chances(lead.shape[1])
     wins = np.stack([(lead > 0) @ clicks, (lead < 0) @ clicks])
     decided = wins.sum(axis=0)
     shares = np.divide(wins, decided, out=np.zeros_like(wins), where=decided > 0)
-    from scipy.special import entr  # takes half a second, so only where a list is chosen
+    from scipy.special import entr  # imported here, because the import takes half a second
 
     values: NDArray[np.float64] = decided * entr(shares).sum(axis=0)
     return values

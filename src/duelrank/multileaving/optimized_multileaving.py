@@ -1,4 +1,4 @@
-"""Optimized multileaving."""
+"""Implements optimized multileaving."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["OptimizedMultileaving"]
 @register
 @dataclass(frozen=True, repr=False)
 class OptimizedMultileaving(Multileaver):
-    """Draw some lists, then choose among them with the probabilities that are least biased and, of those, most sensitive.
+    """Draw some lists, then choose among them with probabilities that are least biased and, among those, most sensitive.
 
-    A click on a document is worth 1/rank to each ranker, 1/(length + 1) where the document is below its top, and nothing where the
-    ranker did not return it. Unbiased means
-    that a user who clicks at random in the top k gives all rankers the same, for every k. A list is sensitive where the rankers'
-    credit from clicks that fall with 1/position varies little: then what varies is due to the documents.
+    A click on a document gives each ranker a credit of 1/rank, 1/(length + 1) if the document is below its top, and 0 if the ranker
+    did not return it. Unbiased means that a user who clicks at random in the top k gives all rankers equal credit, for every k. A
+    list is sensitive if the credit of the rankers varies little for clicks with probabilities proportional to 1/position: then
+    differences are due to the documents.
 
-    A few lists can rarely be mixed without any bias. Here the sum of all violations is made as small as these lists allow, and
-    sensitivity decides among what is left.
+    A few lists rarely allow probabilities without any bias. This implementation minimises the sum of all violations, and then
+    maximises sensitivity.
 
     Parameters
     ----------
     n_lists
-        How many lists are drawn, each position from a ranker chosen at random. More lists, less bias, and a larger programme.
+        Number of lists to draw, each position from a ranker chosen at random. More lists give less bias, but take longer.
 
     References
     ----------
@@ -43,7 +43,7 @@ class OptimizedMultileaving(Multileaver):
     n_lists: Annotated[int, Between(1, 1000)] = 10
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list, and the rank of each shown document in each ranking, ``length`` where it is not in its top."""
+        """Return the list, and the rank of each shown document in each ranking, or ``length`` if it is not in the top."""
         lists = np.unique(draw_lists(rankings, length, self.n_lists, stream), axis=0)
         ranks = np.stack([top_ranks(rankings, each, length) for each in lists])
         credits = worth(ranks)

@@ -1,4 +1,4 @@
-"""Pairwise preference multileaving."""
+"""Implements pairwise preference multileaving."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PairwisePreference"]
 @register
 @dataclass(frozen=True, repr=False)
 class PairwisePreference(Multileaver):
-    """Infer from clicks which shown document is better than which, and score rankers by how many such pairs they order so (PPM).
+    """Infer preferences between shown documents from clicks, and score each ranker by the pairs that it orders so (PPM).
 
     Position p is drawn uniformly from the documents that some ranker has in its top p, so two documents that could both be chosen
     are equally likely to come in either order. A click is a preference over each document not clicked above the lowest click, and
@@ -42,7 +42,7 @@ class PairwisePreference(Multileaver):
         return ranking, {"ranks": shown_ranks(rankings, ranking), "earliest": earliest, "choices": choices}
 
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return the weight of the preferences that each ranker agrees with, less those that it contradicts."""
+        """Return the weight of the preferences that each ranker agrees with, minus those that it contradicts."""
         trace = impression.trace
         sums: Credit = kernel.credit(trace["ranks"], trace["earliest"], trace["choices"], clicks)
         return sums

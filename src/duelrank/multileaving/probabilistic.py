@@ -1,4 +1,4 @@
-"""Probabilistic multileaving, its credit exact or sampled."""
+"""Implements probabilistic multileaving, with exact or sampled credit."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Probabilistic(Multileaver):
 
     Which ranker placed a document is unknown afterwards; the credit of a candidate is its expected preference over the
     current ranker, E[sign(clicks of i − clicks of current)], over all the ways in which the list may have been
-    assigned.
+    assigned to rankers.
 
     Parameters
     ----------
     tau
-        How steep the softmax is (the papers' τ).
+        Steepness of the softmax (the papers' τ).
     credit
         "exact" computes the expectation, by convolution over the clicks, so a candidate that ranks as the current one does gets
         exactly 0. "sampled" averages over random assignments of the clicks, as the published code of the papers does: a candidate
         with an expected preference of 0 then wins almost half of the time, and one that is slightly worse may win too. This noise
         is part of published results.
     samples
-        How many assignments "sampled" draws (in the published code 10,000).
+        Number of assignments that "sampled" draws (10,000 in the published code).
 
     References
     ----------
@@ -51,12 +51,12 @@ class Probabilistic(Multileaver):
     samples: Annotated[int, Between(1, 1_000_000)] = 10_000
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list, the rank of each shown document in each ranking, and how many documents each ranker returned."""
+        """Return the list, the rank of each shown document in each ranking, and the number of documents of each ranker."""
         ranking, ranks, sizes = kernel.leave(rankings, length, self.tau, stream)
         return ranking, {"ranks": ranks, "sizes": sizes}
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return the ranks of the shown documents and the sizes of the rankings: the credit depends on nothing else."""
+        """Return the ranks of the shown documents and the sizes of the rankings: the credit depends only on these."""
         return {"ranks": shown_ranks(rankings, ranking), "sizes": returned(rankings)}
 
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
@@ -71,7 +71,7 @@ class Probabilistic(Multileaver):
         return values
 
     def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
-        """Return each ranker's expected preference over each other one; that over the current ranker is its credit."""
+        """Return each ranker's expected preference over each other one; the preference over the current ranker is the credit."""
         ranks = impression.trace["ranks"]
         n, placed = len(ranks), kernel.placements(ranks, clicks, impression.trace["sizes"], self.tau)
         if self.credit == "sampled":

@@ -1,4 +1,4 @@
-"""Sample-only scored multileaving."""
+"""Implements sample-only scored multileaving."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["SampleOnlyScored"]
 @register
 @dataclass(frozen=True, repr=False)
 class SampleOnlyScored(Multileaver):
-    """Make a team-draft list, and score each ranker by how it would have ordered the documents of that list (SOSM).
+    """Make a team-draft list, and score each ranker by its own order of the documents in that list (SOSM).
 
-    Credit = Σ 1/r^τ over the clicks, r the rank of the clicked document among the shown ones. Who added a document does not
-    matter, so that rankers that resemble each other share their clicks instead of splitting them.
+    Credit = Σ 1/r^τ over the clicks, r the rank of the clicked document among the shown ones. It does not matter which ranker
+    added a document, so similar rankers share their clicks instead of splitting them.
 
-    Each ranker that returned all shown documents gives them the same points in all, so clicks that fall on any position equally
-    often favour none of those, on any list. Clicks that prefer the upper positions, whatever is there, do favour rankers that agree
-    with the others.
+    All rankers that returned all shown documents have the same total score, so clicks that are uniform over positions favour none
+    of them, on any list. Clicks that prefer the upper positions, whatever their documents, favour rankers that agree with
+    the others.
 
     Parameters
     ----------
     tau
-        How steeply the points fall with the rank (the paper's softmax has the same τ; what it is divided by is the same for all
+        How steeply the points decrease with the rank (the paper's softmax has the same τ; its normalisation is the same for all
         rankers, and left out).
 
     References
@@ -46,7 +46,7 @@ class SampleOnlyScored(Multileaver):
         return ranking, {"ranks": shown_ranks(rankings, ranking)}
 
     def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return the rank of each shown document in each ranking: the credit depends on nothing else."""
+        """Return the rank of each shown document in each ranking: the credit depends only on these."""
         return {"ranks": shown_ranks(rankings, ranking)}
 
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:

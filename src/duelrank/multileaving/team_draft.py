@@ -1,4 +1,4 @@
-"""Team draft multileaving."""
+"""Implements team draft multileaving."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["TeamDraft"]
 @register
 @dataclass(frozen=True, repr=False)
 class TeamDraft(Multileaver):
-    """Let the rankers take turns, in a fresh random order each round, at adding their best document not yet in the list.
+    """In each round, the rankers take turns in random order to add their best document that is not yet in the list.
 
-    A ranker owns what it added and gets one point per click on it. Documents of a top that all rankers agree on belong to
-    nobody.
+    A ranker owns the documents that it added, and gets one point per click on them. If all rankers agree on the first documents,
+    no ranker owns these.
 
     References
     ----------
@@ -29,11 +29,11 @@ class TeamDraft(Multileaver):
     """
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list, and who owns each position."""
+        """Return the list, and the ranker that owns each position."""
         ranking, teams = kernel.leave(rankings, length, stream)
         return ranking, {"teams": teams, "n_rankers": np.array(rankings.shape[0])}
 
     def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return how many of each ranker's documents were clicked."""
+        """Return the number of clicks on the documents of each ranker."""
         counts: Credit = kernel.credit(impression.trace["teams"], clicks, int(impression.trace["n_rankers"]))
         return counts

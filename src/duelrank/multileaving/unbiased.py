@@ -1,4 +1,4 @@
-"""Probabilities of lists, such that clicks at random favour no ranker: a linear programme that both optimized methods solve."""
+"""Computes probabilities of lists such that random clicks favour no ranker: the linear programme of both optimized methods."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from duelrank.types import Ranking, Rankings
 __all__ = ["click_chances", "list_chances", "prefix_bias", "top_ranks", "worth"]
 
 Floats = NDArray[np.float64]
-_SLACK = 1e-9  # what the second programme may add to the least bias: below the solver's own tolerance
+_SLACK = 1e-9  # slack on the minimum bias in the second programme: below the solver's own tolerance
 
 
 def click_chances(length: int) -> Floats:
-    """P(a user who clicks once, whatever is there, clicks at each position) ∝ 1/position, as in both papers."""
+    """Return the probability of a click at each position, independent of the documents: ∝ 1/position, as in both papers."""
     chances = 1.0 / np.arange(1.0, length + 1.0)
     return _normalised(chances)
 
 
 def top_ranks(rankings: Rankings, ranking: Ranking, length: int) -> NDArray[np.int64]:
-    """Rank of each document of a list in each ranking: ``length`` where it is below the top, MISSING where it was not returned."""
+    """Return the rank of each document in each ranking: ``length`` if it is below the top, MISSING if it was not returned."""
     ranks = shown_ranks(rankings, ranking)
     clipped: NDArray[np.int64] = np.where(ranks < MISSING, np.minimum(ranks, length), MISSING)
     return clipped
 
 
 def worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inverse") -> Floats:
-    """Credit of a click on documents of these ranks, from 0, in a list as long as their last axis; 0 if they were not returned."""
+    """Return the credit of a click on documents of these ranks, from 0; 0 if not returned. The last axis is as long as the list."""
     places = 1.0 + ranks
     values = ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
     given: Floats = np.where(ranks < MISSING, values, 0.0)
@@ -39,16 +39,17 @@ def worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inv
 
 
 def prefix_bias(credits: Floats) -> Floats:
-    """How much more each ranker but the first gets than the one before, of clicks anywhere in the top k, for each k and list.
+    """Return the credit of each ranker minus that of the one before, for clicks anywhere in the top k, for each k and list.
 
-    From the credit (n_lists, n_rankers, length) of a click at each position to ((n_rankers − 1) · length, n_lists).
+    The input is the credit (n_lists, n_rankers, length) of a click at each position; the shape of the result is
+    ((n_rankers − 1) · length, n_lists).
     """
     leads: Floats = np.diff(credits.cumsum(axis=2), axis=1)
     return leads.reshape(leads.shape[0], -1).T
 
 
 def list_chances(bias: Floats, gain: Floats) -> Floats:
-    """Return the probabilities p that make Σ|bias · p| as small as possible (0 where it can be), and gain · p largest then."""
+    """Return the probabilities p that minimise Σ|bias · p| (to 0 if possible) and, among those, maximise gain · p."""
     n_constraints, n_lists = bias.shape
     if n_lists == 1:
         return np.ones(1)
@@ -69,8 +70,8 @@ def _normalised(chances: Floats) -> Floats:
 
 
 def _solve(cost: Floats, equal: Floats, bounded: Floats | None = None, bound: float = 0.0) -> Floats:
-    """Minimise the cost where all rows of ``equal`` but the last, which is 1, give 0, and ``bounded`` at most its bound."""
-    from scipy.optimize import linprog  # takes a while, so only where a programme is solved
+    """Minimise the cost; all rows of ``equal`` are 0 except the last, which is 1, and ``bounded`` is at most its bound."""
+    from scipy.optimize import linprog  # imported here, because the import is slow
 
     right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
     rows, limits = (None, None) if bounded is None else (bounded[np.newaxis], [bound])

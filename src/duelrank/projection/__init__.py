@@ -1,4 +1,4 @@
-"""Stage 5: which shown documents were seen, and keep of a gradient only what they can tell apart."""
+"""Stage 5: estimates which shown documents were examined, and projects the gradient onto their span."""
 
 from duelrank.projection.adaptive_last_click import AdaptiveLastClick
 from duelrank.projection.base import Examination, Projection

@@ -1,4 +1,4 @@
-"""What every examination model and every projection does."""
+"""Defines the interfaces of examination models and projections."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["Examination", "Projection"]
 
 @dataclass(frozen=True, repr=False)
 class Examination(Part, ABC):
-    """Say which shown positions the user has looked at."""
+    """Estimate which shown positions the user has examined."""
 
     kind: ClassVar[str] = "examination"
 
     @abstractmethod
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
-        """Return a weight in [0, 1] per shown position: how likely it was seen; 0 where it surely was not."""
+        """Return a weight in [0, 1] per shown position: the probability that it was examined."""
 
     def observe(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
-        """Return the memory after an impression, clicked or not; by default nothing is learned about users."""
+        """Return the memory after an impression, with or without clicks; by default it does not change."""
         return memory
 
 
 @dataclass(frozen=True, repr=False)
 class Projection(Part, ABC):
-    """Keep the part of a gradient that an impression has really tested."""
+    """Project a gradient onto the directions that an impression has tested."""
 
     kind: ClassVar[str] = "projection"
 
@@ -40,11 +40,11 @@ class Projection(Part, ABC):
     def project(
         self, gradient: Gradient, memory: Memory, impression: Impression, feedback: Feedback
     ) -> tuple[Gradient, Memory]:
-        """Return the projected gradient and the memory afterwards."""
+        """Return the projected gradient and the new memory."""
 
 
 def top(depth: int, length: int) -> NDArray[np.float64]:
-    """Weights of a user who looked at the first positions only."""
+    """Return the weights of a user who examined only the first positions."""
     weights = np.zeros(length)
     weights[:depth] = 1.0
     return weights

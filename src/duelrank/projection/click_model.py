@@ -1,4 +1,4 @@
-"""What the click models share: attraction by a document's features, and parameters that may be learned from the stream."""
+"""Defines the base class of examination by click models, whose parameters may be learned online."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["ClickModel"]
 
 Table = NDArray[np.float64]
 
-POSITIONS = 20  # with parameters of their own; those further down share the last ones
-_BELIEF = 10.0  # how many trials the parameters that a model starts with are worth
+POSITIONS = 20  # number of positions with their own parameters; lower positions share the last ones
+_BELIEF = 10.0  # weight of the initial parameters, in observations
 
 
 @dataclass(frozen=True, repr=False)
 class ClickModel(Examination):
-    """A seen document is clicked if it attracts; the posterior of having been seen follows from all clicks of the list, exactly.
+    """A seen document is clicked if it attracts; the posterior probability of having been seen is exact, given all clicks.
 
     Parameters
     ----------
     attraction
-        P(click | seen) of every document, or before anything is learned.
+        P(click | seen) of every document; the initial value if it is learned.
     forgetting
         None: the parameters stay as given. A number: online EM learns them from every impression, clicked or not, and each new
-        trial makes the earlier ones count that many times as much: 0.999 remembers about the last thousand, 1 all of them.
+        observation multiplies the weight of earlier ones by it: 0.999 remembers about the last thousand, 1 all of them.
         Attraction is then a logistic regression on the features (a parameter per document would need unbounded memory); it can
-        be told from position because exploration shows documents at several places.
+        be separated from the effect of position because exploration shows documents at different positions.
 
     References
     ----------
@@ -47,11 +47,11 @@ class ClickModel(Examination):
     forgetting: Annotated[float, Between(0.0, 1.0)] | None = None
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
-        """Return P(seen | clicks) of each position, by what was known before this list."""
+        """Return P(seen | clicks) of each position, with the parameters from before this list."""
         return self._apply(memory, impression, feedback, -1.0)[0]
 
     def observe(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
-        """Take one step of online EM, or leave the memory alone where the parameters are fixed."""
+        """Take one step of online EM; the memory does not change if the parameters are fixed."""
         if self.forgetting is None or not feedback.clicks.shape[0]:
             return memory
         _, documents, users = self._apply(memory, impression, feedback, self.forgetting)
@@ -70,17 +70,17 @@ class ClickModel(Examination):
 
     @cached_property
     def _prior(self) -> Table:
-        """Successes and trials behind the probabilities that the model starts with."""
+        """Return successes and trials that represent the initial probabilities."""
         chances = np.array(self.chances())
         return _BELIEF * np.array([chances, np.ones_like(chances)])
 
     @abstractmethod
     def chances(self) -> list[float]:
-        """The probabilities of the model, before anything is learned: one per column of the table of users."""
+        """Return the initial probabilities of the model: one per column of the table of users."""
 
     @staticmethod
     @abstractmethod
     def step(
         features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
     ) -> tuple[Table, Table, Table]:
-        """The model's kernel: P(seen | clicks) per position, and both tables after the list."""
+        """Call the kernel of the model: return P(seen | clicks) per position, and both tables after the list."""

@@ -1,4 +1,4 @@
-"""Examination by the dependent click model."""
+"""Infers examination by the dependent click model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["DependentClick"]
 @register
 @dataclass(frozen=True, repr=False)
 class DependentClick(ClickModel):
-    """Users go from the top down and after a click go on with a probability that depends on the position.
+    """Users scan from the top; after a click they continue with a probability that depends on the position.
 
     Parameters
     ----------
     after_click
-        P(go on | clicked) at every position, or before anything is learned; one per position is learned.
+        P(continue | clicked) at every position; if it is learned, the initial value, with one parameter per position.
     after_skip
-        P(go on | seen and not clicked), the same at every position. The paper's users never stop there: 1, which learning leaves as
-        it is. Less lets it be learned too.
+        P(continue | seen and not clicked), equal at every position. The paper's users never stop there: a value of 1 stays fixed.
+        A smaller value is the initial value of a learned parameter.
 
     References
     ----------
@@ -35,14 +35,14 @@ class DependentClick(ClickModel):
     after_skip: Annotated[float, Between(0.0, 1.0)] = 1.0
 
     def chances(self) -> list[float]:
-        """P(go on | clicked) per position, then P(go on | not clicked)."""
+        """Return P(continue | clicked) per position, then P(continue | not clicked)."""
         return [*[self.after_click] * POSITIONS, self.after_skip]
 
     @staticmethod
     def step(
         features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
     ) -> tuple[Table, Table, Table]:
-        """From the top down, by position."""
+        """Call the kernel of the dependent click model."""
         tables: tuple[Table, Table, Table] = kernel.dependent_click(
             features, ranking, clicks, documents, users, forgetting
         )

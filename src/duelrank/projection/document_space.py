@@ -1,4 +1,4 @@
-"""Document space projection, the paper's contribution."""
+"""Implements document space projection, the paper's contribution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RESCALE = {"none": 0, "unit": 1, "preserve": 2}
 @register
 @dataclass(frozen=True, repr=False)
 class DocumentSpace(Projection):
-    """Project the gradient onto the span of the examined documents: a click test says nothing about anything outside of it.
+    """Project the gradient onto the span of the examined documents: clicks carry no information about other directions.
 
     With an orthonormal basis V of that span, g = V(Vᵀu); then gradient ← λ · rescale(g) + (1 − λ) · u. The scores of the examined
     documents are the same under w + u and w + g, and E|g|² is at most rank(V)/d instead of 1.
@@ -33,36 +33,36 @@ class DocumentSpace(Projection):
     Parameters
     ----------
     examination
-        Which of the shown documents were seen.
+        The model of which shown documents were examined.
     remembered
-        How many examined documents of earlier impressions join the span (the paper's r); first in, first out.
+        Number of examined documents of earlier impressions that are added to the span (the paper's r); first in, first out.
     rescale
-        What becomes of the length of g: "unit" scales it to 1, as the published tables were made; "none" leaves it, as in the
-        paper's text; "preserve" restores the length that u had.
+        The length of g: "unit" scales it to 1, as for the published tables; "none" does not change it, as in the paper's text;
+        "preserve" scales it to the length of u.
     strength
         The paper's λ: 1 is the full projection, 0 the algorithm without it.
     basis
-        How V is computed, "qr" (fast) or "svd" (the paper's choice); both span the same space. The published code drops nothing:
-        where documents are linearly dependent, its V also has directions that are rounding and not in their span.
+        The method to compute V: "qr" (fast) or "svd" (the paper's choice); both span the same space. The published code drops no
+        directions: if documents are linearly dependent, its V also contains directions of rounding errors, outside their span.
     tolerance
-        Directions under this share of the largest one are dropped; None is the usual max(rows, columns) · eps.
+        Directions below this share of the largest one are dropped; None is the usual max(rows, columns) · eps.
     threshold
-        Documents take part whose weight, the probability of having been seen, is above; a click model leaves no weight at 0.
+        Documents count if their weight, the probability of having been examined, is above it; a click model gives no weight of 0.
     ridge
-        None: each such document counts fully. A number: it counts by its weight, g = Xᵀ(XXᵀ + ridge · I)⁻¹Xu where the rows of X
-        are the documents times √weight; remembered ones keep the weight that they had. The smaller the ridge, the nearer to the
+        None: each such document counts fully. A number: each counts by its weight, g = Xᵀ(XXᵀ + ridge · I)⁻¹Xu where the rows of X
+        are the documents times √weight; remembered documents keep their weight. The smaller the ridge, the closer to the
         full projection.
     centred
-        Subtract the mean of the examined documents of an impression first: a ranking depends on differences only. Remembered ones
-        stay as their own impression centred them.
+        Subtract the mean of the examined documents of an impression first: a ranking depends only on differences. Remembered
+        documents stay centred as in their own impression.
 
     References
     ----------
     Wang et al., "Variance reduction in gradient exploration for online learning to rank" (SIGIR 2019).
     """
 
-    # Weights of 0 and 1, as of the default examination, are on the same sides of every threshold; and with a ridge no direction is
-    # dropped. Where each does matter, a test shows.
+    # Weights of 0 and 1, as with the default examination, are the same for every threshold; and with a ridge no direction is
+    # dropped. Tests show where each of them matters.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"basis", "threshold", "tolerance"})
 
     examination: Examination = LastClick()
@@ -78,7 +78,7 @@ class DocumentSpace(Projection):
     def project(
         self, gradient: Gradient, memory: Memory, impression: Impression, feedback: Feedback
     ) -> tuple[Gradient, Memory]:
-        """Return the projected gradient; documents of clicked impressions are remembered after use."""
+        """Return the projected gradient; documents of clicked impressions are then remembered."""
         known = memory
         seen = self.examination.observe(memory.get("examination", {}), impression, feedback)
         memory = replaced(memory, "examination", seen)
@@ -111,7 +111,7 @@ class DocumentSpace(Projection):
         return rows
 
     def _shadow(self, gradient: Gradient, documents: Features) -> Gradient:
-        """The projection of the gradient, before any rescaling."""
+        """Return the projection of the gradient, before rescaling."""
         shadow: Gradient
         if self.ridge is not None:
             shadow = kernel.ridge_project(gradient, documents, self.ridge)
@@ -124,8 +124,8 @@ class DocumentSpace(Projection):
 def _centre(rows: Features, weights: NDArray[np.float64] | None) -> None:
     """Subtract the (weighted) mean, in place; without weights only the span of the rows matters.
 
-    The first row goes first, so that documents which are all alike leave zeros and not rounding. Centred rows sum to zero: the
-    first adds nothing to the span of the others, and is left out of it lest rounding make it a direction of its own.
+    The first row is subtracted first, so that equal documents become exact zeros. Centred rows sum to zero: the first row adds
+    nothing to the span of the others, and is left out so that rounding cannot make it an additional direction.
     """
     rows -= rows[0].copy()
     rows -= np.average(rows, axis=0, weights=weights)

@@ -1,4 +1,4 @@
-"""Examination by the dynamic Bayesian network click model."""
+"""Infers examination by the dynamic Bayesian network click model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["DynamicBayesian"]
 @register
 @dataclass(frozen=True, repr=False)
 class DynamicBayesian(ClickModel):
-    """Users go from the top down; a clicked document may satisfy, then they stop, else they persevere, clicked or not.
+    """Users scan from the top; they stop after a click that satisfies them, else they continue with a fixed probability.
 
     Parameters
     ----------
     perseverance
-        P(go on | not satisfied), the paper's γ.
+        P(continue | not satisfied), the paper's γ.
     satisfaction
-        P(satisfied | clicked). The paper has one per document; here it is one number for all, so that memory stays bounded.
+        P(satisfied | clicked). The paper has one per document; here all documents share one number, so that memory is bounded.
 
     References
     ----------
@@ -34,14 +34,14 @@ class DynamicBayesian(ClickModel):
     satisfaction: Annotated[float, Between(0.0, 1.0)] = 0.5
 
     def chances(self) -> list[float]:
-        """Perseverance and satisfaction."""
+        """Return perseverance and satisfaction."""
         return [self.perseverance, self.satisfaction]
 
     @staticmethod
     def step(
         features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
     ) -> tuple[Table, Table, Table]:
-        """From the top down, until satisfied or out of patience."""
+        """Call the kernel of the dynamic Bayesian network."""
         tables: tuple[Table, Table, Table] = kernel.dynamic_bayesian(
             features, ranking, clicks, documents, users, forgetting
         )

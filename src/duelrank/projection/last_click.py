@@ -1,4 +1,4 @@
-"""Examination inferred from the lowest click."""
+"""Infers examination from the lowest click."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["LastClick"]
 @register
 @dataclass(frozen=True, repr=False)
 class LastClick(Examination):
-    """Everything down to the lowest click was seen, and a few positions beyond; nothing where there was no click.
+    """All positions down to the lowest click were examined, and a few beyond; none if there was no click.
 
     Parameters
     ----------
     beyond
-        How many positions after the lowest click (the paper's k). The published code ends one earlier than the paper's text:
+        Number of positions after the lowest click (the paper's k). The published code ends one earlier than the paper's text:
         ``beyond=2`` reproduces it.
 
     References

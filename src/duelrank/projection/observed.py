@@ -1,4 +1,4 @@
-"""Examination that was really observed."""
+"""Uses the examination that was actually observed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Observed"]
 @register
 @dataclass(frozen=True, repr=False)
 class Observed(Examination):
-    """The first ``examined`` positions were seen, as the feedback says.
+    """The first ``examined`` positions of the feedback were examined.
 
     In a simulation this is the oracle (the paper's DSP-GT); in production it needs viewport tracking.
     """
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
-        """Return 1 for each position that was observed to be seen."""
+        """Return 1 for each position that was examined."""
         if feedback.examined is None:
-            raise InvalidValue("Observed() needs to know how far the user looked: give Feedback(clicks, examined=...)")
+            raise InvalidValue("Observed() needs the number of examined positions: give Feedback(clicks, examined=...)")
         return top(feedback.examined, feedback.clicks.shape[0])

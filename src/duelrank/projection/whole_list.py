@@ -1,4 +1,4 @@
-"""Examination of everything that was shown."""
+"""Assumes that the whole list was examined."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["WholeList"]
 @register
 @dataclass(frozen=True, repr=False)
 class WholeList(Examination):
-    """Every shown position was seen."""
+    """Every shown position was examined."""
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
-        """Return 1 everywhere."""
+        """Return 1 for every position."""
         return np.ones(feedback.clicks.shape[0])

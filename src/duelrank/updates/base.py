@@ -1,4 +1,4 @@
-"""What every way of moving the weights does."""
+"""Defines the interface of update rules."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Update"]
 
 @dataclass(frozen=True, repr=False)
 class Update(Part, ABC):
-    """Move the weights along a gradient; an update rule may remember, such as the moves before.
+    """Update the weights along a gradient; an update rule may have a memory, such as of earlier updates.
 
-    ``state.memory`` is that of this part alone, and so is what `move` returns.
+    ``state.memory`` is the memory of this part only, and so is the memory that `move` returns.
     """
 
     kind: ClassVar[str] = "update"
 
     @abstractmethod
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
-        """Return the new weights and the memory afterwards; the gradient is not zero."""
+        """Return the new weights and the new memory; the gradient is not zero."""

@@ -1,4 +1,4 @@
-"""A step along an average of the latest gradients."""
+"""Steps along a moving average of the gradients."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["Momentum"]
 @register
 @dataclass(frozen=True, repr=False)
 class Momentum(Update):
-    """v ← β · v + (1 − β) · gradient; then a step along v: what several impressions agree on is kept, the rest cancels.
+    """v ← β · v + (1 − β) · gradient; then a step along v: averaging over impressions reduces noise.
 
-    Only impressions that moved the weights count: without a winner there is no gradient to average.
+    Only impressions with a gradient count: without a winner there is no gradient to average.
 
     Parameters
     ----------
     momentum
-        β: how much of the earlier gradients is kept; 0 is the plain step.
+        β: the weight of the earlier gradients; 0 is the plain step.
     step
-        How far to move along v.
+        The step along v.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""A step along the gradient whose length may shrink."""
+"""Steps along the gradient, with an optionally decreasing learning rate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Step(Update):
     decay
         Factor on α after each update.
     slow_down
-        After this many impressions α has shrunk by √2, and goes on shrinking; None keeps it.
+        Number of impressions after which α is divided by √2; it continues to decrease. None: α does not depend on impressions.
     """
 
     learning_rate: Annotated[float, Between(0.0, 1e6)] = 0.01

@@ -1,4 +1,4 @@
-"""What every simulated user does."""
+"""Defines the interface of simulated users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["User"]
 
 @dataclass(frozen=True, repr=False)
 class User(Part, ABC):
-    """Look at a list whose labels are known to the simulation, and click."""
+    """A simulated user, who clicks on lists whose labels are known to the simulation."""
 
     kind: ClassVar[str] = "user"
 
@@ -23,9 +23,9 @@ class User(Part, ABC):
         """Return clicks on a list, given the grade of each shown document."""
 
     def for_grades(self, n_grades: int) -> User:
-        """Return this user as it behaves on data with grades 0 to n_grades − 1."""
+        """Return this user with its behaviour on data with grades 0 to n_grades − 1."""
         return self
 
     def at(self, step: int) -> User:
-        """Return who clicks at one impression, numbered from 0; ask after `for_grades`. Most users never change."""
+        """Return the user at one impression, numbered from 0; call `for_grades` first. Most users never change."""
         return self

@@ -1,4 +1,4 @@
-"""The cascade user: from the top, click or not, go on or stop."""
+"""Simulates the cascade user, who scans from the top, clicks or not, and continues or stops."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Cascade(User):
             )
 
     def for_grades(self, n_grades: int) -> Cascade:
-        """Return itself where its probabilities cover the grades."""
+        """Return this user if its probabilities cover the grades."""
         if n_grades > len(self.click_probability):
             covered = len(self.click_probability)
-            raise InvalidValue(f"{self!r} has probabilities for {covered} grades, the data has {n_grades}")
+            raise InvalidValue(f"{self!r} has probabilities for {covered} grades, but the data has {n_grades}")
         return self
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Walk down the list; `examined` is how many positions were evaluated before stopping."""
+        """Scan the list from the top; `examined` is the number of positions evaluated before stopping."""
         clicks, examined = kernel.cascade(shown, *self._tables, stream)
         if examined < 0:
             covered = len(self.click_probability)
@@ -66,6 +66,6 @@ class Cascade(User):
 
     @cached_property
     def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """P(click | grade), and P(stop | rank, grade) after a click and without one: the same at all ranks."""
+        """Return P(click | grade), and P(stop | rank, grade) after a click and without one, equal at all ranks."""
         stop = np.array([self.stop_probability])
         return np.array(self.click_probability), stop, stop if self.stop_without_click else np.zeros_like(stop)

@@ -1,4 +1,4 @@
-"""What the click models of the literature share: where their probabilities per grade come from."""
+"""Defines the base class of click models, which take their probabilities per grade from another user."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["ClickModel"]
 
 @dataclass(frozen=True, repr=False)
 class ClickModel(User):
-    """A user with the click probabilities of another one, who looks at the list in a way of its own.
+    """A user with the click probabilities of another user, and its own way to examine the list.
 
     Parameters
     ----------
     like
-        Whose probabilities per grade are used: one of the standard users, which has them for 2, 3 and 5 grades, or a `Cascade`
-        that spells them out. How that user walks down a list does not matter.
+        The user whose probabilities per grade are used: one of the standard users, which define them for 2, 3 and 5 grades, or a
+        `Cascade` with explicit probabilities. How that user scans a list does not matter.
     """
 
     # Only the tables of the other user count, not its rule for stopping.
@@ -35,7 +35,7 @@ class ClickModel(User):
     like: Preset | Cascade = Preset()
 
     def for_grades(self, n_grades: int) -> Self:
-        """Return this user with the probabilities for that many grades."""
+        """Return this user with the probabilities for a number of grades."""
         return replace(self, like=self.like.for_grades(n_grades))
 
     @cached_property
@@ -51,7 +51,7 @@ class ClickModel(User):
     @property
     def _chosen(self) -> Cascade:
         if isinstance(self.like, Preset):
-            raise InvalidValue(f"first choose the grades: {self!r}.for_grades(3).click(...)")
+            raise InvalidValue(f"the number of grades is not set; use {self!r}.for_grades(3).click(...)")
         return self.like
 
     def _refusal(self, shown: Labels) -> InvalidValue:

@@ -1,4 +1,4 @@
-"""The dynamic-Bayesian-network user: leaves when satisfied, or when patience ends."""
+"""Simulates the user of the dynamic Bayesian network model, who leaves when satisfied or out of patience."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["DBN"]
 @register
 @dataclass(frozen=True, repr=False)
 class DBN(ClickModel):
-    """Dynamic Bayesian network: click what attracts, leave when it satisfies, else go on with perseverance γ.
+    """Dynamic Bayesian network: click attractive documents, leave if satisfied, else continue with perseverance γ.
 
-    Satisfaction is never seen, so its coin and that of perseverance are one: the user stops with 1 − γ(1 − satisfaction) after a
-    click, and with 1 − γ without one. `examined` is the last rank that was evaluated.
+    Satisfaction is not observable, so one random draw decides on satisfaction and perseverance: the user stops with probability
+    1 − γ(1 − satisfaction) after a click, and 1 − γ without one. `examined` is the last rank that was evaluated.
 
     Parameters
     ----------
     like
-        Whose probabilities are used: to click as attraction, to stop as satisfaction.
+        The user whose click probabilities are the attraction, and whose stop probabilities are the satisfaction.
     perseverance
-        γ: how likely a user goes on who is not satisfied.
+        γ: probability that an unsatisfied user continues.
 
     References
     ----------
@@ -40,7 +40,7 @@ class DBN(ClickModel):
     perseverance: Annotated[float, Between(0.0, 1.0)] = 0.9
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Walk down the list until satisfied or out of patience."""
+        """Scan the list until satisfied or out of patience."""
         clicks, examined = kernel.cascade(shown, self.attraction, *self._stops, stream)
         if examined < 0:
             raise self._refusal(shown)
@@ -48,7 +48,7 @@ class DBN(ClickModel):
 
     @cached_property
     def _stops(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """P(stop | rank, grade) after a click and without one: the same at all ranks."""
+        """Return P(stop | rank, grade) after a click and without one, equal at all ranks."""
         clicked = 1.0 - self.perseverance * (1.0 - self.satisfaction[None, :])
         return clicked, np.full_like(clicked, 1.0 - self.perseverance)
 

@@ -1,4 +1,4 @@
-"""The dependent-click user: may leave after a click, and only then."""
+"""Simulates the user of the dependent click model, who may leave only after a click."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["DCM"]
 @register
 @dataclass(frozen=True, repr=False)
 class DCM(ClickModel):
-    """Dependent clicks: scan from the top, click by grade; after a click at rank r go on with λ_r, else always.
+    """Dependent clicks: scan from the top, click by grade; continue after a click at rank r with probability λ_r, else always.
 
-    `examined` is the last rank that was evaluated: that of the click after which the user left, or the whole list.
+    `examined` is the last rank that was evaluated: the rank of the click after which the user left, or the whole list.
 
     Parameters
     ----------
     like
-        Whose click probabilities are used.
+        The user whose click probabilities are used.
     continuation
         λ from rank 1 down; the last one holds for all further ranks. The default, falling from 0.9 to 0.5, is a choice and
         not an estimate.
@@ -43,10 +43,12 @@ class DCM(ClickModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.continuation:
-            raise InvalidRecipe("DCM needs a probability to go on after a click, such as continuation=(0.5,)")
+            raise InvalidRecipe(
+                "DCM needs at least one probability to continue after a click, such as continuation=(0.5,)"
+            )
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Walk down the list until a click ends it."""
+        """Scan the list until a click ends the session."""
         clicks, examined = kernel.cascade(shown, self.attraction, *self._stops, stream)
         if examined < 0:
             raise self._refusal(shown)
@@ -54,7 +56,7 @@ class DCM(ClickModel):
 
     @cached_property
     def _stops(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """P(stop | rank, grade) after a click and without one."""
+        """Return P(stop | rank, grade) after a click and without one."""
         clicked = np.repeat(1.0 - np.array(self.continuation)[:, None], self.attraction.size, axis=1)
         return clicked, np.zeros_like(clicked)
 

@@ -1,4 +1,4 @@
-"""Users who change while the learner learns."""
+"""Simulates users whose behaviour changes during a run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["IntentDrift"]
 @register
 @dataclass(frozen=True, repr=False)
 class IntentDrift(User):
-    """One user at first, another one later: at once, or by a share of the users that grows with every impression.
+    """One user first, another user later: the change is sudden, or the share of the later user grows with every impression.
 
-    With `Opposed` as the later user, what is relevant changes; with a user of the same taste, only how it clicks. A simulation goes
-    on measuring by the labels of the data: after a change of what is relevant, its metrics say how much of
-    the old intent is still served, not how well the new one is.
+    With `Opposed` as the later user, the relevance changes; with a user of the same preferences, only the click behaviour. A
+    simulation continues to evaluate by the labels of the data: after a change of relevance, its metrics show how much of the old
+    intent is still served, not how well the new one is.
 
     Parameters
     ----------
     before, after
-        Who clicks before and after the change.
+        The users before and after the change.
     start
-        The number of the first impression, from 0, that is not all of the user before.
+        The number, from 0, of the first impression at which the later user may click.
     over
-        For how many impressions both kinds of users come; 0: the change is sudden.
+        Number of impressions of the transition, in which both users occur; 0: the change is sudden.
     """
 
     before: User = Preset()
@@ -41,11 +41,11 @@ class IntentDrift(User):
     over: Annotated[int, Between(0)] = 0
 
     def for_grades(self, n_grades: int) -> Self:
-        """Return the drift between both users for that many grades."""
+        """Return the drift between both users for a number of grades."""
         return replace(self, before=self.before.for_grades(n_grades), after=self.after.for_grades(n_grades))
 
     def at(self, step: int) -> User:
-        """Return the user of that impression; while both come, their mixture, whose share of the later one is the progress made."""
+        """Return the user at an impression; during the transition a mixture, in which the share of the later user grows."""
         if step < self.start:
             return self.before.at(step)
         if step >= self.start + self.over:
@@ -54,5 +54,5 @@ class IntentDrift(User):
         return Mixture(self.before.at(step), self.after.at(step), share)
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Refuse: the number of the impression decides who clicks."""
-        raise InvalidValue(f"first choose the impression: {self!r}.at(0).click(...)")
+        """Raise an error: the user depends on the number of the impression."""
+        raise InvalidValue(f"the impression is not set; use {self!r}.at(0).click(...)")

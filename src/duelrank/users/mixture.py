@@ -1,4 +1,4 @@
-"""A population of two kinds of users."""
+"""Simulates a population of two kinds of users."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["Mixture"]
 @register
 @dataclass(frozen=True, repr=False)
 class Mixture(User):
-    """Each list is seen by one of two users, whom a coin chooses.
+    """Each list is shown to one of two users, chosen at random.
 
     Parameters
     ----------
     one, other
-        Who may click.
+        The two users.
     share
-        How likely it is the other.
+        Probability of the other user.
     """
 
     one: User = Preset("navigational")
@@ -32,14 +32,14 @@ class Mixture(User):
     share: Annotated[float, Between(0.0, 1.0)] = 0.5
 
     def for_grades(self, n_grades: int) -> Self:
-        """Return the mixture of both users for that many grades."""
+        """Return the mixture of both users for a number of grades."""
         return replace(self, one=self.one.for_grades(n_grades), other=self.other.for_grades(n_grades))
 
     def at(self, step: int) -> User:
-        """Return the mixture of whoever the two are at that impression."""
+        """Return the mixture of the two users at an impression."""
         one, other = self.one.at(step), self.other.at(step)
         return self if one is self.one and other is self.other else replace(self, one=one, other=other)
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Throw the coin, then let that user click with the rest of the stream."""
+        """Choose a user at random, who then clicks with the rest of the stream."""
         return (self.other if uniform(stream) < self.share else self.one).click(shown, stream)

@@ -1,4 +1,4 @@
-"""The user who wants what others do not."""
+"""Simulates a user with opposite preferences."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ __all__ = ["Opposed"]
 class Opposed(User):
     """Click as another user would if grade g were n − 1 − g: what was most relevant is now least, and the reverse.
 
-    For a change of intent, see `IntentDrift`. A simulation goes on measuring by the labels of the data, so whoever learns
-    from this user well scores badly.
+    For a change of intent, see `IntentDrift`. A simulation evaluates by the labels of the data, so an algorithm that learns well
+    from this user has bad metrics.
 
     Parameters
     ----------
     base
-        The user whose taste is turned around.
+        The user whose preferences are reversed.
     n_grades
-        Of the data; a simulation fills it in.
+        Number of grades in the data; a simulation sets it.
     """
 
     base: User = Preset()
     n_grades: Annotated[int, Between(1, 127)] | None = None
 
     def for_grades(self, n_grades: int) -> Self:
-        """Return this user for that many grades."""
+        """Return this user for a number of grades."""
         return replace(self, base=self.base.for_grades(n_grades), n_grades=n_grades)
 
     def at(self, step: int) -> User:
-        """Return the opposite of whoever the base is at that impression."""
+        """Return the opposite of the base at an impression."""
         base = self.base.at(step)
         return self if base is self.base else replace(self, base=base)
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Let the base click on turned grades."""
+        """Let the base click on reversed grades."""
         if self.n_grades is None:
-            raise InvalidValue(f"first choose the grades: {self!r}.for_grades(3).click(...)")
+            raise InvalidValue(f"the number of grades is not set; use {self!r}.for_grades(3).click(...)")
         return self.base.click(self.n_grades - 1 - shown, stream)

@@ -1,4 +1,4 @@
-"""The position-based user: how far down a document stands decides whether it is seen."""
+"""Simulates the user of the position-based model, in which the position decides whether a document is seen."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["PBM"]
 @register
 @dataclass(frozen=True, repr=False)
 class PBM(ClickModel):
-    """Position-based: examine rank r with 1/r^η whatever else happens, click what is examined by its grade.
+    """Position-based model: examine rank r with probability 1/r^η, independently; click examined documents by their grade.
 
-    P(click at rank r) = r^−η · P(click | grade). The seen positions are no top of the list, so the feedback has no
-    `examined` depth, and `Observed` cannot be used with this user.
+    P(click at rank r) = r^−η · P(click | grade). The examined positions need not be the first ones, so the feedback has
+    no `examined` depth, and `Observed` cannot be used with this user.
 
     Parameters
     ----------
     like
-        Whose click probabilities are used.
+        The user whose click probabilities are used.
     decay
         η: 0 sees everything; 1 is the usual choice of simulations.
 
@@ -37,7 +37,7 @@ class PBM(ClickModel):
     decay: Annotated[float, Between(0)] = 1.0
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Throw one coin per position."""
+        """Decide on each position independently."""
         clicks, covered = kernel.browse(shown, self.attraction, self.decay, self.decay, False, stream)
         if not covered:
             raise self._refusal(shown)

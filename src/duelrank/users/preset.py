@@ -1,4 +1,4 @@
-"""The field's standard users, by name, for data with 2, 3 or 5 grades."""
+"""Defines the standard simulated users of the literature, for data with 2, 3 or 5 grades."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BEHAVIOURS: dict[str, dict[int, tuple[Probabilities, Probabilities]]] = {
 @register
 @dataclass(frozen=True, repr=False)
 class Preset(User):
-    """One of the field's standard cascade users; its probabilities depend on how many grades the data has.
+    """A standard cascade user of the literature; its probabilities depend on the number of grades in the data.
 
     Parameters
     ----------
@@ -58,17 +58,17 @@ class Preset(User):
     stop_without_click: bool = True
 
     def for_grades(self, n_grades: int) -> Cascade:
-        """Return the cascade user with this behaviour's probabilities for that many grades."""
+        """Return the cascade user with the probabilities of this behaviour for a number of grades."""
         tables = BEHAVIOURS[self.behaviour]
         if n_grades not in tables:
             known = ", ".join(map(str, tables))
-            raise InvalidValue(f"{self.behaviour} users are defined for {known} grades, the data has {n_grades}")
+            raise InvalidValue(f"{self.behaviour} users are defined for {known} grades, but the data has {n_grades}")
         click, stop = tables[n_grades]
         return Cascade(click, stop, self.stop_without_click)
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Refuse: the number of grades decides the probabilities."""
-        raise InvalidValue(f"first choose the grades: {self!r}.for_grades(3).click(...)")
+        """Raise an error: the probabilities depend on the number of grades."""
+        raise InvalidValue(f"the number of grades is not set; use {self!r}.for_grades(3).click(...)")
 
 
 for _behaviour in BEHAVIOURS:

@@ -1,4 +1,4 @@
-"""The browsing user: the last click decides how far down the list is still looked at."""
+"""Simulates the user of the user browsing model, in which examination depends on the distance to the last click."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class UBM(ClickModel):
 
     P(click at rank r) = γ · P(click | grade). The model has one free γ per rank and distance d to the last click; here they
     follow a formula: γ = r^−η while nothing is clicked, and ((r − d + 1) / r)^ρ after a click d ranks above: 1 just below
-    it, less the further away, and less steeply so far down the list. The seen positions are no top of the list, so the
-    feedback has no `examined` depth, and `Observed` cannot be used with this user.
+    it, less the further away, and less steeply so far down the list. The examined positions need not be the first ones,
+    so the feedback has no `examined` depth, and `Observed` cannot be used with this user.
 
     Parameters
     ----------
     like
-        Whose click probabilities are used.
+        The user whose click probabilities are used.
     decay
         η, before the first click.
     decay_clicked
@@ -42,7 +42,7 @@ class UBM(ClickModel):
     decay_clicked: Annotated[float, Between(0)] = 1.3
 
     def click(self, shown: Labels, stream: Stream) -> Feedback:
-        """Throw one coin per position."""
+        """Decide on each position, given the last click above it."""
         clicks, covered = kernel.browse(shown, self.attraction, self.decay, self.decay_clicked, True, stream)
         if not covered:
             raise self._refusal(shown)
