@@ -297,7 +297,7 @@ class TestErrors:
         comparison = Comparison(["bm25", "neural"])
         with pytest.raises(UnknownName, match="did you mean neural"):
             comparison.show({"bm25": ["a"], "neutral": ["b"]})
-        with pytest.raises(InvalidValue, match="the ranking of .neural. is missing"):
+        with pytest.raises(InvalidValue, match="the ranking of 'neural' is missing"):
             comparison.show({"bm25": ["a"]})
         with pytest.raises(UnknownName):
             comparison.result().beats("bm25", "bm52")

@@ -59,7 +59,7 @@ def test_people_see_definition_recipe_and_curve(cli):
         (("perfect",), "but an algorithm is required"),
         (("mgd(",), "cannot read"),
         (("mgd", "--impressions", "0"), "from 1 to"),
-        (("mgd", "--fold", "9"), "folds 1 to 5"),
+        (("mgd", "--fold", "9"), "from 1 to 5"),
         (("mgd", "--split", "train"), "'test' or 'validation'"),
         (("mgd", "--dataset", "mq2008"), "duelrank data add mq2008"),
     ],
@@ -90,4 +90,4 @@ def test_a_letor_file_is_a_data_set(cli, cli_json, tmp_path):
     assert found["dataset"].startswith("clicks-d")
     refused = cli("run", "mgd", "--dataset", tmp_path / "nothing.txt")
     assert refused.exit_code != 0
-    assert "there is no file or folder" in " ".join(refused.stderr.split())
+    assert "does not exist" in " ".join(refused.stderr.split())

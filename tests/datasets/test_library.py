@@ -49,7 +49,7 @@ def test_add_info_remove(letor_folder: Path, home: Path) -> None:
     assert part.n_folds == 2
     assert part.n_grades == 3
     assert part.fold(2).n_grades == 3
-    with pytest.raises(InvalidValue, match="folds 1 to 2, got 3"):
+    with pytest.raises(InvalidValue, match="from 1 to 2, got 3"):
         part.fold(3)
     library.remove("my-set2")
     assert library.installed() == {}
@@ -63,7 +63,7 @@ def test_add_info_remove(letor_folder: Path, home: Path) -> None:
 def test_adding_twice_needs_replace(letor_folder: Path, home: Path) -> None:
     library.add("some", letor_folder)
     before = Imported("some").fold(1)
-    with pytest.raises(InvalidValue, match="installed already"):
+    with pytest.raises(InvalidValue, match="already installed"):
         library.add("some", letor_folder)
     (letor_folder / "Fold1" / "train.txt").write_text("0 qid:1 1:5\n1 qid:1 1:6\n")
     library.add("some", letor_folder, replace=True)

@@ -64,7 +64,7 @@ def test_an_imported_set(letor_folder: Path) -> None:
 
 
 def test_wrong_folds_and_parameters() -> None:
-    with pytest.raises(InvalidValue, match="folds 1 to 5"):
+    with pytest.raises(InvalidValue, match="from 1 to 5"):
         LongTail(BASE).fold(6)
     for wrong in ({"exponent": -1.0}, {"seed": -1}, {"base": None}):
         with pytest.raises(InvalidRecipe):

@@ -93,8 +93,8 @@ class TestArrays:
             ({"features": np.full((40, 3), np.inf)}, "features must be finite"),
             ({"features": np.empty((40, 0))}, "at least one document and one feature"),
             ({"query_ids": np.zeros(39)}, "one id per document"),
-            ({"query_ids": np.full(40, np.nan)}, "found a missing one"),
-            ({"query_ids": np.zeros(40)}, "1 queries cannot be divided into 3 splits"),
+            ({"query_ids": np.full(40, np.nan)}, "must not have missing values"),
+            ({"query_ids": np.zeros(40)}, "1 queries are too few for 3 splits"),
             ({"split": (0.5, 0.5, -0.1)}, "three shares from 0 up"),
             ({"split": (0.0, 0.0, 0.0)}, "three shares from 0 up"),
             ({"split": (1.0, 0.0, 0.0)}, "queries for training and for test, got 10 and 0"),
@@ -132,7 +132,7 @@ class TestAsADataset:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr("duelrank.datasets.files.ArrayWriter.append", full)
-        with pytest.raises(StorageFailure, match=r"No space left on device; DUELRANK_HOME names another folder"):
+        with pytest.raises(StorageFailure, match=r"No space left on device; set DUELRANK_HOME to another folder"):
             Dataset.from_arrays(**arrays)
         assert not list((home / "datasets").iterdir())
 
@@ -171,7 +171,7 @@ class TestFrames:
     def test_what_is_wrong_is_named(self, frame):
         with pytest.raises(InvalidValue, match="no column 'grade'; it has bm25, constant"):
             Dataset.from_dataframe(frame, label="grade")
-        with pytest.raises(InvalidValue, match="'docno' is not of numbers"):
+        with pytest.raises(InvalidValue, match="'docno' is not numeric"):
             Dataset.from_dataframe(frame.assign(docno="d7"))
 
 
@@ -203,9 +203,9 @@ class TestFiles:
             Dataset.from_splits(train, Split([[1.0]], [1], [0, 1], ["q"]))
 
     def test_a_path_that_is_not_there(self, tmp_path):
-        with pytest.raises(MissingData, match=r"there is no file or folder 'nothing.txt'"):
+        with pytest.raises(MissingData, match=r"the file or folder 'nothing.txt' does not exist"):
             parse("./nothing.txt", Dataset)
-        with pytest.raises(DataFormatError, match="no files of the expected names"):
+        with pytest.raises(DataFormatError, match="no files with the expected names"):
             Dataset.from_letor(tmp_path)
 
     def test_text_in_place_of_a_data_set_may_be_a_path(self, letor_folder):

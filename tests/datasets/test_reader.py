@@ -97,7 +97,7 @@ def test_bad_lines_are_named(tmp_path: Path, bad: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n"])
 def test_no_documents(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DataFormatError, match="found no documents"):
+    with pytest.raises(DataFormatError, match="has no documents"):
         read(tmp_path, text)
 
 
@@ -123,5 +123,5 @@ def test_blocks_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(MissingData, match="no file or folder"):
+    with pytest.raises(MissingData, match="does not exist"):
         read_letor(tmp_path / "absent.txt")

@@ -139,10 +139,10 @@ def test_encrypted_zip(tmp_path: Path, letor_folder: Path) -> None:
 
 
 def test_what_is_missing_or_double_is_said(letor_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(MissingData, match="no file or folder"):
+    with pytest.raises(MissingData, match="does not exist"):
         library.add("some", tmp_path / "absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataFormatError, match="no files of the expected names"):
+    with pytest.raises(DataFormatError, match="no files with the expected names"):
         library.add("some", tmp_path / "empty")
     (letor_folder / "Fold2" / "test.txt").unlink()
     with pytest.raises(DataFormatError, match="no test file for fold 2"):
@@ -169,5 +169,5 @@ def test_a_gap_in_the_folds(letor_folder: Path) -> None:
 
 def test_no_training_documents(letor_folder: Path) -> None:
     (letor_folder / "Fold1" / "train.txt").write_text("# nothing\n")
-    with pytest.raises(DataFormatError, match="found no documents"):
+    with pytest.raises(DataFormatError, match="has no documents"):
         library.add("some", letor_folder)

@@ -98,9 +98,9 @@ class TestChecks:
             ({"offsets": [0, 2.5, 4]}, "must rise from 0"),
             ({"offsets": []}, "must rise from 0"),
             ({"ids": ["a"]}, "2 queries, 1 ids"),
-            ({"ids": ["a", "a"]}, "'a' is there twice"),
+            ({"ids": ["a", "a"]}, "'a' occurs twice"),
             ({"ids": ["a", ""]}, "not empty"),
-            ({"ids": [1, 2]}, "ids must be texts"),
+            ({"ids": [1, 2]}, "ids must be non-empty strings"),
         ],
     )
     def test_what_is_wrong_is_refused_and_said(self, wrong, message):

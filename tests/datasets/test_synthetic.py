@@ -78,5 +78,5 @@ def test_wrong_parameters(wrong: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("number", [0, 6, True, "1"])
 def test_wrong_fold(number: int) -> None:
-    with pytest.raises(InvalidValue, match="folds 1 to 5"):
+    with pytest.raises(InvalidValue, match="from 1 to 5"):
         Synthetic().fold(number)

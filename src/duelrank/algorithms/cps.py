@@ -37,7 +37,7 @@ class CPS(DuelingBandit):
         super().__post_init__()
         if not isinstance(self.multileaver, Probabilistic):
             raise InvalidRecipe(
-                f"CPS needs the probability of every possible list, for its replay: it requires Probabilistic() as its "
+                f"CPS needs the probability of every possible list, for its replay: it needs Probabilistic() as its "
                 f"multileaver, got {self.multileaver!r}; DBGD and MGD take any"
             )
 

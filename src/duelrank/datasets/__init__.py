@@ -1,4 +1,4 @@
-"""Where queries come from: LETOR text, a binary cache, a catalogue of published sets, and a synthetic set."""
+"""Data sets: imported LETOR files with a binary cache, a catalogue of published sets, and a synthetic set."""
 
 from duelrank.datasets.base import Dataset
 from duelrank.datasets.catalogue import CATALOGUE, Entry

@@ -1,4 +1,4 @@
-"""What every data set is: a recipe that opens as folds of labelled queries."""
+"""Defines the interface of data sets: folds of labelled queries."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["Dataset"]
 
 _AS_THE_FIELD_DOES = Preparation()
-_PATH = re.compile(r"[^('\"]*[./\\~]")  # what no recipe has before its first bracket
+_PATH = re.compile(r"[^('\"]*[./\\~]")  # characters that occur in paths, but never in a recipe before its first bracket
 
 
 @dataclass(frozen=True, repr=False)
 class Dataset(Part, ABC):
-    """Where queries come from; `fold` opens them, and opening is cheap once a cache exists.
+    """A data set; `fold` opens its queries, which is fast once a cache exists.
 
-    `from_arrays`, `from_dataframe`, `from_letor` and `from_splits` make one of your own data. It is checked, written once into
-    the cache of imported sets under a name that ends with a digest of its content, and returned as `Imported`: so it can be
-    used in runs, grids and worker processes as every other set. ``duelrank data remove`` deletes it.
+    `from_arrays`, `from_dataframe`, `from_letor` and `from_splits` make one of your own data. The data is validated,
+    written once into the cache of imported sets under a name that ends with a digest of its content, and returned as `Imported`:
+    so it can be used in runs, grids and worker processes like every other set. ``duelrank data remove`` deletes it.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -39,7 +39,7 @@ class Dataset(Part, ABC):
     @property
     @abstractmethod
     def n_folds(self) -> int:
-        """How many folds there are; they are numbered from 1."""
+        """Number of folds; they are numbered from 1."""
 
     @abstractmethod
     def fold(self, number: int = 1) -> Fold:
@@ -47,7 +47,7 @@ class Dataset(Part, ABC):
 
     @classmethod
     def from_path(cls, text: str) -> Dataset | None:
-        """Return the data set of a LETOR file, folder or archive, where the text is a path, such as ``./file.txt``."""
+        """Return the data set of a LETOR file, folder or archive if the text is a path, such as ``./file.txt``."""
         return cls.from_letor(text) if _PATH.match(text) else None
 
     @staticmethod
@@ -75,13 +75,13 @@ class Dataset(Part, ABC):
             The shares of the queries that are for training, validation and test, drawn at random; or, for each document,
             "train", "validation" or "test", the same for all documents of a query.
         seed
-            Of the random split; the same seed gives the same split.
+            Random seed of the split; the same seed gives the same split.
         name
-            What the name of the data set begins with; lower-case letters, digits and dashes.
+            Prefix of the name of the data set; lower-case letters, digits and dashes.
         preparation
-            What is done to the data when it is opened, as with the published sets: features that never vary in training are
-            dropped, the others scaled to [0, 1] within each query, and test queries without a relevant document dropped.
-            None: nothing.
+            Preprocessing when the data is opened, by default as for the published sets: drop features that are constant in
+            training, scale the others to [0, 1] within each query, and drop test queries without a relevant document.
+            None: no preprocessing.
 
         Examples
         --------
@@ -141,12 +141,12 @@ class Dataset(Part, ABC):
         Parameters
         ----------
         path
-            A single file, compressed or not, whose queries are divided at random; or a folder or archive that is divided
-            already: ``{train,vali,test}.txt``, or ``FoldN/{train,vali,test}.txt`` for several folds.
+            A single file, compressed or not, whose queries are split at random; or a folder or archive that is already split:
+            ``{train,vali,test}.txt``, or ``FoldN/{train,vali,test}.txt`` for several folds.
         split, seed
             As in `from_arrays`, for a single file.
         name
-            What the name of the data set begins with, by default the name of the file.
+            Prefix of the name of the data set, by default the name of the file.
         preparation
             As in `from_arrays`.
         """
@@ -163,12 +163,12 @@ class Dataset(Part, ABC):
         name: str = "splits",
         preparation: Preparation | None = _AS_THE_FIELD_DOES,
     ) -> Dataset:
-        """Make a data set from queries that are divided already, such as two files that `read_letor` has read.
+        """Make a data set from queries that are already split, such as two files read by `read_letor`.
 
         Parameters
         ----------
         train, test, validation
-            With the same features. Without validation queries, runs can be measured on the test queries only.
+            Splits with the same features. Without validation queries, runs can be evaluated only on the test queries.
         name, preparation
             As in `from_arrays`.
         """

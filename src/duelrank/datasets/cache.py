@@ -1,4 +1,4 @@
-"""The binary cache: ``.npy`` files that open with mmap, one folder per fold, and a ``meta.json`` about them."""
+"""Reads and writes the binary cache of data sets: memory-mapped ``.npy`` files, one folder per fold, and a ``meta.json``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from duelrank.errors import DataFormatError
 
 __all__ = ["FORMAT", "Meta", "SplitSize", "array_path", "open_fold", "open_split", "resize", "write_split"]
 
-FORMAT = 1  # of the files; another one is never read as if it were this
+FORMAT = 1  # version of the file format; files of another version are not read
 
 
 @dataclass(frozen=True)
 class SplitSize:
-    """How much one split holds."""
+    """The size of one split."""
 
     queries: int = 0
     documents: int = 0
@@ -32,28 +32,28 @@ class SplitSize:
 
 @dataclass(frozen=True)
 class Meta:
-    """What a cache folder holds; kept beside the arrays as JSON."""
+    """The description of a cache folder, stored with the arrays as JSON."""
 
     name: str
-    key: str  # changes with every import, so that nothing derived from an earlier one is mistaken for this one's
+    key: str  # changes with every import, so that files derived from an earlier import are not used
     n_features: int
     n_grades: int
     folds: dict[int, dict[str, SplitSize]]
-    kept: list[int] | None = None  # of the raw features, from 0; None: all of them
+    kept: list[int] | None = None  # indices of the kept raw features, from 0; None: all
     warnings: list[str] = field(default_factory=list)
 
     def write(self, folder: Path) -> None:
-        """Write it into a cache folder."""
+        """Write ``meta.json`` into a cache folder."""
         write_json(folder / "meta.json", {"format": FORMAT, **asdict(self)})
 
     @classmethod
     def read(cls, folder: Path) -> Meta:
-        """Read that of a cache folder; `DataFormatError` where it is of another format or damaged."""
+        """Read ``meta.json`` of a cache folder; raise `DataFormatError` if it has another format or is damaged."""
         try:
             content: dict[str, Any] = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
             if content.pop("format") != FORMAT:
                 raise DataFormatError(
-                    f"the cache in {folder} has another format than {FORMAT}, the one of this version"
+                    f"the cache in {folder} has another format; this version of duelrank reads format {FORMAT}"
                 )
             folds = {
                 int(number): {name: SplitSize(**size) for name, size in splits.items()}
@@ -67,22 +67,22 @@ class Meta:
 
 
 def array_path(folder: Path, split: str, array: str) -> Path:
-    """Return where one array of a split is."""
+    """Return the path of one array of a split."""
     return folder / f"{split}.{array}.npy"
 
 
 @dataclass
 class Written:
-    """What was written of one split."""
+    """Statistics of a written split."""
 
     size: SplitSize
-    columns: int  # of the features as they are in the file
+    columns: int  # number of features in the file
     widest: int  # highest feature number
     highest: int  # label
 
 
 def write_split(folder: Path, split: str, blocks: Iterable[Block], columns: int = 0) -> Written:
-    """Write the documents of one split as they come, holding one block at a time; there may be none."""
+    """Write the documents of one split block by block, with one block in memory at a time; there may be none."""
     with writing("the cache", folder):
         folder.mkdir(parents=True, exist_ok=True)
         spool = _Spool(folder, split, columns)
@@ -95,7 +95,7 @@ def write_split(folder: Path, split: str, blocks: Iterable[Block], columns: int 
 
 
 class _Spool:
-    """The growing files of one split; a block of more features than before has them written anew, wider."""
+    """The growing files of one split; a block with more features than before makes them be rewritten with more columns."""
 
     def __init__(self, folder: Path, split: str, columns: int) -> None:
         self.folder, self.split = folder, split
@@ -127,12 +127,12 @@ class _Spool:
         narrow.unlink()
 
     def abandon(self) -> None:
-        """Close the growing files, finished or not."""
+        """Close the files, finished or not."""
         self.features.abandon()
         self.labels.abandon()
 
     def finish(self) -> Written:
-        """Write what is only known at the end."""
+        """Write the data that is known only at the end."""
         self.features.finish()
         self.labels.finish()
         rows, columns = self.features.rows, self.features.columns or 0
@@ -147,13 +147,13 @@ def _copy(path: Path, rows: int, columns: int, writer: ArrayWriter) -> None:
 
 
 def cuts(rows: int, columns: int) -> NDArray[np.int64]:
-    """Return where to cut rows into pieces of a few MiB."""
+    """Return the indices that divide rows into pieces of a few MiB."""
     step = max(1, BLOCK_BYTES // (8 * max(1, columns)))
     return np.append(np.arange(0, max(rows, 1), step), rows).astype(np.int64)
 
 
 def resize(folder: Path, split: str, written: Written, columns: int) -> None:
-    """Give the features of a written split another number of columns: zeros on the right, or fewer."""
+    """Change the number of feature columns of a written split: pad with zeros on the right, or truncate."""
     if written.columns == columns:
         return
     with writing("the cache", folder):
@@ -165,7 +165,7 @@ def resize(folder: Path, split: str, written: Written, columns: int) -> None:
 
 
 def open_fold(folder: Path, meta: Meta, number: int) -> Fold:
-    """Map the arrays of one fold; nothing is read before it is used."""
+    """Memory-map the arrays of one fold; data is read on first use."""
     train, validation, test = (
         open_split(folder, split, meta.folds[number][split], meta.n_features) for split in SPLITS
     )
@@ -173,7 +173,7 @@ def open_fold(folder: Path, meta: Meta, number: int) -> Fold:
 
 
 def open_split(folder: Path, split: str, size: SplitSize, n_features: int) -> Split:
-    """Map the arrays of one split; `DataFormatError` where one is missing or not as described."""
+    """Memory-map the arrays of one split; raise `DataFormatError` if one is missing or does not match its description."""
     wanted = {
         "features": (size.documents, n_features),
         "labels": (size.documents,),
@@ -182,13 +182,13 @@ def open_split(folder: Path, split: str, size: SplitSize, n_features: int) -> Sp
     }
     found = {name: _open(array_path(folder, split, name), shape) for name, shape in wanted.items()}
     if found["offsets"][0] != 0 or found["offsets"][-1] != size.documents:
-        raise DataFormatError(f"the cache in {folder} is damaged: the offsets of {split} do not fit its documents")
+        raise DataFormatError(f"the cache in {folder} is damaged: the offsets of {split} do not match its documents")
     return Split.trusted(**found)
 
 
 def _open(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
     try:
-        # An array without items cannot be mapped.
+        # An empty array cannot be memory-mapped.
         array: NDArray[Any] = np.load(path, mmap_mode=None if 0 in shape else "r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise DataFormatError(

@@ -1,4 +1,4 @@
-"""The field's published data sets: what they hold, where their owners publish them, and under which terms.
+"""Lists the published data sets: their contents, where their owners publish them, and their terms of use.
 
 Sizes are those of one fold (training, validation and test together), the same for every fold of a set. MQ2007 and
 MQ2008 were counted in the files; Yahoo! and Istella are as their owners state them; MSLR and LETOR 3.0 as the
@@ -32,21 +32,21 @@ class Entry:
     Parameters
     ----------
     queries, documents
-        Of one fold.
+        Numbers in one fold.
     n_features
-        How many feature numbers the files use.
+        Number of features in the files.
     n_grades
-        Labels go from 0 to one less.
+        Number of grades; labels are from 0 to n_grades − 1.
     files
-        The layout that `duelrank` expects.
+        The expected layout of the files.
     page
-        Where the owner publishes it.
+        The web page of the owner.
     prefix
-        Of the files, where one archive holds several sets.
+        Prefix of the file names, if one archive contains several sets.
     sparse
-        Whether the files leave out zeros, so that the highest feature number may not appear in them.
+        Whether the files omit zeros, so that the highest feature number may not occur in them.
     url, archive, sha256
-        Where an open address exists: it, the name of the file there (and on a mirror), and its checksum.
+        If the set can be downloaded: the address, the file name there and on mirrors, and the checksum.
     """
 
     name: str
@@ -114,5 +114,5 @@ _ENTRIES = (
     ),
 )  # fmt: skip
 
-#: Every set by its name.
+#: All entries by name.
 CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}

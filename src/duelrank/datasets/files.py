@@ -1,4 +1,4 @@
-"""Files that are whole or absent: arrays appended row by row, folders that appear in one step, errors of our own."""
+"""Writes files and folders atomically: arrays that grow by rows, folders that are published in one step."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = [
     "writing",
 ]
 
-HEADER_BYTES = 128  # the same for every array, so that its shape can be written last
+HEADER_BYTES = 128  # fixed header size, so that the shape can be written last
 _PARTIAL = ".partial-"
-_ABANDONED_AFTER = 86_400.0  # seconds, for folders of other machines, whose processes cannot be asked
+_ABANDONED_AFTER = 86_400.0  # seconds; for folders of other machines, whose processes cannot be checked
 
 
 @contextmanager
 def writing(what: str, where: Path) -> Iterator[None]:
-    """Turn an `OSError`, such as that of a full disk, into a `StorageFailure` that says what was being written."""
+    """Convert an `OSError`, such as a full disk, into a `StorageFailure` that names what was being written."""
     try:
         yield
     except DuelrankError:
@@ -48,7 +48,7 @@ def writing(what: str, where: Path) -> Iterator[None]:
 
 
 class ArrayWriter:
-    """A ``.npy`` file that grows by rows; plain writes, because on a full disk a mapped page would end the process."""
+    """A ``.npy`` file that grows by rows; it is not memory-mapped, because a full disk would then kill the process."""
 
     def __init__(self, path: Path, dtype: DTypeLike, columns: int | None = None) -> None:
         self.path, self.dtype, self.columns = path, np.dtype(dtype), columns
@@ -57,7 +57,7 @@ class ArrayWriter:
         self._file.write(bytes(HEADER_BYTES))
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Write rows behind those that are there; narrower ones are filled up with zeros."""
+        """Append rows; rows with fewer columns are padded with zeros."""
         missing = 0 if self.columns is None else self.columns - rows.shape[1]
         if missing:
             rows = np.pad(rows, ((0, 0), (0, missing)))
@@ -65,7 +65,7 @@ class ArrayWriter:
         self.rows += len(rows)
 
     def finish(self) -> None:
-        """Write the header, and have it all on the disk."""
+        """Write the header and sync the file to disk."""
         with self._file as file:
             file.seek(0)
             file.write(_header(self.dtype, self.rows, self.columns))
@@ -73,7 +73,7 @@ class ArrayWriter:
             os.fsync(file.fileno())
 
     def abandon(self) -> None:
-        """Close the file, finished or not; what is still buffered may not fit on a full disk."""
+        """Close the file, finished or not; flushing the buffer may fail on a full disk."""
         with suppress(OSError):
             self._file.close()
 
@@ -100,7 +100,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def read_rows(path: Path, columns: int, cuts: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
-    """Read float64 rows of a file of ours, cut by cut, without mapping it: memory stays that of one piece."""
+    """Read float64 rows of an array file piece by piece, with one piece in memory at a time."""
     with path.open("rb") as file:
         file.seek(HEADER_BYTES + int(cuts[0]) * columns * 8)
         for rows in np.diff(cuts).tolist():
@@ -108,7 +108,7 @@ def read_rows(path: Path, columns: int, cuts: NDArray[np.int64]) -> Iterator[NDA
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file for people to read."""
+    """Write an indented JSON file."""
     with path.open("w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.flush()
@@ -117,7 +117,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 @contextmanager
 def new_folder(parent: Path) -> Iterator[Path]:
-    """Make a folder to write in, beside where it will be published; it is gone afterwards unless it was."""
+    """Create a temporary folder next to its target; it is removed at the end unless it was published."""
     with writing("a new folder", parent):
         parent.mkdir(parents=True, exist_ok=True)
         for stale in parent.glob(f"{_PARTIAL}*"):
@@ -132,7 +132,7 @@ def new_folder(parent: Path) -> Iterator[Path]:
 
 
 def publish(folder: Path, target: Path) -> bool:
-    """Move a finished folder to its place in one step; False where another process was there first."""
+    """Move a finished folder to its target in one step; return False if another process was faster."""
     with writing("a finished folder", target.parent):
         for path in sorted(folder.rglob("*"), reverse=True):
             sync_folder(path)
@@ -148,12 +148,12 @@ def publish(folder: Path, target: Path) -> bool:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder, as far as that is possible."""
+    """Remove a folder as far as possible, ignoring errors."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on the disk, where the system knows how."""
+    """Sync a folder to disk, if the operating system supports it."""
     if os.name == "posix" and path.is_dir():
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -163,7 +163,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _abandoned(folder: Path) -> bool:
-    """Whether the process that was writing a folder is gone."""
+    """Whether the process that was writing a folder has ended."""
     host, _, rest = folder.name.removeprefix(_PARTIAL).rpartition("-")[0].rpartition("-")
     if os.name == "posix" and host == socket.gethostname() and rest.isdigit():
         try:

@@ -1,4 +1,4 @@
-"""Turning a folder or archive of LETOR text into an installed data set: all of it, or nothing."""
+"""Imports a folder or archive of LETOR files as an installed data set, completely or not at all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did: sizes by fold and split, and where they differ from what the catalogue expects."""
+    """The result of an import: sizes by fold and split, and differences from the catalogue."""
 
     name: str
     folds: dict[int, dict[str, SplitSize]]
@@ -36,12 +36,12 @@ class ImportReport:
     bytes_read: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, as for JSON."""
+        """Return JSON-compatible values."""
         return asdict(self)
 
 
 def install(name: str, source_path: Path, target: Path, replace: bool, progress: Progress | None) -> ImportReport:
-    """Read a source into ``target / "raw"``; on any error nothing is left behind and what was there stays."""
+    """Import a source into ``target / "raw"``; on any error, nothing changes."""
     started = time.perf_counter()
     entry = CATALOGUE.get(name)
     prefix = entry.prefix if entry else ""
@@ -55,7 +55,7 @@ def install(name: str, source_path: Path, target: Path, replace: bool, progress:
             _put(folder, target, replace)
     finally:
         with suppress(OSError):
-            target.rmdir()  # only where it is empty: nothing was installed
+            target.rmdir()  # succeeds only if the folder is empty: nothing was installed
     return ImportReport(
         name, meta.folds, meta.n_features, meta.n_grades, meta.warnings, time.perf_counter() - started, source.size
     )
@@ -64,7 +64,7 @@ def install(name: str, source_path: Path, target: Path, replace: bool, progress:
 def _put(folder: Path, target: Path, replace: bool) -> None:
     raw = target / "raw"
     if not replace or not raw.exists():
-        publish(folder, raw)  # where another process was faster, its copy is as good
+        publish(folder, raw)  # if another process was faster, its copy is equal
         return
     with new_folder(target) as trash, writing("the new cache in place of the old one", target):
         raw.rename(trash / "raw")
@@ -94,14 +94,14 @@ def _read_all(
         written[where] = write_split(folder / f"fold{where[0]}", where[1], blocks)
         width = max(width, written[where].columns)
         if where[1] != "validation" and written[where].size.documents == 0:
-            raise DataFormatError(f"{member.display}: found no documents, expected at least one")
+            raise DataFormatError(f"{member.display} has no documents")
     _check_complete(source, written, entry)
     return written
 
 
 def _place(path: PurePosixPath, prefix: str) -> tuple[int, str]:
     where = place(path, prefix)
-    assert where is not None  # only such members are yielded
+    assert where is not None  # only such members are returned
     return where
 
 
@@ -115,18 +115,18 @@ def _watched(member: Member, source: Source, width: int, progress: Progress | No
 def _check_complete(source: Source, written: dict[tuple[int, str], Written], entry: Entry | None) -> None:
     expected = entry.files if entry else "FoldN/{train,vali,test}.txt or {train,vali,test}.txt"
     if not written:
-        raise DataFormatError(f"{source.path} has no files of the expected names: {expected}")
+        raise DataFormatError(f"{source.path} has no files with the expected names: {expected}")
     for fold in sorted({fold for fold, _ in written}):
         for split in ("train", "test"):
             if (fold, split) not in written:
                 raise DataFormatError(f"{source.path} has no {split} file for fold {fold}; expected: {expected}")
     folds = {fold for fold, _ in written}
     if folds != set(range(1, len(folds) + 1)):
-        raise DataFormatError(f"{source.path} has the folds {sorted(folds)}, expected 1 to {len(folds)} without a gap")
+        raise DataFormatError(f"{source.path} has the folds {sorted(folds)}, expected 1 to {len(folds)} without gaps")
 
 
 def _finish(name: str, folder: Path, written: dict[tuple[int, str], Written], entry: Entry | None) -> Meta:
-    """Bring all splits to one width, and compare the set with the catalogue."""
+    """Give all splits the same number of features, and compare the set with the catalogue."""
     widest = max(max(item.widest for item in written.values()), 1)
     n_features = max(widest, entry.n_features) if entry and entry.sparse else widest
     n_grades = max(1 + max(item.highest for item in written.values()), entry.n_grades if entry else 2)
@@ -145,7 +145,7 @@ def _finish(name: str, folder: Path, written: dict[tuple[int, str], Written], en
 
 
 def _mismatches(meta: Meta, entry: Entry) -> Iterator[str]:
-    """Say where an imported set is not what the catalogue describes."""
+    """Return the differences between an imported set and the catalogue."""
     if len(meta.folds) != entry.n_folds:
         yield f"{entry.title}: expected {entry.n_folds} folds, found {len(meta.folds)}"
     for what, expected, found in (

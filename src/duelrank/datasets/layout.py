@@ -1,4 +1,4 @@
-"""Which file is which: the names under which the field's data sets keep their folds and splits."""
+"""Recognises folds and splits by file names, as in the published data sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 __all__ = ["SHARES", "SPLITS", "place"]
 
 SPLITS = ("train", "validation", "test")
-SHARES = (0.6, 0.2, 0.2)  # of the queries, as in the published sets with five folds
+SHARES = (0.6, 0.2, 0.2)  # shares of the queries, as in the published sets with five folds
 
 #: ``train.txt``, LETOR 3's ``trainingset.txt`` and Yahoo!'s ``set1.train.txt``.
 _FILE = re.compile(r"(?:(?P<prefix>set\d+)\.)?(?P<split>train|vali|test)(?:ing|d|dation)?(?:set)?\.txt", re.IGNORECASE)
@@ -16,14 +16,14 @@ _FOLD = re.compile(r"fold[ _-]?(\d+)", re.IGNORECASE)
 
 
 def place(path: PurePosixPath, prefix: str = "") -> tuple[int, str] | None:
-    """Return the (fold, split) that a file holds, by its path, or None where it holds neither.
+    """Return the (fold, split) of a file by its path, or None if the path names no split.
 
     Parameters
     ----------
     path
-        Inside the folder or archive, without the suffix of a compressor. A path without a ``FoldN`` folder is fold 1.
+        The path inside the folder or archive, without a compression suffix. A path without a ``FoldN`` folder is fold 1.
     prefix
-        Only files of this prefix count, where an archive holds several sets.
+        Only files with this prefix count, for archives with several sets.
 
     Examples
     --------

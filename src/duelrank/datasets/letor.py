@@ -1,4 +1,4 @@
-"""Imported data sets: those of the catalogue by their names, and any other that was added on this machine."""
+"""Defines `Imported`: a data set of the catalogue, or any other set imported on this machine."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["Imported"]
 @register
 @dataclass(frozen=True, repr=False)
 class Imported(Dataset):
-    """A data set that was imported from LETOR text; `duelrank data add` brings one in.
+    """A data set that was imported from LETOR files with `duelrank data add`.
 
     Parameters
     ----------
     name
-        Of the catalogue, or the one that it was added under.
+        The name in the catalogue, or the name given at the import.
     drop_constant
-        Leave out features that have one value in all training documents; the same ones in validation and test.
+        Drop features that are constant in all training documents; the same ones in validation and test.
     scale
-        "query": every feature to [0, 1] within each query, 0 where it is constant there; "none": as it is.
+        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
     drop_irrelevant_test
-        Leave out test queries that have no relevant document.
+        Drop test queries without a relevant document.
     """
 
     name: str
@@ -44,18 +44,18 @@ class Imported(Dataset):
 
     @property
     def n_folds(self) -> int:
-        """How many folds there are: as installed, or else as published."""
+        """Number of folds: as installed, or else as published."""
         known = library.info(self.name)
         return len(known.meta.folds) if known.meta else CATALOGUE[self.name].n_folds
 
     @property
     def n_grades(self) -> int:
-        """How many relevance grades there are: labels go from 0 to one less."""
+        """Number of relevance grades; labels are from 0 to n_grades − 1."""
         known = library.info(self.name)
         return known.meta.n_grades if known.meta else CATALOGUE[self.name].n_grades
 
     def fold(self, number: int = 1) -> Fold:
-        """Open one fold; preparing it on first use takes about as long as reading it."""
+        """Open one fold; the first use prepares it, which takes about as long as reading it."""
         preparation = Preparation(self.drop_constant, self.scale, self.drop_irrelevant_test)
         return library.open_prepared(self.name, number, preparation)
 
@@ -66,5 +66,5 @@ for _name in CATALOGUE:
 
 @source
 def _added() -> Mapping[str, Part]:
-    """The sets that were added under names of their own."""
+    """Return the imported sets that are not in the catalogue."""
     return {name: Imported(name=name) for name in library.names() if name not in CATALOGUE}

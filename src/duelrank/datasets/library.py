@@ -1,4 +1,4 @@
-"""The data sets on this machine: add, fetch, list, describe and remove them."""
+"""Adds, downloads, lists, describes and removes the data sets on this machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Info:
-    """One data set: what the catalogue knows of it, and what is installed; one of them may be None."""
+    """One data set: its catalogue entry and its installed description; one of them may be None."""
 
     name: str
     entry: Entry | None
@@ -47,7 +47,7 @@ class Info:
     path: Path | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, as for JSON."""
+        """Return JSON-compatible values."""
         return {
             "name": self.name,
             "installed": self.meta is not None,
@@ -63,17 +63,17 @@ def add(name: str, path: str | Path, *, replace: bool = False, progress: Progres
     Parameters
     ----------
     name
-        One of the catalogue, whose statistics are then checked, or any other of lower-case pieces joined by dashes.
+        A name of the catalogue, whose statistics are then checked, or any other name of lower-case words joined by dashes.
     path
         A folder, a ``.tar`` (``.gz``, ``.xz``, ``.bz2``), a ``.zip``, or a single compressed file.
     replace
-        Whether an installed set of that name gives way, at the moment when the new one is complete.
+        Whether to replace an installed set of that name, once the new one is complete.
     progress
         Called with (bytes read so far, bytes of the input).
     """
     check_name(name)
     if not replace and _raw(name).exists():
-        raise InvalidValue(f"{name} is installed already, in {_raw(name)}; replace it (--replace) or remove it first")
+        raise InvalidValue(f"{name} is already installed in {_raw(name)}; replace it (--replace) or remove it first")
     return install(name, Path(path).expanduser(), _folder(name), replace, progress)
 
 
@@ -83,15 +83,15 @@ def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = N
     Parameters
     ----------
     mirror
-        A web address under which the archives lie by their names; DUELRANK_MIRROR by default.
+        The base URL of a mirror of the archives; DUELRANK_MIRROR by default.
     progress
-        Called with (bytes so far, bytes in all), while downloading and again while importing.
+        Called with (bytes so far, total bytes), during the download and again during the import.
     """
     entry = CATALOGUE.get(name)
     if entry is None:
         raise UnknownName.among("data set of the catalogue", name, CATALOGUE)
     if _raw(name).exists():
-        raise InvalidValue(f"{name} is installed already, in {_raw(name)}; remove it first")
+        raise InvalidValue(f"{name} is already installed in {_raw(name)}; remove it first")
     archive = fetching.download(entry, mirror or os.environ.get("DUELRANK_MIRROR"), home() / "downloads", progress)
     report = add(name, archive, progress=progress)
     archive.unlink(missing_ok=True)
@@ -99,7 +99,7 @@ def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = N
 
 
 def installed() -> dict[str, Info]:
-    """Return what is installed, by name; a damaged set is left out here and raises when it is asked for by name."""
+    """Return the installed sets by name, without damaged ones, which raise an error when they are opened by name."""
     found: dict[str, Info] = {}
     for path in sorted((home() / "datasets").glob("*/raw/meta.json")):
         name = path.parent.parent.name
@@ -111,27 +111,27 @@ def installed() -> dict[str, Info]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a set of that name is on this machine."""
+    """Whether a set of that name is installed."""
     return _raw(name).is_dir()
 
 
 def keep(name: str, write: Callable[[Path], Meta]) -> None:
-    """Install what a function writes into a folder; nothing happens where the name, which says the content, is installed."""
+    """Install the files that a function writes; do nothing if the name, which contains a digest of the data, is installed."""
     if is_installed(name):
         return
     try:
         with new_folder(_folder(name)) as folder, writing("the cache", folder):
             write(folder).write(folder)
-            publish(folder, _raw(name))  # where another process was faster, its copy is as good
+            publish(folder, _raw(name))  # if another process was faster, its copy is equal
     except StorageFailure as error:
-        raise StorageFailure(f"{error}; DUELRANK_HOME names another folder for data sets") from error
+        raise StorageFailure(f"{error}; set DUELRANK_HOME to another folder for data sets") from error
     finally:
         with suppress(OSError):
-            _folder(name).rmdir()  # only where it is empty: nothing was installed
+            _folder(name).rmdir()  # succeeds only if the folder is empty: nothing was installed
 
 
 def info(name: str) -> Info:
-    """Return what is known of one data set, installed or not."""
+    """Return the description of one data set, installed or not."""
     if name not in CATALOGUE and not is_installed(name):
         raise UnknownName.among("data set", name, {*CATALOGUE, *installed()})
     here = is_installed(name)
@@ -139,18 +139,18 @@ def info(name: str) -> Info:
 
 
 def remove(name: str) -> None:
-    """Delete an installed set and everything derived from it; the files it was imported from are not touched."""
+    """Delete an installed set and all files derived from it, but not the files that it was imported from."""
     if not is_installed(name):
         raise MissingData(f"{name} is not installed; installed: {', '.join(installed()) or 'none'}")
     folder = _folder(name)
     with new_folder(folder.parent) as trash, writing("the removal of a data set", folder):
-        folder.rename(trash / name)  # in one step: a half-removed set would look like a damaged one
+        folder.rename(trash / name)  # in one step: a partly removed set would look damaged
     if folder.exists():
         raise StorageFailure(f"could not remove {folder}")
 
 
 def check_name(name: str) -> None:
-    """Raise `InvalidValue` where a data set cannot be added under the name."""
+    """Raise `InvalidValue` if a data set cannot be added under the name."""
     check_spelling(name)
     known = registry.aliases().get(name)
     if known is not None and getattr(known, "name", None) != name:
@@ -158,22 +158,24 @@ def check_name(name: str) -> None:
 
 
 def check_spelling(name: str) -> None:
-    """Raise `InvalidValue` where the name is not one that recipes, and folders, can have."""
+    """Raise `InvalidValue` if the name is not valid in recipes and as a folder name."""
     pieces = str(name).split("-")
     if len(str(name)) > 100 or not all(fullmatch("[a-z][a-z0-9]*", piece) for piece in pieces):
-        raise InvalidValue(f"a data set's name is of lower-case letters and digits, such as my-set2, got {name!r}")
+        raise InvalidValue(
+            f"the name of a data set must be lower-case letters, digits and dashes, such as my-set2, got {name!r}"
+        )
     if words := [piece for piece in pieces if iskeyword(piece)]:
-        raise InvalidValue(f"a data set's name cannot hold {words[0]!r}, a word of the recipes' grammar; got {name!r}")
+        raise InvalidValue(f"the name of a data set must not contain the Python keyword {words[0]!r}, got {name!r}")
 
 
 def names() -> list[str]:
-    """Return the names of what is installed, damaged or not, without opening anything."""
+    """Return the names of all installed sets, damaged or not, without opening them."""
     found = (path.parent.name for path in sorted((home() / "datasets").glob("*/raw")))
     return [name for name in found if all(fullmatch("[a-z][a-z0-9]*", piece) for piece in name.split("-"))]
 
 
 def raw_meta(name: str) -> Meta:
-    """Return what an installed set holds; `MissingData` with the way to get it, where it is not installed."""
+    """Return the description of an installed set, or raise `MissingData`, which says how to get it."""
     if not is_installed(name):
         raise MissingData(_how_to_get(name))
     try:
@@ -183,10 +185,10 @@ def raw_meta(name: str) -> Meta:
 
 
 def open_prepared(name: str, number: int, preparation: Preparation) -> Fold:
-    """Open one fold of an installed set; its prepared form is made on first use, and again where it is damaged."""
+    """Open one fold of an installed set; it is prepared on first use, and again if the prepared files are damaged."""
     meta = raw_meta(name)
     if number not in meta.folds:
-        raise InvalidValue(f"{name} has the folds 1 to {len(meta.folds)}, got {number!r}")
+        raise InvalidValue(f"fold of {name} must be from 1 to {len(meta.folds)}, got {number!r}")
     raw = _raw(name) / f"fold{number}"
     try:
         if preparation.nothing:

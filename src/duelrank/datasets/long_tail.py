@@ -1,4 +1,4 @@
-"""Queries as unevenly popular as in real traffic."""
+"""Makes the training queries of a data set unequally popular, as in real traffic."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["LongTail"]
 @register
 @dataclass(frozen=True, repr=False)
 class LongTail(Dataset):
-    """Another data set whose training queries are asked unequally often: a few all the time, most of them rarely.
+    """A data set whose training queries have unequal frequencies: a few are frequent, most are rare.
 
-    By Zipf's law, P(query of popularity rank r) ∝ 1/r^exponent. Which query is how popular is random, but the same in every
-    run, whatever the run's seed. What is measured offline stays as it is: every test query counts once. A popularity that the
-    base has of its own is replaced.
+    By Zipf's law, P(query of popularity rank r) ∝ 1/r^exponent. The popularity rank of each query is random, but the same in
+    every run, whatever the run's seed. Offline evaluation does not change: every test query counts once. It replaces any
+    popularity that the base defines.
 
     Parameters
     ----------
     base
-        Where the queries come from.
+        The data set with the queries.
     exponent
-        0: all equally often; 1: Zipf's law as it is found in query logs; more: a shorter head.
+        0: equal frequencies; 1: Zipf's law as found in query logs; more: a shorter head.
     seed
-        Another seed, another order of popularity.
+        Random seed of the order of popularity.
 
     Examples
     --------
@@ -48,11 +48,11 @@ class LongTail(Dataset):
 
     @property
     def n_folds(self) -> int:
-        """As many as the base has."""
+        """Number of folds of the base."""
         return self.base.n_folds
 
     def fold(self, number: int = 1) -> Fold:
-        """Open one fold of the base, and say how popular its training queries are."""
+        """Open one fold of the base, and add the popularity of its training queries."""
         fold = self.base.fold(number)
         ranks = 1.0 + permutation(stream(self.seed, "long-tail", number), len(fold.train))
         return replace(fold, popularity=np.power(ranks, -self.exponent))

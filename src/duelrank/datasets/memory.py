@@ -1,4 +1,4 @@
-"""Reading one LETOR file into memory, for files that are small enough and need no cache."""
+"""Reads one LETOR file into memory, without the cache."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["read_letor"]
 
 
 def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: int = CHUNK_BYTES) -> Split:
-    """Read one file of LETOR (SVMlight) text, compressed or not, exactly as it is.
+    """Read one LETOR (SVMlight) file, compressed or not, without any preparation.
 
     Parameters
     ----------
     n_features
-        How many features there are at least: a sparse file need not name the highest one.
+        Minimum number of features: a sparse file need not contain the highest feature number.
     chunk_bytes
-        How much text is held at a time.
+        Size of the text buffer.
     """
     source = open_source(Path(path), lambda _: True)
     members = source.members()
     member = next(members, None)
     if member is None:
-        raise DataFormatError(f"{path} holds no file")
+        raise DataFormatError(f"{path} contains no file")
     table, labels = np.empty((0, max(n_features or 1, 1))), np.empty(0, np.int8)
     starts: list[int] = []
     names: list[bytes] = []
@@ -37,7 +37,9 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
     for block in read_blocks(member.stream, member.display, table.shape[1], chunk_bytes):
         stop = rows + len(block.labels)
         if stop > len(table) or block.features.shape[1] > table.shape[1]:
-            share = min(1.0, max(1, source.position()) / source.size)  # about how much of the file has been read
+            share = min(
+                1.0, max(1, source.position()) / source.size
+            )  # approximate share of the file that has been read
             room = int(1.1 * stop / share) + 16
             table, labels = _grown(table[:rows], labels[:rows], room, block.features.shape[1])
         table[rows:stop] = block.features
@@ -46,16 +48,16 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
         names += [name for _, name in block.queries]
         rows, widest = stop, max(widest, block.widest)
     if next(members, None) is not None:
-        raise DataFormatError(f"{path} holds more than one file; add it as a data set instead")
+        raise DataFormatError(f"{path} contains more than one file; import it as a data set instead")
     if not rows:
-        raise DataFormatError(f"{path}: found no documents, expected at least one")
+        raise DataFormatError(f"{path} has no documents")
     offsets = np.array([*starts, rows], np.int64)
     exact = np.ascontiguousarray(table[:rows, :widest])
     return Split.trusted(exact, labels[:rows], offsets, np.array(names, np.bytes_))
 
 
 def _grown(table: Features, labels: Labels, rows: int, columns: int) -> tuple[Features, Labels]:
-    """Return larger arrays that begin as these; rows that are never filled take no memory."""
+    """Return larger arrays that begin with these; unused rows take no memory."""
     larger, longer = np.empty((rows, columns)), np.empty(rows, np.int8)
     larger[: len(table), : table.shape[1]] = table
     larger[: len(table), table.shape[1] :] = 0.0

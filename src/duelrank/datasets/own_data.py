@@ -1,7 +1,8 @@
-"""Data sets from a user's own data: arrays, data frames and LETOR files, kept under names that say their content.
+"""Makes data sets from users' own data: arrays, data frames and LETOR files.
 
-What is given is written once into the cache of imported sets, so it opens as fast as they do, in worker processes too, and a
-recipe with its name means the same data wherever that cache is. `duelrank data list` shows it, `duelrank data remove` deletes it.
+The data is written once into the cache of imported sets, under a name that contains a digest of the data. So it opens fast, in
+worker processes too, and a recipe with that name always refers to the same data. `duelrank data list` shows it, `duelrank data
+remove` deletes it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from duelrank.types import checked_table
 
 __all__ = ["SplitLike", "from_arrays", "from_dataframe", "from_letor", "from_splits"]
 
-#: Shares of the queries for training, validation and test; or, for each document, which of them it belongs to.
+#: Shares of the queries for training, validation and test; or, for each document, the name of its split.
 SplitLike: TypeAlias = tuple[float, float, float] | Sequence[str] | NDArray[Any]
 
 _ARCHIVES = {".zip", ".tar", ".tgz", ".txz", ".tbz2"}
@@ -47,7 +48,7 @@ def from_arrays(
     name: str,
     preparation: Preparation | None,
 ) -> Imported:
-    """Check, group by query, divide, keep; see `Dataset.from_arrays`."""
+    """Validate, group by query, split and store; see `Dataset.from_arrays`."""
     table = checked_table(features)
     if 0 in table.shape:
         raise ShapeMismatch(f"a data set needs at least one document and one feature, got shape {table.shape}")
@@ -55,7 +56,7 @@ def from_arrays(
     rows, offsets, ids = _grouped(query_ids, len(table))
     if not np.array_equal(rows, np.arange(len(rows))):
         table, grades = table[rows], grades[rows]
-        table.flags.writeable = False  # so that it is not copied once more
+        table.flags.writeable = False  # so that it is not copied again
     whole = Split(table, grades, offsets, ids)
     parts = _drawn(split, len(whole), seed) if _are_shares(split) else _given(split, rows, offsets)
     return _keep(_divided(whole, parts), name, preparation)
@@ -64,7 +65,7 @@ def from_arrays(
 def from_splits(
     train: Split, test: Split, validation: Split | None, name: str, preparation: Preparation | None
 ) -> Imported:
-    """Keep three splits as they are; see `Dataset.from_splits`."""
+    """Store three splits; see `Dataset.from_splits`."""
     if validation is None:
         validation = _select(train, np.zeros(len(train), np.bool_))
     n_grades = 1 + max(1, *(int(split.labels.max(initial=0)) for split in (train, validation, test)))
@@ -96,7 +97,7 @@ def from_dataframe(
     name: str,
     preparation: Preparation | None,
 ) -> Imported:
-    """Take columns of a frame for arrays; see `Dataset.from_dataframe`."""
+    """Convert the columns of a frame to arrays; see `Dataset.from_dataframe`."""
     known = [str(column) for column in frame.columns]
     special = [label, query, *([split] if isinstance(split, str) else [])]
     for column in [*special, *([features] if isinstance(features, str) else features or [])]:
@@ -114,14 +115,16 @@ def from_dataframe(
 def _numbers(frame: Any, column: str) -> NDArray[np.float64]:
     values = np.asarray(frame[column])
     if values.dtype.kind not in "biuf":
-        raise InvalidValue(f"column {column!r} is not of numbers ({values.dtype}); name the others: features=[...]")
+        raise InvalidValue(
+            f"column {column!r} is not numeric ({values.dtype}); select the feature columns with features=[...]"
+        )
     return values.astype(np.float64)
 
 
 def from_letor(
     path: str | Path, split: tuple[float, float, float], seed: int, name: str | None, preparation: Preparation | None
 ) -> Imported:
-    """Import a folder or archive, or divide a single file; see `Dataset.from_letor`."""
+    """Import a folder or archive, or split a single file; see `Dataset.from_letor`."""
     source = Path(path).expanduser()
     many = source.is_dir() or bool(_ARCHIVES & {suffix.lower() for suffix in source.suffixes})
     wanted: Callable[[PurePosixPath], bool] = (lambda inside: place(inside) is not None) if many else (lambda _: True)
@@ -142,31 +145,31 @@ def from_letor(
 
 
 def _divided(whole: Split, parts: NDArray[np.int64]) -> Fold:
-    """Divide queries by the numbers of their splits: 0 is training, 1 validation, 2 test."""
+    """Split queries by the numbers of their splits: 0 is training, 1 validation, 2 test."""
     train, validation, test = (_select(whole, parts == number) for number in range(3))
     return Fold(train, validation, test, n_grades=1 + max(1, int(whole.labels.max(initial=0))))
 
 
 def _named(name: str, digest: str) -> str:
-    named = f"{name}-d{digest}"  # each piece of a name begins with a letter
+    named = f"{name}-d{digest}"  # each word of a name must begin with a letter
     library.check_spelling(named)
     return named
 
 
 def _plain_name(path: Path) -> str:
-    """The name of a file or folder, as far as it can be that of a data set."""
+    """Return a valid name of a data set from the name of a file or folder."""
     pieces = re.findall("[a-z][a-z0-9]*", path.resolve().name.split(".")[0].lower())
     return "-".join(piece for piece in pieces if not iskeyword(piece))[:60].rstrip("-") or "letor"
 
 
 def _grouped(query_ids: ArrayLike, n_documents: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """Return the rows query by query, in the order of first appearance, where each query begins, and the names."""
+    """Return the row indices grouped by query, in order of first appearance, the offsets of the queries, and their names."""
     given = np.asarray(query_ids)
     if given.shape != (n_documents,):
         raise ShapeMismatch(f"query_ids must be one id per document: {n_documents} documents, got shape {given.shape}")
     if given.dtype.kind in "fO" and any(item is None or item != item for item in given.tolist()):
-        raise InvalidValue("query_ids must say the query of every document, found a missing one")
-    if given.dtype.kind == "O":  # maybe of several types, which could not be sorted
+        raise InvalidValue("query_ids must not have missing values")
+    if given.dtype.kind == "O":  # ids of several types cannot be sorted
         given = given.astype(str)
     ids, first, member = np.unique(given, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -182,12 +185,12 @@ def _are_shares(split: Any) -> bool:
 
 
 def _drawn(shares: Any, n_queries: int, seed: int) -> NDArray[np.int64]:
-    """Draw for each query whether it is for training (0), validation (1) or test (2)."""
+    """Draw the split of each query: training (0), validation (1) or test (2)."""
     numbers = np.asarray(shares if _are_shares(shares) else (), np.float64)
     if numbers.shape != (3,) or not (numbers >= 0.0).all() or not 0.0 < numbers.sum() < np.inf:
         raise InvalidValue(f"split must be three shares from 0 up, such as {SHARES}, got {shares!r}")
     if n_queries < np.count_nonzero(numbers):
-        raise InvalidValue(f"{n_queries} queries cannot be divided into {np.count_nonzero(numbers)} splits")
+        raise InvalidValue(f"{n_queries} queries are too few for {np.count_nonzero(numbers)} splits")
     sizes = np.maximum(np.floor(n_queries * numbers / numbers.sum() + 0.5), numbers > 0.0).astype(np.int64)
     sizes[np.argmax(sizes)] += n_queries - sizes.sum()
     parts = np.empty(n_queries, np.int64)
@@ -196,7 +199,7 @@ def _drawn(shares: Any, n_queries: int, seed: int) -> NDArray[np.int64]:
 
 
 def _given(split: Any, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Read for each query which split its documents were said to belong to."""
+    """Return the split of each query from the given splits of its documents."""
     names = np.asarray(split).astype(str)
     allowed = f"split must be three shares, or one of {', '.join(SPLITS)} for each document"
     if names.shape != rows.shape:

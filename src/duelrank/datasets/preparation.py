@@ -1,4 +1,4 @@
-"""Preparing a fold for learning, as the field does it, each step a named option."""
+"""Prepares a fold for learning, as is standard in the literature; each step is an option."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["Preparation", "prepare_fold"]
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to the raw data.
+    """The preprocessing steps of raw data.
 
     Parameters
     ----------
     drop_constant
-        Leave out features that have one value in all training documents; the same ones in validation and test.
+        Drop features that are constant in all training documents; the same ones in validation and test.
     scale
-        "query": every feature to [0, 1] within each query, 0 where it is constant there; "none": as it is.
+        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
     drop_irrelevant_test
-        Leave out test queries that have no relevant document: no ranking of them is better than another.
+        Drop test queries without a relevant document: all their rankings are equally good.
     """
 
     drop_constant: bool = True
@@ -41,18 +41,18 @@ class Preparation:
 
     @property
     def nothing(self) -> bool:
-        """Whether the raw data is left as it is."""
+        """Whether the raw data does not change."""
         return self == Preparation(drop_constant=False, scale="none", drop_irrelevant_test=False)
 
     @property
     def key(self) -> str:
-        """A name for folders."""
+        """The name of the folder for data prepared like this."""
         steps = {"varying": self.drop_constant, "scaled": self.scale == "query", "relevant": self.drop_irrelevant_test}
         return "-".join(step for step, taken in steps.items() if taken) or "raw"
 
 
 def prepare_fold(raw: Path, meta: Meta, number: int, preparation: Preparation, target: Path) -> Meta:
-    """Write the prepared form of one raw fold into a folder, in pieces of a few MiB; returns what it holds."""
+    """Write the prepared form of one raw fold into a folder, in pieces of a few MiB; return its description."""
     splits = {name: open_split(raw, name, meta.folds[number][name], meta.n_features) for name in SPLITS}
     columns = _kept(raw, meta, number, preparation.drop_constant)
     sizes: dict[str, SplitSize] = {}
@@ -82,7 +82,7 @@ def _kept(raw: Path, meta: Meta, number: int, drop_constant: bool) -> NDArray[np
         mark_varying(piece, reference, varying)
     if not varying.any():
         raise DataFormatError(
-            f"{meta.name}, fold {number}: every feature has one value in all training documents;"
+            f"{meta.name}, fold {number}: every feature is constant in all training documents;"
             " drop_constant=False keeps them"
         )
     return everything[varying]
@@ -116,7 +116,7 @@ def _blocks(
 
 
 def _query_cuts(split: Split) -> NDArray[np.int64]:
-    """Return indices of queries that cut a split into pieces of a few MiB, or of one query where it is larger."""
+    """Return indices of queries that divide a split into pieces of a few MiB, or of one query if it is larger."""
     rows = max(1, BLOCK_BYTES // (8 * max(1, split.n_features)))
     chosen = np.unique(np.searchsorted(split.offsets, np.arange(0, split.n_documents, rows), side="left"))
     return np.unique(np.concatenate([[0], chosen, [len(split)]])).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The LETOR reader: a stream of text of any length, in blocks of rows that never need more memory than a few chunks."""
+"""Reads LETOR text from a stream of any length in blocks of rows, with bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duelrank.types import Features, Labels
 __all__ = ["Block", "read_blocks"]
 
 CHUNK_BYTES = 4 << 20
-BLOCK_BYTES = 4 << 20  # of features in one block
+BLOCK_BYTES = 4 << 20  # bytes of features in one block
 LONGEST_LINE = 64 << 20
 _UNDECIDED_ROOM = 256
 _LOOK_AHEAD = 1 << 16
@@ -34,7 +34,7 @@ _EXPECTED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some consecutive documents: the arrays are views that the next block overwrites.
+    """Consecutive documents; the arrays are views that the next block overwrites.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class Block:
     labels
         (n_documents,)
     queries
-        (row, name) where each run of documents of one query begins. A query that goes on from the block before is not
-        named again.
+        (row, name) of the first document of each query. A query that continues from the previous block is not listed
+        again.
     widest
         The highest feature number so far.
     """
@@ -56,18 +56,18 @@ class Block:
 
 
 def read_blocks(stream: BinaryIO, name: str, width: int = 1, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Block]:
-    """Read LETOR text, strictly: what is malformed raises `DataFormatError` with the line, what was found and expected.
+    """Read LETOR text strictly: malformed text raises `DataFormatError` with the line and what was found and expected.
 
     Parameters
     ----------
     stream
         Decompressed bytes.
     name
-        What error messages call the stream.
+        The name of the stream in error messages.
     width
-        How many features to expect; more are found as they come, at the cost of parsing a chunk again.
+        Expected number of features; if there are more, a chunk is parsed again.
     chunk_bytes
-        How much text is held at a time; a longer line takes more.
+        Size of the text buffer; it grows for a longer line.
     """
     return _Reader(stream, name, width, chunk_bytes).blocks()
 
@@ -80,7 +80,7 @@ class _Reader:
         self.buffer = bytearray(chunk_bytes)
         self.text: NDArray[np.uint8] = np.frombuffer(self.buffer, np.uint8)
         self.filled = 0  # bytes of text in the buffer
-        self.lines = 0  # whole lines in front of the buffer
+        self.lines = 0  # number of lines before the buffer
         self.widest = 0
         self.last: bytes | None = None
         self.seen: set[bytes] = set()
@@ -101,7 +101,7 @@ class _Reader:
 
     def _fill(self) -> bool:
         """Read until the buffer is full; False at the end of the stream."""
-        while self.filled < len(self.buffer) - 1:  # one byte is kept for a newline that the last line may lack
+        while self.filled < len(self.buffer) - 1:  # one byte is reserved for a newline that the last line may lack
             with reading(self.name), memoryview(self.buffer) as view:
                 got = self.stream.readinto(view[self.filled : -1])  # type: ignore[attr-defined]
             if not got:
@@ -110,7 +110,7 @@ class _Reader:
         return True
 
     def _whole_lines(self, ended: bool) -> int:
-        """Return where the last whole line ends; a line that does not fit makes the buffer grow."""
+        """Return the end of the last complete line; the buffer grows if a line does not fit."""
         if ended:
             if self.filled and self.buffer[self.filled - 1] != 10:
                 self.buffer[self.filled] = 10
@@ -145,7 +145,7 @@ class _Reader:
             if self.progress[1]:
                 yield self._block()
             if code == letor.TOO_NARROW:
-                # A look at the next lines tells the width of most files; a wider line later brings us here again.
+                # The next lines show the width of most files; a wider line later leads here again.
                 near = self.buffer.find(b"\n", min(position + _LOOK_AHEAD, stop - 1), stop) + 1
                 self._make_room(letor.highest_feature(self.text, position, near))
             elif code == letor.UNDECIDED_FULL:
@@ -168,7 +168,7 @@ class _Reader:
 
     def _remember(self, query: bytes, position: int) -> None:
         if query in self.seen:
-            raise self._error(position, "each query's documents on consecutive lines; this query was there before")
+            raise self._error(position, "each query's documents on consecutive lines; this query occurred before")
         try:
             query.decode()
         except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Where text comes from: folders, archives and compressed files, read in one pass; nothing is unpacked to disk."""
+"""Reads text from folders, archives and compressed files in one pass, without unpacking to disk."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MAGIC = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\x00": ".xz", b"BZh": ".bz2", b"PK\x03\x
 _UNREADABLE = {b"Rar!": "RAR", b"7z\xbc\xaf": "7-Zip"}
 _DAMAGE = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile)
 _TAR_END = 1024  # a complete tar archive ends with two blocks of zeros
-_DEEPEST = 2  # a tar archive may hold another one
+_DEEPEST = 2  # a tar archive may contain another one
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One file in a source: its path there, and its decompressed bytes, which are open until the next member."""
+    """One file in a source: its path there, and its decompressed stream, which is open until the next member."""
 
     path: PurePosixPath
     display: str
@@ -38,7 +38,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What can be read: the members of a folder or archive in their order, and how far reading has come."""
+    """A folder or archive that can be read: its members in order, and the progress of reading."""
 
     path: Path
     size: int
@@ -47,22 +47,22 @@ class Source:
 
 
 def open_source(path: Path, wanted: Callable[[PurePosixPath], bool]) -> Source:
-    """Open a folder, an archive or a single file; only members with a wanted path are opened."""
+    """Open a folder, an archive or a single file; only members with wanted paths are opened."""
     if not path.exists():
-        raise MissingData(f"there is no file or folder {str(path)!r}")
+        raise MissingData(f"the file or folder {str(path)!r} does not exist")
     return _folder(path, wanted) if path.is_dir() else _file(path, wanted)
 
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Turn what the standard library raises for truncated, damaged or unreadable files into errors of our own."""
+    """Convert exceptions of the standard library for truncated, damaged or unreadable files into `DuelrankError`."""
     try:
         yield
     except _DAMAGE as error:
         raise DataFormatError(f"{name}: the file is truncated or damaged ({error})") from error
     except NotImplementedError as error:
         raise DataFormatError(f"{name}: cannot be decompressed here ({error})") from error
-    except RuntimeError as error:  # what zipfile raises for encrypted members
+    except RuntimeError as error:  # zipfile raises it for encrypted members
         raise DataFormatError(f"{name}: cannot be read ({error})") from error
     except OSError as error:
         raise DataFormatError(f"{name}: cannot be read ({error.strerror or error})") from error
@@ -108,7 +108,7 @@ def _file(path: Path, wanted: Callable[[PurePosixPath], bool]) -> Source:
 
 
 def _stream(raw: BinaryIO, path: Path, kind: str, wanted: Callable[[PurePosixPath], bool]) -> Iterator[Member]:
-    """A tar archive or a single text, either of them possibly compressed."""
+    """Yield the members of a tar archive, or a single text; both may be compressed."""
     plain: Any = _opened(raw, kind)
     start = plain.peek(512)[:512]
     name = _plain(PurePosixPath(path.name))
@@ -131,14 +131,14 @@ def _tar(stream: BinaryIO, display: str, wanted: Callable[[PurePosixPath], bool]
                 yield from _tar(_opened(cast(BinaryIO, inner), kind), label, wanted, depth - 1)
             elif wanted(_plain(name)):
                 yield Member(_plain(name), label, _opened(cast(BinaryIO, inner), name.suffix.lower()))
-    while tail.read(1 << 20):  # reading on to the end lets the decompressor check its checksum
+    while tail.read(1 << 20):  # reading to the end makes the decompressor verify its checksum
         pass
     if len(tail.last) < _TAR_END or any(tail.last):
         raise tarfile.ReadError("the end of the archive is missing")
 
 
 class _Tail:
-    """A stream that remembers the last bytes that went through it."""
+    """A stream that remembers the last bytes read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.last = stream, b""
@@ -159,12 +159,12 @@ def _zip(raw: BinaryIO, path: Path, wanted: Callable[[PurePosixPath], bool]) -> 
 
 
 def _plain(path: PurePosixPath) -> PurePosixPath:
-    """The path without the suffix of a compressor."""
+    """Return the path without a compression suffix."""
     return path.with_suffix("") if path.suffix.lower() in _OPENERS else path
 
 
 def _opened(stream: BinaryIO, suffix: str) -> BinaryIO:
-    """The bytes of a stream, decompressed where the suffix is that of a compressor."""
+    """Return the stream, decompressed according to the suffix."""
     if suffix not in _OPENERS:
         return stream
     return cast(BinaryIO, _OPENERS[suffix](stream))

@@ -1,4 +1,4 @@
-"""What a data set opens as: splits of labelled queries, three of which make a fold."""
+"""Defines `Split`, a set of labelled queries, and `Fold`, which has three splits."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Fold", "Split", "checked_labels"]
 
 
 class Split:
-    """Labelled queries of one part of a data set, packed in a few arrays that may be memory-mapped.
+    """Labelled queries, packed in a few arrays that may be memory-mapped.
 
-    What is given is checked and kept as read-only copies; arrays that cannot be written to are kept as they are.
+    Arguments are validated and stored as read-only copies; read-only arrays are not copied.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Split:
     offsets
         (n_queries + 1,) whole numbers: query i owns the rows offsets[i] to offsets[i + 1], at least one.
     ids
-        (n_queries,) names, as text or as UTF-8 bytes; each is there once.
+        (n_queries,) unique names, as text or as UTF-8 bytes.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Split:
 
     @classmethod
     def trusted(cls, features: Features, labels: Labels, offsets: NDArray[np.int64], ids: NDArray[np.bytes_]) -> Split:
-        """Make a split of arrays that were checked before, such as those of a cache file: C-ordered float64, int8, int64, bytes."""
+        """Make a split without validation, such as from a cache file: C-ordered float64, int8, int64, bytes."""
         split = object.__new__(cls)
         split._hold(features, labels, offsets, ids)
         return split
@@ -76,12 +76,12 @@ class Split:
 
     @property
     def n_features(self) -> int:
-        """How many features a document has."""
+        """Number of features per document."""
         return int(self.features.shape[1])
 
     @property
     def n_documents(self) -> int:
-        """How many documents all queries have together."""
+        """Total number of documents of all queries."""
         return len(self.features)
 
     def query(self, index: int) -> Query:
@@ -101,7 +101,7 @@ def _readonly_view(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def checked_labels(given: ArrayLike, n_documents: int) -> Labels:
-    """Return one grade per document as read-only int8, or raise an error that says what is wrong."""
+    """Return one grade per document as read-only int8, or raise an error that states the problem."""
     labels = _vector(given, "labels", "one grade per document")
     if labels.shape != (n_documents,):
         raise ShapeMismatch(f"labels must be one grade per document: {n_documents} documents, {len(labels)} labels")
@@ -127,10 +127,10 @@ def _checked_ids(given: Sequence[str] | Sequence[bytes] | NDArray[Any], n_querie
     if len(names) != n_queries:
         raise ShapeMismatch(f"ids must be one name per query: {n_queries} queries, {len(names)} ids")
     if not all(isinstance(name, bytes) and name for name in names):
-        raise InvalidValue(f"ids must be texts that are not empty, got {_shown(list(given))}")
+        raise InvalidValue(f"ids must be non-empty strings, got {_shown(list(given))}")
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidValue(f"ids must be different from each other, {twice.decode()!r} is there twice")
+        raise InvalidValue(f"ids must be unique, {twice.decode()!r} occurs twice")
     return frozen(np.array(names, np.bytes_ if names else "S1"))
 
 
@@ -145,7 +145,7 @@ def _vector(given: ArrayLike, name: str, meaning: str) -> NDArray[Any]:
 
 
 def _whole(numbers: NDArray[Any], low: int, high: int) -> bool:
-    """Whether all are whole numbers in a range; 2.0 and True are, NaN is not."""
+    """Whether all values are whole numbers in a range; 2.0 and True are, NaN is not."""
     if not numbers.size:
         return True
     if numbers.dtype.kind not in "biuf" or not (numbers.min() >= low and numbers.max() <= high):
@@ -160,16 +160,16 @@ def _shown(values: Any) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
-    """One division of a data set into training, validation and test queries.
+    """One partition of a data set into training, validation and test queries.
 
     Parameters
     ----------
     train, validation, test
         Splits with the same features.
     n_grades
-        Labels go from 0 to one less.
+        Number of grades; labels are from 0 to n_grades − 1.
     popularity
-        (n_training_queries,) how often each training query is asked, in any unit; None: all equally often.
+        (n_training_queries,) relative frequency of each training query; None: equal frequencies.
     """
 
     train: Split
@@ -188,7 +188,7 @@ class Fold:
         splits = {"training": self.train, "validation": self.validation, "test": self.test}
         if len({split.n_features for split in splits.values()}) > 1:
             found = ", ".join(f"{name} {split.n_features}" for name, split in splits.items())
-            raise ShapeMismatch(f"the splits of a fold have the same features; found {found}")
+            raise ShapeMismatch(f"the splits of a fold must have the same number of features, got {found}")
         highest = max(int(split.labels.max(initial=0)) for split in splits.values())
         if highest >= self.n_grades:
             raise InvalidValue(f"n_grades must be above the highest label, which is {highest}; got {self.n_grades!r}")
@@ -197,7 +197,7 @@ class Fold:
 
     @property
     def n_features(self) -> int:
-        """How many features a document has."""
+        """Number of features per document."""
         return self.train.n_features
 
 

@@ -1,4 +1,4 @@
-"""A made-up data set that needs no files: planted linear relevance over correlated features."""
+"""Generates a synthetic data set: linear relevance over correlated features, with noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duelrank.types import Features, Labels, Stream
 
 __all__ = ["Synthetic"]
 
-_IRRELEVANT = 0.65  # of all training documents, as in the LETOR sets
+_IRRELEVANT = 0.65  # share of the training documents, as in the LETOR sets
 _FEATURES_PER_FACTOR = 6
 _LEANING = 0.7  # mean of the hidden weights, in their standard deviations
 
@@ -29,28 +29,28 @@ _LEANING = 0.7  # mean of the hidden weights, in their standard deviations
 @register
 @dataclass(frozen=True, repr=False)
 class Synthetic(Dataset):
-    """Queries whose relevance is a hidden linear function of their features, seen through noise.
+    """Synthetic queries whose relevance is a hidden linear function of their features plus noise.
 
     Features share latent factors, as the scores of similar retrieval functions do; they are skewed, and scaled to
-    [0, 1] within each query. The hidden weights are the same in every fold; three in four are positive, as retrieval
-    functions are made to be. A query has its own share of relevant documents. Equal parameters give equal data.
+    [0, 1] within each query. The hidden weights are the same in every fold; three in four are positive, as for
+    retrieval functions. Each query has its own share of relevant documents. Equal parameters give equal data.
 
     Parameters
     ----------
     n_queries
-        For training; there are a quarter as many for validation and half as many for test.
+        Number of training queries; there are a quarter as many for validation and half as many for test.
     n_documents
-        Of a query on average; from half to one and a half times as many.
+        Mean number of documents per query; a query has from half to one and a half times as many.
     n_features
-        Of a document.
+        Number of features per document.
     n_grades
-        Labels go from 0 to one less.
+        Number of grades; labels are from 0 to n_grades − 1.
     noise
-        Standard deviation of what is added to the hidden score before it is graded, in units of the score's own.
+        Standard deviation of the noise that is added to the hidden score before grading, relative to that of the score.
     correlation
-        Share of a feature's variance that comes from the latent factors.
+        Share of the variance of a feature that comes from the latent factors.
     seed
-        Another seed, another world.
+        Random seed of the data.
 
     Examples
     --------
@@ -69,13 +69,13 @@ class Synthetic(Dataset):
 
     @property
     def n_folds(self) -> int:
-        """Five, as most published sets have."""
+        """Five, as in most published sets."""
         return 5
 
     def fold(self, number: int = 1) -> Fold:
-        """Make one fold, or return the one that was made before in this process."""
+        """Generate one fold, or return it from the cache of this process."""
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.n_folds:
-            raise InvalidValue(f"a synthetic set has the folds 1 to {self.n_folds}, got {number!r}")
+            raise InvalidValue(f"fold of a synthetic set must be from 1 to {self.n_folds}, got {number!r}")
         return _make(self, number)
 
 
@@ -84,7 +84,7 @@ alias("synthetic", Synthetic())
 
 @dataclass(frozen=True)
 class _World:
-    """What all folds of one set share."""
+    """The random parameters that all folds of one set share."""
 
     loadings: NDArray[np.float64]  # (n_factors, n_features)
     weights: NDArray[np.float64]  # (n_features,)
@@ -121,7 +121,7 @@ def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> tu
     sizes = fewest + integers(draws, 2 * (recipe.n_documents - fewest) + 1, n_queries)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     n_rows = int(offsets[-1])
-    # Our own products: those of BLAS may differ in the last bit from one number of threads to another.
+    # Not BLAS, whose products may differ in the last bit with the number of threads.
     shared = products(np.ascontiguousarray(world.loadings.T), normals(draws, n_rows, len(world.loadings))).T
     own = normals(draws, n_rows, recipe.n_features)
     skewed = np.exp(0.5 * (np.sqrt(recipe.correlation) * shared + np.sqrt(1.0 - recipe.correlation) * own))
@@ -129,12 +129,12 @@ def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> tu
     scale_queries(skewed, offsets, np.arange(recipe.n_features), features)
     scores = products(world.weights[None, :], features)[0]
     spread = scores.std()
-    richness = np.repeat(0.5 * normals(draws, n_queries, 1)[:, 0], sizes)  # some queries have more that is relevant
+    richness = np.repeat(0.5 * normals(draws, n_queries, 1)[:, 0], sizes)  # some queries have more relevant documents
     return features, scores + spread * (richness + recipe.noise * normals(draws, n_rows, 1)[:, 0]), offsets
 
 
 def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float64]:
-    """Return the scores from which on each grade is given; every grade is rarer than the one below."""
+    """Return the minimum score of each grade; every grade is rarer than the one below."""
     shares = (1.0 - _IRRELEVANT) * 0.4 ** np.arange(n_grades - 1)
     thresholds: NDArray[np.float64] = np.quantile(scores, 1.0 - shares)
     return thresholds
@@ -143,7 +143,7 @@ def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float6
 def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name: str) -> Split:
     sizes = np.diff(offsets)
     kept = np.ones(len(sizes), np.bool_)
-    if name == "test":  # as with the published sets: queries that no ranking can get right or wrong are left out
+    if name == "test":  # as in the published sets: queries without relevant documents are dropped
         relevant = np.add.reduceat(labels > 0, offsets[:-1], dtype=np.int64) > 0
         kept = relevant if relevant.any() else kept
     ids = np.array([f"{name}{i + 1}" for i in np.flatnonzero(kept)], np.bytes_)

@@ -39,7 +39,7 @@ def per_query(weights: Weights, split: Judged, metric: Metric | str, stream: Str
     n_features = split.features.shape[1]
     if weights.shape != (n_features,):
         raise ShapeMismatch(
-            f"weights must have shape ({n_features},), one per feature of the documents, got {weights.shape}"
+            f"weights must have shape ({n_features},) for documents with {n_features} features, got {weights.shape}"
         )
     ranked = ranked_labels(weights, split.features, split.labels, split.offsets, stream)
     bounds = split.offsets.tolist()

@@ -1,4 +1,4 @@
-"""Shipped for authors of new parts: the conventions as executable checks, slow twins of the kernels, tiny data."""
+"""Tools for authors of new parts: executable checks of the conventions, slow reference kernels, tiny data."""
 
 from duelrank.testing.checks import CHECKS, check_algorithm
 from duelrank.testing.swap import kernels, swapped, twin

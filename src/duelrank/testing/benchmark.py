@@ -1,6 +1,6 @@
-"""How long an impression takes, how much of that is spent outside of kernels, and how much longer the naive twin takes.
+"""Measures the time per impression, the share spent outside kernels, and the speed-up over a naive implementation.
 
-Machines are noisy: contenders take turns, round after round, and medians are compared.
+Timings are noisy: all algorithms run in turn in each round, and the medians are compared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Timing:
 
     @property
     def speedup(self) -> float:
-        """How many times longer the same algorithm takes on the slow NumPy twins."""
+        """Time of the same algorithm with the slow NumPy twins, relative to the total time."""
         return self.naive / self.total
 
 
@@ -54,7 +54,7 @@ def benchmark(
     impressions: int = 300,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Timing]:
-    """Time the whole loop (rank, click, learn, measure the list) of each algorithm, size after size."""
+    """Time the whole loop (rank, click, learn, evaluate the list) of each algorithm, for each size."""
     for done, (n_documents, n_features) in enumerate(sizes):
         specs = [_spec(name, n_documents, n_features, impressions) for name in algorithms]
         for spec in specs:
@@ -80,14 +80,14 @@ def _total(spec: RunSpec) -> float:
 
 
 def _share_of_kernels(spec: RunSpec) -> float:
-    """Share of a run that is spent inside of compiled calls, the handing over of their arguments included.
+    """Return the share of a run that is spent inside compiled calls, including argument passing.
 
-    Both times are of one run, so that a machine that slows down slows both. What the clock itself takes is left out.
+    Both times are of one run, so that a slower machine affects both. The time of the clock itself is subtracted.
     """
     calls: dict[str, list[int]] = {}
     with swapped(lambda module, name, kernel: _timed(kernel, calls.setdefault(name, []))):
         total = _total(spec) * 1e3 * spec.impressions
-    calls.pop("ranked_labels", None)  # only used to measure the weights at checkpoints
+    calls.pop("ranked_labels", None)  # only used to evaluate the weights at checkpoints
     n_calls = sum(map(len, calls.values()))
     return sum(map(sum, calls.values())) / (total - n_calls * _cost_of_timing())
 
@@ -103,7 +103,7 @@ def _timed(kernel: Callable[..., Any], spent: list[int]) -> Callable[..., Any]:
 
 
 def _cost_of_timing(n: int = 2000) -> float:
-    """Nanoseconds that timing adds to a call, beyond those that it counts."""
+    """Return the nanoseconds that timing adds to a call and does not count."""
     spent: list[int] = []
     bare, timed = abs, _timed(abs, spent)
     started = perf_counter_ns()
@@ -116,7 +116,7 @@ def _cost_of_timing(n: int = 2000) -> float:
 
 
 def _naive(spec: RunSpec) -> float:
-    """The same loop on the slow twins; the draws stay compiled, as NumPy's own are."""
+    """Time the same loop with the slow twins; random draws stay compiled, like NumPy's own."""
     short = RunSpec(spec.algorithm, spec.dataset, spec.user, impressions=min(50, spec.impressions))
     with naive_kernels():
         return median(_total(short) for _ in range(3))
@@ -124,7 +124,7 @@ def _naive(spec: RunSpec) -> float:
 
 @contextmanager
 def naive_kernels() -> Iterator[None]:
-    """Within the block, everything but the random draws runs on the slow twins."""
+    """Replace all kernels except the random draws by their slow twins within the block."""
     with swapped(lambda module, name, kernel: kernel if module in COMPILED_ANYWAY else twin(module, name)):
         yield
 

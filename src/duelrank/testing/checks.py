@@ -1,4 +1,4 @@
-"""The conventions that every algorithm keeps, as executable checks with names that say what they hold."""
+"""Checks the conventions that every algorithm must follow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Check = Callable[[Algorithm], None]
 
 
 def check_algorithm(algorithm: Algorithm | str) -> None:
-    """Run every check on an algorithm or its text; an AssertionError or an error of the algorithm tells what does not hold."""
+    """Run all checks on an algorithm or its text; a failed check raises an AssertionError or the error of the algorithm."""
     recipe = as_part(algorithm, Algorithm)
     for check in CHECKS:
         check(recipe)
@@ -43,7 +43,7 @@ def _query(index: int = 0) -> Query:
 
 
 def _first(impression: Impression) -> Feedback:
-    """A click on the second position of a list, or on its only one."""
+    """Return a click on the second position of a list, or on its only one."""
     clicks = np.zeros(impression.ranking.shape[0], np.bool_)
     clicks[min(1, clicks.size - 1)] = True
     return Feedback(clicks, examined=clicks.size)
@@ -57,7 +57,7 @@ def check_recipe_is_a_value(algorithm: Algorithm) -> None:
 
 
 def check_ranking_does_not_change_the_state(algorithm: Algorithm) -> None:
-    """Exploring leaves the state alone."""
+    """Exploring does not change the state."""
     learner = _learner(algorithm)
     before = learner.snapshot().state
     learner.rank(_query())
@@ -65,7 +65,7 @@ def check_ranking_does_not_change_the_state(algorithm: Algorithm) -> None:
 
 
 def check_ranking_has_no_duplicates(algorithm: Algorithm) -> None:
-    """A list holds different documents of the query, as many as were asked for."""
+    """A list contains distinct documents of the query, as many as requested."""
     learner = _learner(algorithm)
     for length in (1, 3, 8):
         ranking = learner.rank(_query(), length).ranking
@@ -75,7 +75,7 @@ def check_ranking_has_no_duplicates(algorithm: Algorithm) -> None:
 
 
 def check_list_longer_than_the_documents(algorithm: Algorithm) -> None:
-    """Where fewer documents exist than the list has places, all are shown, and learning works."""
+    """If the list is longer than the number of documents, all are shown, and learning works."""
     learner = _learner(algorithm)
     impression = learner.rank(_query(), 50)
     assert sorted(impression.ranking.tolist()) == list(range(8))
@@ -92,7 +92,7 @@ def check_one_document(algorithm: Algorithm) -> None:
 
 
 def check_all_ties(algorithm: Algorithm) -> None:
-    """Documents that are all alike are shown in more than one order, and weights stay finite."""
+    """Equal documents are shown in more than one order, and weights stay finite."""
     learner = _learner(algorithm)
     query = Query("alike", np.ones((6, learner.n_features)))
     orders = set()
@@ -105,7 +105,7 @@ def check_all_ties(algorithm: Algorithm) -> None:
 
 
 def check_no_click_moves_nothing(algorithm: Algorithm) -> None:
-    """Without a click the weights stay the very same, and the impression is counted."""
+    """Without a click the weights do not change, and the impression is counted."""
     learner = _learner(algorithm)
     before, step = learner.weights, learner.state.step
     impression = learner.rank(_query())
@@ -125,7 +125,7 @@ def check_late_and_reversed_feedback(algorithm: Algorithm) -> None:
 
 
 def check_repeated_feedback_counts_twice(algorithm: Algorithm) -> None:
-    """The same feedback again is another user: it is counted and leaves everything finite."""
+    """Repeated feedback counts as another user, and everything stays finite."""
     learner = _learner(algorithm)
     impression = learner.rank(_query())
     for _ in range(3):
@@ -135,7 +135,7 @@ def check_repeated_feedback_counts_twice(algorithm: Algorithm) -> None:
 
 
 def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
-    """Impressions that are never judged leave no trace: state depends on what was learned only."""
+    """Impressions without feedback do not affect the state."""
     one, other = _learner(algorithm), _learner(algorithm)
     impression = one.rank(_query())
     one.rank(_query(1))
@@ -147,13 +147,13 @@ def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
 
 
 def check_learning_is_deterministic(algorithm: Algorithm) -> None:
-    """Same seed, same state to the bit; another seed, another state."""
+    """Equal seeds give equal states, to the bit; different seeds give different states."""
     assert play(algorithm, 60).state == play(algorithm, 60).state
     assert play(algorithm, 60, seed=1).state != play(algorithm, 60, seed=2).state
 
 
 def check_learning_is_pure(algorithm: Algorithm) -> None:
-    """Learning from one state twice gives one result, and the state that was given stays as it was."""
+    """Learning twice from one state gives the same result, and does not change that state."""
     learner = _learner(algorithm)
     state = learner.state
     copy = Snapshot.from_bytes(learner.snapshot().to_bytes()).state
@@ -164,7 +164,7 @@ def check_learning_is_pure(algorithm: Algorithm) -> None:
 
 
 def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
-    """A learner that was stored as bytes and restored goes on as if nothing had happened."""
+    """A learner that is saved as bytes and restored continues identically."""
     original = _learner(algorithm, 45)
     restored = Learner.from_snapshot(Snapshot.from_bytes(original.snapshot().to_bytes()))
     assert restored.state == original.state
@@ -172,7 +172,7 @@ def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
 
 
 def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:
-    """Changing an array after it was handed over changes no state."""
+    """Changing an array after it was passed in does not change any state."""
     learner = _learner(algorithm)
     features = tiny_split().features[:8].copy()
     impression = learner.rank(Query("mine", features))
@@ -184,7 +184,7 @@ def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:
 
 
 def check_bad_input_changes_nothing(algorithm: Algorithm) -> None:
-    """Wrong shapes are refused with an error of ours, before anything has changed."""
+    """Wrong shapes raise a `DuelrankError`, before anything has changed."""
     learner = _learner(algorithm)
     before = learner.state
     impression = learner.rank(_query())
@@ -205,14 +205,14 @@ def check_bad_input_changes_nothing(algorithm: Algorithm) -> None:
 
 
 def check_memory_is_bounded(algorithm: Algorithm) -> None:
-    """What is remembered stops growing: it may vary a little, but twice the impressions do not need twice the bytes."""
+    """The memory stops growing: it may vary a little, but twice the impressions do not need twice the bytes."""
     learner = _learner(algorithm, 400)
     early = _memory_bytes(learner.state)
     assert _memory_bytes(play(algorithm, 400, learner=learner).state) <= 1.2 * early
 
 
 def check_best_does_not_explore(algorithm: Algorithm) -> None:
-    """`best` sorts all documents by the current weights; or by the query's own model, the only one ever clicked first."""
+    """`best` sorts all documents by the weights; or by the query's own model, with the only clicked document first."""
     learner = _learner(algorithm, 100)
     query = Query("own", _query().features)
     if not algorithm.per_query:
@@ -229,9 +229,9 @@ def check_best_does_not_explore(algorithm: Algorithm) -> None:
 
 
 def check_learns_from_easy_clicks(algorithm: Algorithm) -> None:
-    """After some hundred impressions queries are ranked better than at the start, for most seeds.
+    """After some hundred impressions, queries are ranked better than at the start, for most seeds.
 
-    Unseen ones by their features; where each query has a model of its own, those that were shown.
+    These are unseen queries; or, if each query has its own model, the queries that were shown.
     """
     split = tiny_split() if algorithm.per_query else tiny_split(n_queries=60, seed=99)
     gains = [
@@ -246,17 +246,17 @@ def _quality(learner: Learner, split: Split) -> float:
 
 
 def check_every_parameter_matters(algorithm: Algorithm) -> None:
-    """No parameter is silently ignored: for each that is not listed as inert, with some other value other things are learned."""
-    # Most can be told apart after a few impressions; only the others are given more.
+    """No parameter is silently ignored: for each that is not listed as inert, some other value changes what is learned."""
+    # Most differ after a few impressions; only the others get more.
     base = {n: _learned(play(algorithm, n)) for n in (40, 400)}
     for path, others in variations(algorithm):
         assert any(_learns_otherwise(other, n, base[n]) for n in base for other in others), (
-            f"{path} of {algorithm!r} changes nothing"
+            f"{path} of {algorithm!r} has no effect"
         )
 
 
 def _learns_otherwise(algorithm: Algorithm, n_impressions: int, base: NDArray[Any]) -> bool:
-    """Whether a recipe learns other things; one that refuses to play, as with too many rankers, does not."""
+    """Whether a recipe learns something different; one that raises an error, as for too many rankers, does not."""
     try:
         return not np.allclose(_learned(play(algorithm, n_impressions)), base, rtol=1e-6, atol=1e-9)
     except InvalidRecipe:
@@ -264,7 +264,7 @@ def _learns_otherwise(algorithm: Algorithm, n_impressions: int, base: NDArray[An
 
 
 def _learned(learner: Learner) -> NDArray[Any]:
-    """The weights; where each query has a model of its own, how the tiny queries are ranked."""
+    """Return the weights; or, if each query has its own model, the rankings of the tiny queries."""
     if not learner.algorithm.per_query:
         return learner.weights
     split = tiny_split()

@@ -1,4 +1,4 @@
-"""Other values for each parameter of a recipe, to see whether it matters."""
+"""Generates other values for each parameter of a recipe, to test whether it has an effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def variations(recipe: P) -> Iterator[tuple[str, list[P]]]:
                 continue
             values = other_values(getattr(owner, item.name), hints[item.name])
             others = list(_made(recipe, path, item.name, values))
-            if others or not isinstance(getattr(owner, item.name), Part):  # a part may be the only one of its kind
+            if others or not isinstance(getattr(owner, item.name), Part):  # there may be no other part of this kind
                 yield ".".join((*path, item.name)), others
 
 
@@ -32,7 +32,7 @@ def _made(recipe: P, path: tuple[str, ...], name: str, values: list[Any]) -> Ite
     for value in values:
         try:
             yield _replace_at(recipe, path, name, value)
-        except DuelrankError:  # a value that this recipe does not allow is no variation of it
+        except DuelrankError:  # skip values that this recipe does not allow
             continue
 
 
@@ -65,6 +65,6 @@ def _other_parts(value: Part, kind: type[Part]) -> list[Any]:
     for cls in others:
         try:
             made.append(cls())
-        except (TypeError, DuelrankError):  # it needs parameters that only its author could choose
+        except (TypeError, DuelrankError):  # it has parameters without defaults
             continue
     return made

@@ -1,4 +1,4 @@
-"""Swap the kernels for something else for a while: for their slow twins, or for versions that are timed."""
+"""Temporarily replaces the kernels, by their slow twins or by timed versions."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def twin(module: str, name: str) -> Callable[..., Any]:
 
 @contextmanager
 def swapped(replacement: Callable[[str, str, Any], Any]) -> Iterator[None]:
-    """Within the block, wherever duelrank's modules refer to a kernel they find ``replacement(module, name, kernel)``.
+    """Replace each kernel by ``replacement(module, name, kernel)`` in all modules of duelrank, within the block.
 
-    Kernels that are compiled call each other directly and are not affected; what is to run inside the block must have
-    been compiled before.
+    Compiled kernels call each other directly and are not affected; kernels that run inside the block must have been
+    compiled before.
     """
     chosen = {id(kernel): replacement(*key, kernel) for key, kernel in kernels().items()}
     changed: list[tuple[Any, str, Any]] = []

@@ -1,4 +1,4 @@
-"""A data set of a few queries, and a few impressions on it: enough to see whether an algorithm works at all."""
+"""Provides a tiny data set and short runs on it, for quick checks of an algorithm."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from duelrank.users import Cascade
 
 __all__ = ["Tiny", "play", "tiny_split"]
 
-#: Clicks what is relevant, sometimes what is not, and rarely gives up.
+#: A user who clicks relevant documents, sometimes irrelevant ones, and rarely stops.
 CLICKER = Cascade(click_probability=(0.1, 0.5, 0.9), stop_probability=(0.05, 0.1, 0.2))
 
 
 @lru_cache(maxsize=32)
 def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 20, seed: int = 0) -> Split:
-    """Make queries whose grades, 0 to 2, follow planted weights 1, −1, 1, … without noise."""
+    """Make queries whose grades, 0 to 2, follow hidden weights 1, −1, 1, … without noise."""
     fresh = stream(seed, "tiny")
     n = n_queries * n_documents
     features = normals(fresh, n, n_features)
@@ -37,14 +37,14 @@ def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 20, 
 
 @dataclass(frozen=True, repr=False)
 class Tiny(Dataset):
-    """The tiny queries as a data set: other queries to test on than to train on, one fold per seed."""
+    """The tiny queries as a data set, with different queries for training and test, and one fold per seed."""
 
     n_documents: Annotated[int, Between(1)] = 8
     n_features: Annotated[int, Between(1)] = 20
 
     @property
     def n_folds(self) -> int:
-        """As many as one likes; three are named."""
+        """Three; `fold` accepts any number."""
         return 3
 
     def fold(self, number: int = 1) -> Fold:
@@ -54,7 +54,7 @@ class Tiny(Dataset):
 
 
 def play(algorithm: Algorithm, n_impressions: int, seed: int = 0, learner: Learner | None = None) -> Learner:
-    """Let a learner, by default a new one, meet the tiny queries and a clicker for some impressions."""
+    """Run a learner, by default a new one, on the tiny queries for some impressions."""
     split = tiny_split()
     learner = learner or Learner(algorithm, split.n_features, seed, length=5)
     for _ in range(n_impressions):

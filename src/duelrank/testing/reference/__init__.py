@@ -1,1 +1,1 @@
-"""Slow, obvious twins of the kernels: same names, same arguments, same draws from the same stream."""
+"""Slow, obvious twins of the kernels: the same names, arguments and random draws."""
