@@ -62,13 +62,13 @@ def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
     for stored, array in flat.items():
         *path, name = stored.split("/")
         inner = memory
-        for part in path or _place(name, parts):
+        for part in path or _location(name, parts):
             inner = inner.setdefault(part, {})
         inner[name] = array
     return memory
 
 
-def _place(name: str, parts: Set[Path]) -> Path:
+def _location(name: str, parts: Set[Path]) -> Path:
     """Return the location of the part that a name without a path belongs to; by default the algorithm itself."""
     return next((place for place in _places(name) if place in parts), ())
 

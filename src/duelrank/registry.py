@@ -47,7 +47,7 @@ class Part:
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():
             value = getattr(self, name)
-            checked = _fit(value, hint, f"{type(self).__name__}.{name}")
+            checked = _converted(value, hint, f"{type(self).__name__}.{name}")
             if checked is not value:
                 object.__setattr__(self, name, checked)
 
@@ -195,7 +195,7 @@ def override(part: P, changes: Mapping[str, Any], label: str) -> P:
 def allowed(cls: type[Part], name: str) -> str:
     """Describe the allowed values of a field of a class."""
     hint = _hints(cls)[name]
-    return with_article(hint.kind) if isinstance(hint, type) and issubclass(hint, Part) else _wanted(hint)
+    return with_article(hint.kind) if isinstance(hint, type) and issubclass(hint, Part) else _describe_hint(hint)
 
 
 def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
@@ -283,13 +283,13 @@ def _hints(cls: type[Part]) -> dict[str, Any]:
     return _HINTS[cls]
 
 
-def _fit(value: Any, hint: Any, where: str) -> Any:
+def _converted(value: Any, hint: Any, where: str) -> Any:
     """Return the value converted to its type hint (such as int to float), or raise an error that lists the allowed values."""
     for option in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
         fitted = _fit_one(value, option)
         if fitted is not _MISFIT:
             return fitted
-    raise InvalidRecipe(f"{where} must be {_wanted(hint)}, got {value!r}")
+    raise InvalidRecipe(f"{where} must be {_describe_hint(hint)}, got {value!r}")
 
 
 _MISFIT = object()
@@ -306,7 +306,7 @@ def _fit_one(value: Any, hint: Any) -> Any:
     if origin is tuple:
         return _fit_tuple(value, get_args(hint)[0])
     if hint is float:
-        return _fit_number(value)
+        return _finite_float(value)
     if hint is int:
         return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
     if hint is type(None) or hint is None:
@@ -316,7 +316,7 @@ def _fit_one(value: Any, hint: Any) -> Any:
     return value if isinstance(value, hint) else _MISFIT
 
 
-def _fit_number(value: Any) -> Any:
+def _finite_float(value: Any) -> Any:
     """Return a finite float: NaN and infinity have no text that `parse` can read."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > sys.float_info.max:
         return _MISFIT
@@ -330,17 +330,17 @@ def _fit_tuple(value: Any, hint: Any) -> Any:
     return _MISFIT if _MISFIT in items else items
 
 
-def _wanted(hint: Any) -> str:
+def _describe_hint(hint: Any) -> str:
     """Describe the values that a type hint allows."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(_wanted(option) for option in args)
+        return " or ".join(_describe_hint(option) for option in args)
     if origin is Annotated:
-        return f"{_wanted(args[0])} {args[1]}"
+        return f"{_describe_hint(args[0])} {args[1]}"
     if origin is Literal:
         return " or ".join(repr(choice) for choice in args)
     if origin is tuple:
-        return f"a tuple, each item {_wanted(args[0])}"
+        return f"a tuple, each item {_describe_hint(args[0])}"
     if isinstance(hint, type) and issubclass(hint, Part):
         return f"{with_article(hint.kind)} ({', '.join(names(hint))})"
     plain = {

@@ -61,14 +61,14 @@ class SpeedThenQuality(Exploration):
             return memory
         before, age = memory.get("checkpoint"), int(memory.get("checkpoint_age", 0))
         if before is None or age == self.lookback:
-            if before is not None and _turn(before, state.weights) < self.least_turn:
+            if before is not None and _direction_change(before, state.weights) < self.least_turn:
                 return {"cascaded": np.array(True)}
             before, age = state.weights, 0
         fast = self.fast.observe(state.of("fast"), impression, feedback, credit, stream)
         return {**replaced(memory, "fast", fast), "checkpoint": before, "checkpoint_age": np.array(age + 1)}
 
 
-def _turn(before: Weights, now: Weights) -> float:
+def _direction_change(before: Weights, now: Weights) -> float:
     """Return 1 − the cosine between two vectors; infinite if one is zero."""
     lengths = float(np.linalg.norm(before) * np.linalg.norm(now))
     return 1.0 - float(before @ now) / lengths if lengths > 0.0 else math.inf

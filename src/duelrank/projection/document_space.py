@@ -88,8 +88,8 @@ class DocumentSpace(Projection):
             return gradient, memory
         documents = self._documents(known, impression, feedback)
         if won:
-            shadow = self._shadow(gradient, documents)
-            gradient = kernel.rescaled_mix(gradient, shadow, self.strength, _RESCALE[self.rescale])
+            projected = self._projection_of(gradient, documents)
+            gradient = kernel.rescaled_mix(gradient, projected, self.strength, _RESCALE[self.rescale])
         if clicked and self.remembered:
             memory = {**memory, "examined": documents[-self.remembered :].copy()}
         return gradient, memory
@@ -110,15 +110,15 @@ class DocumentSpace(Projection):
             fresh *= np.sqrt(weights[seen])[:, np.newaxis]
         return rows
 
-    def _shadow(self, gradient: Gradient, documents: Features) -> Gradient:
+    def _projection_of(self, gradient: Gradient, documents: Features) -> Gradient:
         """Return the projection of the gradient, before rescaling."""
-        shadow: Gradient
+        projected: Gradient
         if self.ridge is not None:
-            shadow = kernel.ridge_project(gradient, documents, self.ridge)
+            projected = kernel.ridge_project(gradient, documents, self.ridge)
         else:
             find = kernel.qr_basis if self.basis == "qr" else kernel.svd_basis
-            shadow = kernel.project(gradient, find(documents, -1.0 if self.tolerance is None else self.tolerance))
-        return shadow
+            projected = kernel.project(gradient, find(documents, -1.0 if self.tolerance is None else self.tolerance))
+        return projected
 
 
 def _centre(rows: Features, weights: NDArray[np.float64] | None) -> None:
