@@ -22,7 +22,20 @@ from duelrank.inference import MeanWinner
 from duelrank.metrics import ERR, P, nDCG
 from duelrank.multileaving import Probabilistic, TeamDraft
 from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
-from duelrank.registry import Between, Part, alias, aliases, classes, forget, names, register, source, spell, walk
+from duelrank.registry import (
+    Between,
+    Part,
+    alias,
+    aliases,
+    canonical,
+    classes,
+    forget,
+    names,
+    register,
+    source,
+    spell,
+    walk,
+)
 from duelrank.updates import Step
 from duelrank.users import Cascade, Preset, User
 
@@ -528,3 +541,10 @@ def test_walk_finds_every_part_with_its_path():
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False), st.floats(allow_nan=True))
 def test_between_is_a_closed_range(low, high, value):
     assert (value in Between(low, high)) == (low <= value <= high)
+
+
+def test_parameters_that_were_added_later_leave_the_digests_of_earlier_runs_alone():
+    assert canonical(parse("mgd")) == canonical(parse("mgd(ties='shared', credit='exact', samples=10_000)"))
+    assert "ties" not in canonical(parse("mgd"))
+    assert canonical(parse("mgd(ties='separate')")) != canonical(parse("mgd"))
+    assert canonical(parse("mgd(credit='sampled')")) != canonical(parse("mgd"))

@@ -134,7 +134,7 @@ def _numba() -> Any:
 @cache
 def _announce() -> None:
     often = "only the first time" if kernel_folder() else "in every process, because no cache folder is writable"
-    _log.info("compiling kernels (some seconds, %s) ...", often)
+    _log.warning("compiling kernels (some seconds, %s) ...", often)
 
 
 @cache

@@ -53,7 +53,7 @@ class UnknownName(DuelrankError, LookupError):
         names = sorted(known)
         lower = {each.lower(): each for each in names}
         same = [lower[name.lower()]] if name.lower() in lower else []
-        near = same or [lower[each] for each in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
+        near = same or [lower[each] for each in get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         return cls(f"no {what} is called {name!r}; {hint}known: {', '.join(names) or 'none'}")
 

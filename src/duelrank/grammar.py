@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
 from typing import Any, overload
 
@@ -17,8 +18,8 @@ MAX_LENGTH = 4_000  # far longer than any real recipe, far shorter than what cou
 @overload
 def parse(text: str) -> Part: ...
 @overload
-def parse(text: str, kind: type[P]) -> P: ...
-def parse(text: str, kind: type[Part] = Part) -> Part:
+def parse(text: str, kind: Callable[..., P]) -> P: ...  # a class; `type[P]` would forbid abstract ones
+def parse(text: str, kind: Any = Part) -> Part:
     """Build the part that a recipe string describes; the string is never evaluated as code.
 
     Parameters
@@ -35,13 +36,14 @@ def parse(text: str, kind: type[Part] = Part) -> Part:
     >>> parse("mgd-dsp(n_candidates=49)").base.exploration
     UniformSphere(n_candidates=49)
     """
-    part = (kind.from_path(text) if isinstance(text, str) else None) or _build(text, kind)
+    part: Part = (kind.from_path(text) if isinstance(text, str) else None) or _build(text, kind)
     if not isinstance(part, kind):
         known = ", ".join(names(kind))
         raise InvalidRecipe(
             f"{text!r} is {with_article(part.kind)}, but {with_article(kind.kind)} is required: {known}"
         )
-    return part
+    found: Part = part
+    return found
 
 
 def as_part(given: P | str, kind: type[P]) -> P:

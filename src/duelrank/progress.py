@@ -84,9 +84,10 @@ def _lines(console: Console, label: str) -> Tell:
     before: int | None = None
 
     def tell(done: int, total: int | None) -> None:
-        nonlocal told, before
+        nonlocal started, told, before
         now = monotonic()
-        before = done if before is None else before
+        if not before and done != before:  # the clock starts with the first result: before it, kernels were compiled
+            started, before = now, done
         if now - told < _SECONDS or done == total:
             return
         told = now

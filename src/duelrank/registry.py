@@ -43,6 +43,9 @@ class Part:
     #: Fields, including those of inner parts (``exploration.n_low``), that need not affect any result, such as a choice between
     #: two ways to compute the same thing.
     inert_fields: ClassVar[frozenset[str]] = frozenset()
+    #: Fields that were added after runs had been stored, each with the value that reproduces those runs; at that value the field
+    #: does not change the digest of a run.
+    added_fields: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():
@@ -209,8 +212,10 @@ def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 def canonical(part: Part) -> str:
     """Return the text of a part with all fields; unlike its repr, it does not depend on the defaults."""
+    added = part.added_fields
     given = ((item.name, getattr(part, item.name)) for item in fields(part))
-    inside = (f"{name}={canonical(value) if isinstance(value, Part) else repr(value)}" for name, value in given)
+    counting = ((name, value) for name, value in given if name not in added or added[name] != value)
+    inside = (f"{name}={canonical(value) if isinstance(value, Part) else repr(value)}" for name, value in counting)
     return f"{type(part).__name__}({', '.join(inside)})"
 
 

@@ -402,3 +402,11 @@ class TestFrontDoor:
     def test_a_spec_says_everything(self, spec):
         with pytest.raises(InvalidValue, match="RunSpec contains all parameters"):
             simulate(spec, seed=4)
+
+
+def test_a_record_as_a_data_frame():
+    pytest.importorskip("pandas")
+    record = simulate("mgd", "synthetic(n_queries=10)", "perfect", impressions=20)
+    frame = record.to_pandas()
+    assert frame["impressions"].tolist() == record.checkpoints.tolist()
+    assert frame["online"].iloc[-1] == pytest.approx(record.online_performance)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -58,6 +59,8 @@ class DuelingBandit(Algorithm):
         "separate": in an order of its own for each ranker, as in the published code of the papers; chance then decides between two
         rankers that score alike.
     """
+
+    added_fields: ClassVar[Mapping[str, Any]] = {"ties": "shared"}
 
     exploration: Exploration = UniformSphere()
     multileaver: Multileaver = Probabilistic()

@@ -84,6 +84,8 @@ def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None,
     from duelrank.experiments import figures
 
     for path in filter(None, (csv_file, latex, plot)):
+        if path.name.startswith("-"):
+            raise InvalidValue(f"the name of a file is missing before {path}; to write to it, give ./{path}")
         if not path.absolute().parent.is_dir():
             raise MissingData(f"cannot write {path.name}: the folder {path.absolute().parent} does not exist")
         if path.is_dir():

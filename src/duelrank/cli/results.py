@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duelrank.cli.console import complain, count_bar, out, print_json, spinner
+from duelrank.cli.console import complain, out, print_json, spinner
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
@@ -21,16 +21,11 @@ __all__ = ["command_line", "print_results", "print_tables", "run_plan", "write_r
 def run_plan(
     wanted: Plan, folder: Path | None, workers: int | None, scheduler: str | None
 ) -> tuple[Frame, float | None]:
-    """Run the missing runs; return all results, and the total wall time if a folder stores it."""
-    from duelrank.experiments import Store
-    from duelrank.experiments.pipeline import collect
+    """Make the missing runs; an interrupt says what is kept and how to resume."""
+    from duelrank.experiments import pipeline
 
     try:
-        with count_bar("runs") as progress:
-            if folder is None:
-                return collect(wanted, None, workers, scheduler, progress), None
-            with Store(folder, wanted.suite.name) as store:
-                return collect(wanted, store, workers, scheduler, progress), store.wall_seconds
+        return pipeline.run_plan(wanted, folder, workers, scheduler)
     except KeyboardInterrupt:
         complain(_after_interrupt(folder))
         raise

@@ -31,7 +31,7 @@ from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 from duelrank.users import User
 
-__all__ = ["Plan", "collect", "compare", "comparison", "make_report", "plan", "reproduce"]
+__all__ = ["Plan", "collect", "compare", "comparison", "make_report", "plan", "reproduce", "run_plan"]
 
 Progress = Callable[[int, int], None]
 
@@ -279,7 +279,7 @@ def compare(
     algorithms = [algorithms] if isinstance(algorithms, str) else algorithms
     users = [users] if isinstance(users, str) else users
     suite = comparison(algorithms, dataset, users, runs, impressions, length, metric, split)
-    return _run(plan(suite, installed=scheduler is None), out, workers, scheduler)[0]
+    return run_plan(plan(suite, installed=scheduler is None), out, workers, scheduler)[0]
 
 
 def reproduce(
@@ -307,17 +307,18 @@ def reproduce(
     """
     loaded = load_suite(suite) if isinstance(suite, str) else suite
     wanted = plan(loaded, datasets, users, algorithms, runs, impressions)
-    frame, wall_seconds = _run(wanted, out, workers, scheduler)
+    frame, wall_seconds = run_plan(wanted, out, workers, scheduler)
     report = make_report(wanted, frame, wall_seconds)
     report.write(Path(out))
     return report
 
 
-def _run(
-    plan: Plan, out: str | Path | None, workers: int | None, scheduler: Scheduler | None
+def run_plan(
+    wanted: Plan, out: str | Path | None, workers: int | None, scheduler: Scheduler | None
 ) -> tuple[Frame, float | None]:
-    with count_bar("runs") as tell:
+    """Make the missing runs; return all results, and the total wall time if a folder stores it."""
+    with count_bar("runs") as progress:
         if out is None:
-            return collect(plan, None, workers, scheduler, tell), None
-        with Store(out, plan.suite.name) as store:
-            return collect(plan, store, workers, scheduler, tell), store.wall_seconds
+            return collect(wanted, None, workers, scheduler, progress), None
+        with Store(out, wanted.suite.name) as store:
+            return collect(wanted, store, workers, scheduler, progress), store.wall_seconds

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from duelrank.errors import InvalidValue, UnknownName
 
-__all__ = ["Document", "checked_count", "checked_documents", "checked_names", "checked_ranking", "place"]
+__all__ = ["Document", "checked_documents", "checked_names", "checked_ranking", "place"]
 
 Document: TypeAlias = str | int  # the search engine's own document ids
 
@@ -46,15 +48,8 @@ def checked_documents(documents: Iterable[Document], what: str) -> tuple[Documen
     """Return the documents, each of which must be a string or a whole number; a single string is not a list."""
     if isinstance(documents, str):
         raise InvalidValue(f"{what} must be a list of documents, got a string; for one document give [{documents!r}]")
-    listed = tuple(documents)
+    listed = tuple(each.item() if isinstance(each, np.generic) else each for each in documents)
     for document in listed:
         if type(document) not in (str, int):
             raise InvalidValue(f"{what} must have a string or a whole number for each document, got {document!r}")
     return listed
-
-
-def checked_count(value: object, what: str, least: int) -> int:
-    """Return a whole number that is at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidValue(f"{what} must be a whole number from {least} up, got {value!r}")
-    return value

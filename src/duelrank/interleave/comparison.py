@@ -9,7 +9,7 @@ import numpy as np
 
 from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue
 from duelrank.grammar import parse
-from duelrank.interleave.checks import Document, checked_count, checked_documents, checked_names, checked_ranking, place
+from duelrank.interleave.checks import Document, checked_documents, checked_names, checked_ranking, place
 from duelrank.interleave.recorded import Recorded
 from duelrank.interleave.result import Result, Tally
 from duelrank.interleave.shown import Shown
@@ -17,6 +17,7 @@ from duelrank.multileaving import Multileaver
 from duelrank.randomness import stream
 from duelrank.statistics import holm, mean_test, sign_test
 from duelrank.types import Impression, Query, Rankings
+from duelrank.validation import whole_number
 
 __all__ = ["Comparison"]
 
@@ -70,7 +71,7 @@ class Comparison:
         self.multileaver: Multileaver = part
         stream(seed, "show")  # raises an error for an invalid seed
         self.seed = seed
-        self.length = checked_count(length, "the length of a list", 1)
+        self.length = whole_number("the length of a list", length)
         self.shown = 0  # number of lists made so far, which is the number of the next list
         self._tally = Tally.empty(len(self.rankers))
         self._recorded = Recorded()
@@ -93,7 +94,7 @@ class Comparison:
         left. A message that the network delivers twice therefore does no harm.
         """
         clicked = set(checked_documents(clicks, "clicks"))
-        number = checked_count(shown.number, "the number of a shown list", 0)
+        number = whole_number("the number of a shown list", shown.number, 0)
         impression, documents = self._make(self._checked_rankings(shown.rankings), shown.seed, number)
         if tuple(documents[i] for i in impression.ranking) != shown.documents:
             raise InvalidValue(f"this list was not made by {self!r}, or it was made by another version of duelrank")
@@ -151,7 +152,7 @@ class Comparison:
             if data["format"] != FORMAT:
                 raise InvalidValue("this comparison was stored by another version of duelrank")
             comparison = cls(data["rankers"], data["multileaver"], data["seed"], data["length"])
-            comparison.shown = checked_count(data["shown"], "the number of lists", 0)
+            comparison.shown = whole_number("the number of lists", data["shown"], 0)
             comparison._tally = Tally.from_dict(data["tally"], len(comparison.rankers))
             comparison._recorded = Recorded.from_list(data["recorded"])
         except DuelrankError:

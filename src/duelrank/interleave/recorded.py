@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duelrank.errors import InvalidValue
-from duelrank.interleave.checks import checked_count
+from duelrank.validation import whole_number
 
 __all__ = ["Recorded"]
 
@@ -47,5 +47,5 @@ class Recorded:
                 raise InvalidValue(
                     f"a block of recorded lists in a stored comparison must have {_BLOCK} flags, got {digits!r}"
                 )
-            blocks[checked_count(seed, "a seed", 0), checked_count(block, "the number of a block", 0)] = flags
+            blocks[whole_number("a seed", seed, 0), whole_number("the number of a block", block, 0)] = flags
         return cls(blocks)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import InvalidValue
-from duelrank.interleave.checks import checked_count, place
+from duelrank.interleave.checks import place
+from duelrank.validation import whole_number
 
 __all__ = ["Result", "Tally"]
 
@@ -133,5 +134,5 @@ class Tally:
                     raise InvalidValue(f"a stored comparison of {n} rankers must have an {n} × {n} table of {name}")
                 setattr(tally, name, table.astype(zero.dtype))
             else:
-                setattr(tally, name, checked_count(data[name], f"the number of {name}", 0))
+                setattr(tally, name, whole_number(f"the number of {name}", data[name], 0))
         return tally

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -45,6 +46,7 @@ class Probabilistic(Multileaver):
 
     # Exact credit draws no samples.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"samples"})
+    added_fields: ClassVar[Mapping[str, Any]] = {"credit": "exact", "samples": 10_000}
 
     tau: Annotated[float, Between(0.0, 20.0)] = 3.0
     credit: Literal["exact", "sampled"] = "exact"

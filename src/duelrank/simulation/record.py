@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Projected
+from duelrank.errors import MissingExtra
 from duelrank.metrics import DISCOUNT, online_performance
 from duelrank.registry import spell
 from duelrank.simulation.spec import RunSpec
 from duelrank.types import Weights
 
-__all__ = ["Record"]
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Record", "data_frame"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +117,11 @@ class Record:
         sums = np.cumsum(self.online * DISCOUNT ** np.arange(self.online.size))
         return np.asarray(sums[self.checkpoints - 1])
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame with one line per checkpoint."""
+        columns = {"impressions": self.checkpoints, "offline": self.offline, "online": self._online_curve()}
+        return data_frame(columns)
+
     def __repr__(self) -> str:
         online, offline = f"{self.online_performance:.2f}", f"{self.offline_performance:.4f}"
         return f"Record({self.spec.id}: online {online}, offline {offline}, {self.spec.metric!r})"
@@ -128,3 +137,12 @@ class Record:
         }
         rows = (f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in shown.items())
         return f"<table>{''.join(rows)}</table>"
+
+
+def data_frame(content: Any) -> pandas.DataFrame:
+    """Return a pandas data frame of columns or of records; pandas is imported only here."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtra("to_pandas needs pandas: pip install pandas") from None
+    return pandas.DataFrame(content)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import MissingExtra, UnknownName
+from duelrank.errors import UnknownName
+from duelrank.simulation.record import data_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from duelrank.experiments.tables import Table
     from duelrank.simulation import Record
 
-__all__ = ["Frame", "data_frame"]
+__all__ = ["Frame"]
 
 _SHOWN = 10  # rows in a notebook
 
@@ -128,15 +129,6 @@ class Frame:
         body = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in rows)
         more = f"<p>{len(self):,} rows, the first {_SHOWN} are shown</p>" if len(self) > _SHOWN else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def data_frame(content: Any) -> pandas.DataFrame:
-    """Return a pandas data frame of columns or of records; pandas is imported only here."""
-    try:
-        import pandas
-    except ImportError:
-        raise MissingExtra("to_pandas needs pandas: pip install pandas") from None
-    return pandas.DataFrame(content)
 
 
 def _is_curves(column: NDArray[Any]) -> bool:

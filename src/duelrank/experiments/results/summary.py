@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import InvalidValue, UnknownName
-from duelrank.experiments.results.frame import Frame, data_frame
+from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.significance import half_width, half_widths, paired
+from duelrank.simulation.record import data_frame
 from duelrank.statistics import holm
 
 if TYPE_CHECKING:

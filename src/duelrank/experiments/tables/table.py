@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-from duelrank.experiments.results.frame import data_frame
+from duelrank.simulation.record import data_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -94,7 +94,7 @@ class Table:
         """Return the headings for formats with one heading line: the first column of a group includes the group's name."""
         befores = ["", *(column.group for column in self.columns)]
         return [
-            f"{column.group}: {column.head}" if column.group != before else column.head
+            f"{column.group}: {column.head}" if column.group and column.group != before else column.head
             for before, column in zip(befores, self.columns, strict=False)
         ]
 
