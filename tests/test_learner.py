@@ -347,7 +347,9 @@ class TestDamagedBytes:
             Snapshot.from_bytes(bytes(damaged))
 
     def test_a_wrong_byte_anywhere_is_an_error_of_ours_or_harmless(self):
-        sound = whole("mgd")  # its directory has an entry for each array, all of one form
+        sound = whole(
+            "mgd-dsp"
+        )  # fewer arrays than of nsgd-dsp, with a memory among them; entries of the directory are all of one form
         before = Snapshot.from_bytes(sound)
         directory = zipfile.ZipFile(io.BytesIO(sound)).start_dir
         strange = []
