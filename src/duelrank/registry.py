@@ -218,12 +218,12 @@ def spell(part: Part) -> str:
     spellings = [name for name in known if known[name] == part]  # a name of its own beats everything
     if spellings:
         return min(spellings, key=len)
-    spellings = [repr(part), _call(type(part).__name__, dict(_changed(part)))]
     for name, like in known.items():
         changes = _difference(like, part)
         if changes is not None and not _replaces_itself(like, changes):
             spellings.append(_call(name, changes))
-    return min(spellings, key=len)
+    spellings += [_call(type(part).__name__, dict(_changed(part))), repr(part)]
+    return min(spellings, key=len)  # of equally long ones the first: a short name rather than a class
 
 
 def _replaces_itself(like: Part, changes: Mapping[str, Any]) -> bool:

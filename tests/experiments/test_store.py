@@ -183,6 +183,18 @@ def test_results_of_format_1_load_and_can_be_added_to(tmp_path):
     assert json.loads((folder / "store.json").read_text())["format"] == 2
 
 
+def test_rows_have_the_names_of_today(folder):
+    """A recipe may have been spelled otherwise when its rows were written; one that is unknown here keeps its old name."""
+    known = simulate(SPEC).row()
+    unknown = known | {"digest": "other", "recipe": "Vanished()", "algorithm": "vanished", "base": ""}
+    with Store(folder, "suite") as store:
+        store.append(known | {"algorithm": "an-old-name", "base": "another"})
+        store.append(unknown)
+        found = store.load()
+    assert found["algorithm"].tolist() == [known["algorithm"], "vanished"]
+    assert found["base"].tolist() == [known["base"], ""]
+
+
 def test_wall_time_adds_up_over_sessions(folder):
     for seconds in (2.0, 3.0):
         with Store(folder, "suite") as store:

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from duelrank.algorithms import Algorithm, Projected
 from duelrank.datasets.files import sync_folder, write_json, writing
-from duelrank.errors import DataFormatError, InvalidValue, MissingData
+from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, MissingData
 from duelrank.experiments.results.frame import Frame
+from duelrank.grammar import parse
+from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 
 __all__ = ["Store", "load_results"]
@@ -204,7 +207,21 @@ def _frame(path: Path) -> Frame:
         if line.row.keys() != first.row.keys():
             raise DataFormatError(f"line {line.number} of {path} has other columns than line {first.number}")
         rows.setdefault(line.row["digest"], line.row)
+    names: dict[str, dict[str, str]] = {}
+    for row in rows.values():
+        recipe = str(row.get("recipe", ""))
+        row |= names.get(recipe) or names.setdefault(recipe, _names(recipe))
     return Frame.of(rows.values())
+
+
+def _names(recipe: str) -> dict[str, str]:
+    """Return how a recipe is spelled today: a new short name must not tear its rows apart. Nothing where it is unknown here."""
+    try:
+        algorithm = parse(recipe, Algorithm)
+    except DuelrankError:
+        return {}
+    base = spell(algorithm.base) if isinstance(algorithm, Projected) else ""
+    return {"algorithm": spell(algorithm), "base": base}
 
 
 def _acquire(lock: FileLock, folder: Path) -> None:
