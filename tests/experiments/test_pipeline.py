@@ -33,8 +33,6 @@ from duelrank.experiments.tables import Cell, Column, Row
 
 SMALL = "synthetic(n_queries=20, n_documents=8, n_features=6)"
 
-SPELLED = "Synthetic(n_queries=20, n_documents=8, n_features=6)"
-
 EVERYTHING = f"""
 title = "Every kind of experiment"
 datasets = ["{SMALL}"]
@@ -131,7 +129,7 @@ def test_every_experiment_is_written(everything: Plan, frame: Frame, tmp_path: P
     assert len(figures) == 1 + 2 + 2 + 1  # tables, two of curves, a sweep of two measures, one number of candidates
     HTMLParser().feed(text)
     assert "Skyline, a linear LambdaRank" in text
-    assert f"{everything.study(frame).skylines[SPELLED]:.3f}" in (tmp_path / "offline.md").read_text(encoding="utf-8")
+    assert f"{everything.study(frame).skylines[SMALL]:.3f}" in (tmp_path / "offline.md").read_text(encoding="utf-8")
 
 
 def test_a_finished_run_is_never_run_again(
