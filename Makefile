@@ -46,6 +46,7 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 
+unit: export PYTHONDONTWRITEBYTECODE = # hundreds of processes would compile all sources anew
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet
 

@@ -13,8 +13,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
 from threading import RLock
@@ -29,6 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _KEPT = 10  # folders of other states of the sources
+_PATIENCE = 60.0  # seconds for the compilation of one kernel by another process
 _SOURCES = Path(__file__).with_name("kernels")
 _lock = RLock()
 _log = logging.getLogger(__name__)
@@ -108,7 +109,38 @@ def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str,
     finally:
         numba.config.CACHE_DIR = before
     dispatcher._cache._guard_against_spurious_io_errors = lambda: suppress(OSError)  # such as a full disk
+    name = f"{function.__module__}.{function.__qualname__}.lock"
+    dispatcher.compile = _one_at_a_time(dispatcher.compile, folder / subfolder / name)
     return dispatcher
+
+
+def _one_at_a_time(compile_: Callable[P, R], path: Path) -> Callable[P, R]:
+    """Let one process compile a kernel while others that need it wait, to load what it has kept.
+
+    Kernels call each other in no circle, so processes never wait in one; threads have numba's own lock, which is taken first.
+    """
+
+    def alone(*arguments: P.args, **named: P.kwargs) -> R:
+        from numba.core.compiler_lock import global_compiler_lock
+
+        with global_compiler_lock, _locked(path):
+            return compile_(*arguments, **named)
+
+    return alone
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock, or do without where there are none or where its holder hangs: then a kernel is compiled twice."""
+    from filelock import FileLock  # imported with numba, not with duelrank
+
+    lock = FileLock(path, timeout=_PATIENCE)
+    with suppress(OSError, NotImplementedError):  # Timeout is an OSError too
+        lock.acquire(poll_interval=0.01)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @cache

@@ -1,7 +1,7 @@
 """A suite runs what is missing, keeps what is finished through kills, and writes all its tables and figures."""
 
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,15 +15,23 @@ from tests.waiting import FOR_EVER, until
 
 from duelrank import parse, register
 from duelrank.errors import InvalidValue, MissingData
-from duelrank.experiments import Experiment, Frame, Store, Study, Table, compare, pipeline, reproduce
+from duelrank.experiments import (
+    Experiment,
+    Frame,
+    Store,
+    Study,
+    Table,
+    compare,
+    load_results,
+    pipeline,
+    reproduce,
+)
 from duelrank.experiments.pipeline import Plan, collect, make_report, plan, select
 from duelrank.experiments.results.provenance import fingerprint
 from duelrank.experiments.suite import load_suite, read_suite
 from duelrank.experiments.tables import Cell, Column, Row
 
 SMALL = "synthetic(n_queries=20, n_documents=8, n_features=6)"
-
-SPELLED = "Synthetic(n_queries=20, n_documents=8, n_features=6)"
 
 EVERYTHING = f"""
 title = "Every kind of experiment"
@@ -72,9 +80,29 @@ question = "Q2?"
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def everything() -> Plan:
     return plan(read_suite("everything", EVERYTHING))
+
+
+@pytest.fixture(scope="module")
+def kept(everything: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which that suite is finished."""
+    folder = tmp_path_factory.mktemp("kept")
+    run(everything, folder)
+    return folder
+
+
+@pytest.fixture
+def finished(kept: Path, tmp_path: Path) -> Path:
+    """A copy of it, which a test may change."""
+    return shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def frame(kept: Path) -> Frame:
+    """What was found in it."""
+    return load_results(kept, "everything")
 
 
 def run(wanted: Plan, folder: Path, **options: object) -> Frame:
@@ -82,8 +110,7 @@ def run(wanted: Plan, folder: Path, **options: object) -> Frame:
         return collect(wanted, store, workers=1, **options)  # type: ignore[arg-type]
 
 
-def test_every_experiment_is_written(everything: Plan, tmp_path: Path) -> None:
-    frame = run(everything, tmp_path)
+def test_every_experiment_is_written(everything: Plan, frame: Frame, tmp_path: Path) -> None:
     report = make_report(everything, frame, 1.0, "duelrank reproduce everything").write(tmp_path)
     text = report.read_text(encoding="utf-8")
     for section in (
@@ -102,27 +129,26 @@ def test_every_experiment_is_written(everything: Plan, tmp_path: Path) -> None:
     assert len(figures) == 1 + 2 + 2 + 1  # tables, two of curves, a sweep of two measures, one number of candidates
     HTMLParser().feed(text)
     assert "Skyline, a linear LambdaRank" in text
-    assert f"{everything.study(frame).skylines[SPELLED]:.3f}" in (tmp_path / "offline.md").read_text(encoding="utf-8")
+    assert f"{everything.study(frame).skylines[SMALL]:.3f}" in (tmp_path / "offline.md").read_text(encoding="utf-8")
 
 
-def test_a_finished_run_is_never_run_again(everything: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run(everything, tmp_path)
-
+def test_a_finished_run_is_never_run_again(
+    everything: Plan, finished: Path, frame: Frame, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("ran again")
 
     monkeypatch.setattr(pipeline, "run_all", refuse)
-    again = run(everything, tmp_path)
-    np.testing.assert_array_equal(first["online_performance"], again["online_performance"])
+    again = run(everything, finished)
+    np.testing.assert_array_equal(frame["online_performance"], again["online_performance"])
 
 
-def test_only_sessions_that_make_runs_add_to_the_wall_time(everything: Plan, tmp_path: Path) -> None:
-    run(everything, tmp_path)
-    with Store(tmp_path, "everything") as store:
+def test_only_sessions_that_make_runs_add_to_the_wall_time(everything: Plan, finished: Path) -> None:
+    with Store(finished, "everything") as store:
         taken = store.wall_seconds
     assert taken > 0
-    run(everything, tmp_path)
-    with Store(tmp_path, "everything") as store:
+    run(everything, finished)
+    with Store(finished, "everything") as store:
         assert store.wall_seconds == taken
 
 
@@ -194,24 +220,21 @@ def test_a_kind_of_experiment_from_outside(tmp_path: Path) -> None:
         read_suite("own", OWN_KIND.replace("least = 1", 'least = "1"'))
 
 
-def test_more_runs_are_added_to_those_that_are_there(everything: Plan, tmp_path: Path) -> None:
-    run(everything, tmp_path)
+def test_more_runs_are_added_to_those_that_are_there(everything: Plan, finished: Path) -> None:
     more = plan(read_suite("everything", EVERYTHING), runs=3)
     told: list[tuple[int, int]] = []
-    frame = run(more, tmp_path, progress=lambda done, total: told.append((done, total)))
+    frame = run(more, finished, progress=lambda done, total: told.append((done, total)))
     assert told[0] == (len(everything.specs()), len(more.specs()))
     assert len(frame) == len(more.specs())
 
 
-def test_cosines_are_those_of_the_reference(everything: Plan, tmp_path: Path) -> None:
-    frame = run(everything, tmp_path)
+def test_cosines_are_those_of_the_reference(frame: Frame) -> None:
     lengths = {len(curve) for curve in frame["cosine_curve"]}
     assert lengths == {len(frame["checkpoints"][0])}
     assert all(np.abs(curve).max() <= 1.0 + 1e-12 for curve in frame["cosine_curve"])
 
 
-def test_strength_zero_is_the_base_to_the_bit(everything: Plan, tmp_path: Path) -> None:
-    frame = run(everything, tmp_path)
+def test_strength_zero_is_the_base_to_the_bit(frame: Frame) -> None:
     projected = next(a for a in set(frame["algorithm"].tolist()) if "strength=0.0" in a)
     for measure in ("online_performance", "offline_performance"):
         base = frame.where(algorithm="mgd(n_candidates=3)")[measure]
@@ -237,12 +260,11 @@ def test_without_any_data_there_is_nothing_to_do() -> None:
 
 
 def test_results_on_other_data_are_not_mixed_in(
-    everything: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    everything: Plan, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(everything, tmp_path)
     monkeypatch.setattr(pipeline, "fingerprint", lambda fold: "imported anew")
     with pytest.raises(InvalidValue, match="has results on other data"):
-        run(everything, tmp_path)
+        run(everything, finished)
 
 
 def test_fingerprints_tell_data_apart() -> None:
@@ -255,8 +277,7 @@ def test_a_data_set_that_is_named_twice_is_used_once() -> None:
     assert len(plan(load_suite("quick"), datasets=["synthetic", "Synthetic()"]).datasets) == 1
 
 
-def test_incomplete_results_are_not_shown_as_complete(everything: Plan, tmp_path: Path) -> None:
-    frame = run(everything, tmp_path)
+def test_incomplete_results_are_not_shown_as_complete(everything: Plan, frame: Frame) -> None:
     specs = everything.specs()
     with pytest.raises(InvalidValue, match=r"1 of .* runs are missing"):
         select(frame.take(np.arange(1, len(frame))), specs)
@@ -278,11 +299,10 @@ def test_a_killed_suite_resumes_and_ends_as_if_nothing_had_happened(tmp_path: Pa
         process.wait()
         assert count(lines) >= seen + 3
         seen = count(lines)
-    whole = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
-    alone = [*command[:-3], "1", "--out", str(tmp_path / "clean"), "--json"]
-    clean = subprocess.run(alone, capture_output=True, text=True, check=True)
+    same = plan(load_suite("quick"), [SMALL], ["perfect"], ["mgd", "dbgd-dsp"], runs=6, impressions=1500)
     results = [
-        {run["id"]: run["online_performance"] for run in json.loads(done.stdout)["runs"]} for done in (whole, clean)
+        {each["id"]: each["online_performance"] for each in run(same, tmp_path / name).rows()}
+        for name in ("killed", "clean")
     ]
     assert results[0] == results[1]
     assert len(results[0]) == 2 * 6
@@ -298,7 +318,8 @@ def test_parsed_suites_are_the_registered_recipes() -> None:
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "duelrank", "reproduce", "quick", "--datasets", SMALL, "--impressions", "20000"]
+    command = [sys.executable, "-m", "duelrank", "reproduce", "quick", "--datasets", SMALL, "--impressions", "2000"]
+    command += ["--users", "perfect", "--algorithms", "mgd", "--runs", "50"]
     command += ["--workers", "2", "--out", str(tmp_path / "out")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     lines = tmp_path / "out" / "runs.jsonl"
