@@ -29,9 +29,7 @@ from duelrank.home import home
 from duelrank.registry import Between
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
-os.environ.pop(
-    "PYTHONDONTWRITEBYTECODE", None
-)  # nor do the many processes that tests start compile our sources each time
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else the many processes that tests start compile our sources anew
 
 # The same examples in each run, so that a failure is one of the code; a longer search takes new ones each time.
 settings.register_profile(
