@@ -81,18 +81,19 @@ def _bar(label: str, *columns: ProgressColumn) -> Iterator[Tell]:
 def _lines(console: Console, label: str) -> Tell:
     """Return a progress function that writes a line from time to time."""
     started = told = monotonic()
-    before: int | None = None
+    first: tuple[float, int] | None = None
 
     def tell(done: int, total: int | None) -> None:
-        nonlocal started, told, before
+        nonlocal told, first
         now = monotonic()
-        if not before and done != before:  # the clock starts with the first result: before it, kernels were compiled
-            started, before = now, done
+        if first is None and done:  # what came before the first result, such as compiling, says nothing about the rest
+            first = now, done
         if now - told < _SECONDS or done == total:
             return
         told = now
-        rate = (done - before) / (now - started)
-        left = f", about {_time((total - done) / rate)} left" if total and rate else ""
+        since, before = first if first is not None and done > first[1] else (started, 0)
+        rate = (done - before) / (now - since)
+        left = f", about {_time((total - done) / rate)} left" if total and before else ""
         text = f"{label}: {done:,} of {total:,}" if total else f"{label}: {done:,}"
         console.print(f"{text}, {_rate(rate)}{left}", highlight=False, markup=False, soft_wrap=True)
 

@@ -96,4 +96,4 @@ def test_help_names_every_command(cli):
 
 
 def test_missing_file(cli):
-    assert "no file nowhere.py" in cli("--load", "nowhere.py", "list").stderr
+    assert "cannot load nowhere.py" in cli("--load", "nowhere.py", "list").stderr

@@ -199,7 +199,7 @@ class TestFiles:
         train, test = (read_letor(letor_folder / "Fold1" / name, n_features=3) for name in ("train.txt", "test.txt"))
         fold = Dataset.from_splits(train, test).fold()
         assert (len(fold.train), len(fold.validation), len(fold.test)) == (4, 0, 1)
-        with pytest.raises(ShapeMismatch, match="same features"):
+        with pytest.raises(ShapeMismatch, match="same number of features"):
             Dataset.from_splits(train, Split([[1.0]], [1], [0, 1], ["q"]))
 
     def test_a_path_that_is_not_there(self, tmp_path):

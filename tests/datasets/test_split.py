@@ -99,7 +99,7 @@ class TestChecks:
             ({"offsets": []}, "must rise from 0"),
             ({"ids": ["a"]}, "2 queries, 1 ids"),
             ({"ids": ["a", "a"]}, "'a' occurs twice"),
-            ({"ids": ["a", ""]}, "not empty"),
+            ({"ids": ["a", ""]}, "non-empty"),
             ({"ids": [1, 2]}, "ids must be non-empty strings"),
         ],
     )

@@ -51,7 +51,7 @@ def test_processes_equal_this_process_to_the_bit():
 def test_errors_arrive_as_themselves_name_their_run_and_leave_no_worker(workers):
     fine = grid(runs=1).specs()[0]
     wrong = replace(fine, fold=9)
-    with pytest.raises(InvalidValue, match="folds 1 to 5") as caught:  # the warm-up opens the fold of the first only
+    with pytest.raises(InvalidValue, match="from 1 to 5") as caught:  # the warm-up opens the fold of the first only
         list(run_all([fine, wrong], workers=workers))
     assert f"in the run {wrong.id}" in "".join(caught.value.__notes__)
     assert not active_children()

@@ -77,7 +77,7 @@ def test_broken_files(tmp_path, text):
 
 
 def test_missing_and_foreign_files(tmp_path):
-    with pytest.raises(MissingData, match="no file"):
+    with pytest.raises(MissingData, match="does not exist"):
         load_extension(tmp_path / "nowhere.py")
     (tmp_path / "notes.txt").write_text("x", encoding="utf-8")
     with pytest.raises(InvalidValue, match="not a Python file"):
