@@ -30,6 +30,10 @@ from duelrank.registry import Between
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else the many processes that tests start compile our sources anew
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as in the background of a shell; programs that tests interrupt inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in each run, so that a failure is one of the code; a longer search takes new ones each time.
 settings.register_profile(
