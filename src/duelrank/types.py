@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duelrank.errors import InvalidValue, ShapeMismatch
+from duelrank.validation import whole_number
 
 __all__ = [
     "Clicks",
@@ -191,13 +192,19 @@ class Feedback:
     __hash__ = None  # type: ignore[assignment]  # holds an array
 
 
-def _checked_clicks(given: ArrayLike) -> Clicks:
+def checked_vector(given: ArrayLike, name: str, meaning: str) -> NDArray[Any]:
+    """Return a one-dimensional array, or raise an error that says what it should contain."""
     try:
-        clicks = np.asarray(given)
+        vector = np.asarray(given)
     except ValueError as error:
-        raise InvalidValue(f"clicks must be one flag per shown position: {error}") from None
-    if clicks.ndim != 1:
-        raise ShapeMismatch(f"clicks must be one flag per shown position, got shape {clicks.shape}")
+        raise InvalidValue(f"{name} must be {meaning}: {error}") from None
+    if vector.ndim != 1:
+        raise ShapeMismatch(f"{name} must be {meaning}, got shape {vector.shape}")
+    return vector
+
+
+def _checked_clicks(given: ArrayLike) -> Clicks:
+    clicks = checked_vector(given, "clicks", "one flag per shown position")
     if clicks.dtype != np.bool_:
         if clicks.size and (clicks.dtype.kind not in "iuf" or not np.isin(clicks, (0, 1)).all()):
             raise InvalidValue(f"clicks must be True or False (1 or 0) per shown position, got {clicks.tolist()}")
@@ -206,14 +213,11 @@ def _checked_clicks(given: ArrayLike) -> Clicks:
 
 
 def _checked_depth(examined: object, clicks: Clicks) -> int:
-    if not isinstance(examined, (int, np.integer)) or isinstance(examined, bool) or not 0 <= examined <= clicks.size:
-        raise InvalidValue(
-            f"examined must be a whole number from 0 to {clicks.size} (the length of the list), got {examined!r}"
-        )
-    if clicks[int(examined) :].any():
+    depth = whole_number("examined", examined, least=0, most=clicks.size)
+    if clicks[depth:].any():
         last = int(np.flatnonzero(clicks)[-1]) + 1
-        raise InvalidValue(f"examined must be at least {last}, because position {last} was clicked, got {examined}")
-    return int(examined)
+        raise InvalidValue(f"examined must be at least {last}, because position {last} was clicked, got {depth}")
+    return depth
 
 
 @dataclass(frozen=True, slots=True, eq=False)

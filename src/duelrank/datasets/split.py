@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from duelrank.errors import InvalidValue, ShapeMismatch
 from duelrank.kernels.letor import MAX_LABEL
-from duelrank.types import Features, Labels, Query, checked_table, frozen
+from duelrank.types import Features, Labels, Query, checked_table, checked_vector, frozen
 
 __all__ = ["Fold", "Split", "checked_labels"]
 
@@ -102,7 +102,7 @@ def _readonly_view(array: NDArray[Any]) -> NDArray[Any]:
 
 def checked_labels(given: ArrayLike, n_documents: int) -> Labels:
     """Return one grade per document as read-only int8, or raise an error that states the problem."""
-    labels = _vector(given, "labels", "one grade per document")
+    labels = checked_vector(given, "labels", "one grade per document")
     if labels.shape != (n_documents,):
         raise ShapeMismatch(f"labels must be one grade per document: {n_documents} documents, {len(labels)} labels")
     if not _whole(labels, 0, MAX_LABEL):
@@ -112,7 +112,7 @@ def checked_labels(given: ArrayLike, n_documents: int) -> Labels:
 
 
 def _checked_offsets(given: ArrayLike, n_documents: int) -> NDArray[np.int64]:
-    offsets = _vector(given, "offsets", "where each query begins, and where the last one ends")
+    offsets = checked_vector(given, "offsets", "where each query begins, and where the last one ends")
     allowed = f"offsets must rise from 0 to the number of documents ({n_documents}), each query with one at least"
     if not offsets.size or not _whole(offsets, 0, n_documents):
         raise InvalidValue(f"{allowed}; got {_shown(offsets)}")
@@ -132,16 +132,6 @@ def _checked_ids(given: Sequence[str] | Sequence[bytes] | NDArray[Any], n_querie
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidValue(f"ids must be unique, {twice.decode()!r} occurs twice")
     return frozen(np.array(names, np.bytes_ if names else "S1"))
-
-
-def _vector(given: ArrayLike, name: str, meaning: str) -> NDArray[Any]:
-    try:
-        vector = np.asarray(given)
-    except ValueError as error:
-        raise InvalidValue(f"{name} must be {meaning}: {error}") from None
-    if vector.ndim != 1:
-        raise ShapeMismatch(f"{name} must be {meaning}, got shape {vector.shape}")
-    return vector
 
 
 def _whole(numbers: NDArray[Any], low: int, high: int) -> bool:

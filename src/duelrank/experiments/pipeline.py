@@ -24,10 +24,10 @@ from duelrank.experiments.results.store import Store
 from duelrank.experiments.run import run_all
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
-from duelrank.grammar import parse
+from duelrank.grammar import as_part, parse
 from duelrank.metrics import Metric
 from duelrank.progress import count_bar
-from duelrank.registry import spell
+from duelrank.registry import P, spell
 from duelrank.simulation import RunSpec
 from duelrank.users import User
 
@@ -105,8 +105,8 @@ def comparison(
     )
 
 
-def _spelled(part: object, kind: type) -> str:
-    return spell(parse(part, kind) if isinstance(part, str) else part)  # type: ignore[arg-type]
+def _spelled(part: P | str, kind: type[P]) -> str:
+    return spell(as_part(part, kind))
 
 
 def plan(

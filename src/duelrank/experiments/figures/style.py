@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from duelrank.errors import InvalidValue, MissingExtra
 from duelrank.experiments.results.frame import Frame
-from duelrank.experiments.results.summary import check_comparable
+from duelrank.experiments.results.summary import Labels, check_comparable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,9 +25,6 @@ __all__ = [
     "new_figure",
     "style_panel",
 ]
-
-#: From a recipe to its label; a recipe without a label is printed as it is.
-Labels = Mapping[str, str]
 
 #: The fill style of a confidence band.
 BAND: dict[str, Any] = {"alpha": 0.13, "linewidth": 0.0}

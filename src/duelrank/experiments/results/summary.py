@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,7 @@ __all__ = [
     "MEASURES",
     "Curve",
     "Estimate",
+    "Labels",
     "Measure",
     "Summary",
     "check_comparable",
@@ -31,6 +32,8 @@ __all__ = [
     "summarise",
 ]
 
+#: From a recipe, user or data set to its label; names without a label are shown as they are.
+Labels = Mapping[str, str]
 Measure = Literal["online", "offline"]
 MEASURES: tuple[Measure, Measure] = ("online", "offline")
 

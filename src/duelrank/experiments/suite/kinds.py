@@ -224,13 +224,9 @@ def _arm(algorithm: Any) -> tuple[int, Arm]:
     """Return the number of candidates of a recipe, and how it projects and rescales."""
     recipe = spell(algorithm)
     if isinstance(algorithm, Projected):
-        space, base = _any(algorithm.projection), _any(algorithm.base)
+        space: Any = algorithm.projection
+        base: Any = algorithm.base
         rescaling = "unit step" if space.rescale == "unit" else "as it is"
         return base.exploration.n_candidates, Arm(f"projected, r = {space.remembered}", rescaling, recipe)
     rescaling = "unit step" if algorithm.inference.unit else "as it is"
     return algorithm.exploration.n_candidates, Arm("not projected", rescaling, recipe)
-
-
-def _any(part: Any) -> Any:
-    """Return a part whose fields are those of its own class."""
-    return part

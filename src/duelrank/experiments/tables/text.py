@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import isnan
 
-from duelrank.experiments.results.summary import Estimate, Measure, Summary
+from duelrank.experiments.results.summary import Estimate, Labels, Measure, Summary
 from duelrank.experiments.tables.table import Cell
 
 __all__ = [
@@ -21,9 +21,6 @@ __all__ = [
     "recipes",
     "runs_note",
 ]
-
-#: From a recipe, user or data set to its label; names without a label are printed as they are.
-Labels = Mapping[str, str]
 
 #: Decimals, as in the paper.
 DIGITS: dict[Measure, int] = {"online": 1, "offline": 3}
