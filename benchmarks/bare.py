@@ -9,7 +9,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from duelrank.serving.values import RankAnswer, Ranked, RankRequest
+from duelrank.api import RankAnswer, RankedDocument, RankRequest
 
 app = FastAPI()
 decode = msgspec.json.Decoder(RankRequest).decode
@@ -18,7 +18,7 @@ encode = msgspec.json.Encoder().encode
 
 def answer(content: bytes) -> bytes:
     body = decode(content)
-    ranking = [Ranked(each.id, number) for number, each in enumerate(body.documents[:10], 1)]
+    ranking = [RankedDocument(each.id, number) for number, each in enumerate(body.documents[:10], 1)]
     return encode(RankAnswer(body.impression_id or "", 1, ranking))
 
 

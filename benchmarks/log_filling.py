@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from duelrank.serving.definition import Definition
-from duelrank.serving.events import RANKERS, Created, Fed, Shown, pack
-from duelrank.serving.intake import closing
-from duelrank.serving.values import RankerSpec
+from duelrank.api import RankerSpec
+from duelrank.serving.feedback import closing
+from duelrank.serving.log.bodies import RANKERS, Created, Fed, Shown, pack
+from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import NewEvent, open_storage
 from load import N_FEATURES
 

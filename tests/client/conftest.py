@@ -11,7 +11,7 @@ import uvicorn
 from tests.waiting import until
 
 from duelrank.serving import Service, Settings
-from duelrank.serving.web import KeyRing, create_app
+from duelrank.serving.http import KeyRing, create_app
 from duelrank.storage import Storage, open_storage
 
 

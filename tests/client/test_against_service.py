@@ -15,7 +15,7 @@ from tests.waiting import FOR_EVER, until
 
 from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, retrying
 from duelrank.export import LinearModel
-from duelrank.serving.web import make_key
+from duelrank.serving.http import make_key
 from duelrank.storage import open_storage
 
 DOCUMENTS = {f"d{n}": [n / 8, 1 - n / 8] for n in range(8)}

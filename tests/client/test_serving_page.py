@@ -12,9 +12,9 @@ import pytest
 from tests.waiting import FOR_EVER, until
 
 from duelrank.cli.serve import serve as serve_command
-from duelrank.serving.web.metrics import Metrics
-from duelrank.serving.web.operations import OPERATIONS
-from duelrank.serving.web.problems import TABLE
+from duelrank.serving.http.metrics import Metrics
+from duelrank.serving.http.operations import OPERATIONS
+from duelrank.serving.http.problems import TABLE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
 

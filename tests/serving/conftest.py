@@ -16,7 +16,7 @@ from duelrank.kernels.random import derive
 from duelrank.randomness import stream, stream_key
 from duelrank.serving import Document, FeedbackEvent, RankerSpec, RankRequest, Service, Settings
 from duelrank.serving.clock import Clock
-from duelrank.serving.events import hash63
+from duelrank.serving.log.bodies import hash63
 from duelrank.serving.replay import replay
 from duelrank.storage import Storage, open_storage
 from duelrank.types import Feedback, Query, State

@@ -82,7 +82,7 @@ def promises(output: str):
 
 def check(storage, kit, ranked, fed, closed):
     """Hold all promises against the store, and the store against a replay."""
-    from duelrank.serving.events import Shown, unpack
+    from duelrank.serving.log.bodies import Shown, unpack
 
     for key, order in ranked.items():
         shown = unpack(storage.find("shop", "ranked", key).body, Shown)

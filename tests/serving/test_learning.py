@@ -335,7 +335,7 @@ class TestVersions:
 class TestTrouble:
     def test_a_list_that_comes_out_differently_is_counted_and_not_learned(self, storage, kit, caplog):
         """As on a processor that rounds differently: the stored order is not what the version would show."""
-        from duelrank.serving.events import EXPLORED, Shown, pack
+        from duelrank.serving.log.bodies import EXPLORED, Shown, pack
         from duelrank.storage import NewEvent
 
         told = []

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD
+from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
-from duelrank.serving.definition import Definition
-from duelrank.serving.events import Control, Fed, Shown, digest, pack, pack_state, unpack, unpack_state
-from duelrank.serving.machine import WINDOW, Machine
-from duelrank.serving.values import RankerSpec
+from duelrank.serving.log.bodies import Control, Fed, Shown, digest, pack, pack_state, unpack, unpack_state
+from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.machine import WINDOW, Machine
 from duelrank.storage import Event
 from duelrank.types import State
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from duelrank.errors import StoreFull
-from duelrank.serving.appender import Appender
-from duelrank.serving.events import Shown
-from duelrank.serving.feed import MOST, MOST_BYTES, Feed
-from duelrank.serving.recent import Entry, Recent
+from duelrank.serving.log.appender import Appender
+from duelrank.serving.log.bodies import Shown
+from duelrank.serving.log.recent import Entry, Recent
+from duelrank.serving.log.tail import MOST, MOST_BYTES, Feed
 from duelrank.storage import NewEvent, Receipt, open_storage
 
 
@@ -75,10 +75,10 @@ class TestFeed:
 
 def test_a_new_leader_takes_on_rankers_that_it_had_not_heard_of(kit):
     """As when another process makes one between two looks."""
-    from duelrank.serving.board import Board
     from duelrank.serving.clock import Clock
-    from duelrank.serving.events import RANKERS, Created, pack
-    from duelrank.serving.learning import Learning
+    from duelrank.serving.leader.learner import Learning
+    from duelrank.serving.log.bodies import RANKERS, Created, pack
+    from duelrank.serving.ranker.rankers import Board
 
     with open_storage("sqlite://") as store:
         board = Board(10)

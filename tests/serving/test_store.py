@@ -84,8 +84,8 @@ class TestReplay:
         assert ranker_names(storage) == ["shop"]
         with pytest.raises(UnknownName, match="shop"):
             replay(storage, "shap")
-        from duelrank.serving.definition import Definition
-        from duelrank.serving.versions import Model, Versions
+        from duelrank.serving.ranker.definition import Definition
+        from duelrank.serving.ranker.versions import Model, Versions
 
         versions = Versions(storage, Definition(kit.spec(), 0.0))
         third = versions.load(3)
@@ -127,7 +127,7 @@ class TestReplay:
             row = connection.execute(
                 "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = ?", (number,)
             ).fetchone()
-            from duelrank.serving.events import Fed, pack, unpack
+            from duelrank.serving.log.bodies import Fed, pack, unpack
             from duelrank.storage.sql import checksum
 
             fed = unpack(body, Fed)
@@ -190,7 +190,7 @@ class TestFailures:
         asyncio.run(main())
 
     def test_the_learner_goes_on_when_there_is_room_again(self, storage, kit, monkeypatch, caplog):
-        monkeypatch.setattr("duelrank.serving.background.RETRY", 0.05)
+        monkeypatch.setattr("duelrank.serving.leader.election.RETRY", 0.05)
         clock = kit.clock()
 
         async def main():

@@ -25,7 +25,7 @@ ScopeOption = Annotated[
 def create(store: StoreOption = SQLITE, scope: ScopeOption = None, json: JsonOption = False) -> None:
     """Create a key and show it once; a running service accepts it within seconds."""
     need_extra()
-    from duelrank.serving.web import make_key
+    from duelrank.serving.http import make_key
     from duelrank.storage import open_storage
 
     token, key = make_key(scope or ["rank", "feedback"])

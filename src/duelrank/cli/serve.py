@@ -13,7 +13,7 @@ from duelrank.cli.console import tell
 
 if TYPE_CHECKING:
     from duelrank.serving import Service
-    from duelrank.serving.web import KeyRing
+    from duelrank.serving.http import KeyRing
 
 __all__ = ["StoreOption", "serve"]
 
@@ -71,8 +71,8 @@ def serve(
     """Serve rankers that learn from clicks, until Ctrl-C or SIGTERM."""
     need_extra()
     from duelrank.serving import Service, Settings
-    from duelrank.serving.web import KeyRing, WebSettings, create_app
-    from duelrank.serving.web.server import check_exposure, listen, run_server
+    from duelrank.serving.http import KeyRing, WebSettings, create_app
+    from duelrank.serving.http.server import check_exposure, listen, run_server
     from duelrank.storage import open_storage
 
     logging.basicConfig(
@@ -134,7 +134,7 @@ def _address(host: str, port: int) -> str:
     return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def need_extra(module: str = "duelrank.serving.web.server") -> None:
+def need_extra(module: str = "duelrank.serving.http.server") -> None:
     """Raise `MissingExtra` if a module of the service cannot be imported."""
     from duelrank.errors import MissingExtra
 

@@ -2,7 +2,7 @@
 
 from duelrank.export.formats import FORMATS, Format, export
 from duelrank.export.model import LinearModel
-from duelrank.export.normalisation import Fixed, MinMax, NoNormalisation, Normalisation, PerQuery, Scaling, Standard
+from duelrank.normalisation import Fixed, MinMax, NoNormalisation, Normalisation, PerQuery, Scaling, Standard
 
 __all__ = [
     "FORMATS",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from duelrank.export.normalisation import MinMax
 from duelrank.export.rules import Term
+from duelrank.normalisation import MinMax
 
 __all__ = ["lowest_score", "sufficient_offset"]
 

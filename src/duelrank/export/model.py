@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, ShapeMismatch
-from duelrank.export.normalisation import NoNormalisation, Normalisation
+from duelrank.normalisation import NoNormalisation, Normalisation
 from duelrank.snapshot import Snapshot
 from duelrank.types import Query, Weights, frozen
 from duelrank.validation import whole_number

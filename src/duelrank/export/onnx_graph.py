@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from duelrank.errors import MissingExtra
 from duelrank.export.model import LinearModel
-from duelrank.export.normalisation import Fixed, PerQuery
 from duelrank.export.rules import Term, check_single_precision, terms
+from duelrank.normalisation import Fixed, PerQuery
 
 __all__ = ["onnx_graph"]
 

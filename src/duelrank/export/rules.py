@@ -10,7 +10,7 @@ import numpy as np
 
 from duelrank.errors import InvalidValue
 from duelrank.export.model import LinearModel
-from duelrank.export.normalisation import Fixed, MinMax, PerQuery, Scaling
+from duelrank.normalisation import Fixed, MinMax, PerQuery, Scaling
 
 __all__ = ["Term", "check_single_precision", "finite", "terms"]
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from duelrank.export.model import LinearModel
-from duelrank.export.normalisation import MinMax
 from duelrank.export.rules import Term, check_single_precision, terms
+from duelrank.normalisation import MinMax
 
 __all__ = ["solr"]
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from duelrank.errors import InvalidValue, UnknownName
 from duelrank.export.model import LinearModel
-from duelrank.export.normalisation import NoNormalisation, PerQuery
 from duelrank.export.rules import Term, finite, terms
+from duelrank.normalisation import NoNormalisation, PerQuery
 from duelrank.validation import whole_number
 
 __all__ = ["vespa"]

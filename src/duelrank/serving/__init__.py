@@ -1,21 +1,21 @@
 """Rank and feedback, live: the same event log always gives the same ranker, to the bit."""
 
-from duelrank.serving.observer import Observer
-from duelrank.serving.service import Service
-from duelrank.serving.values import (
+from duelrank.api import (
     Document,
     FeedbackCounts,
     FeedbackEvent,
     Invalid,
     RankAnswer,
-    Ranked,
+    RankedDocument,
     RankerInfo,
     RankerSpec,
     RankRequest,
-    Rejected,
-    Settings,
     VersionInfo,
 )
+from duelrank.serving.feedback import Rejected
+from duelrank.serving.observer import Observer
+from duelrank.serving.service import Service
+from duelrank.serving.settings import Settings
 
 __all__ = [
     "Document",
@@ -25,7 +25,7 @@ __all__ = [
     "Observer",
     "RankAnswer",
     "RankRequest",
-    "Ranked",
+    "RankedDocument",
     "RankerInfo",
     "RankerSpec",
     "Rejected",

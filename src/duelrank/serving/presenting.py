@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from duelrank.serving.board import Ranker
-from duelrank.serving.definition import Definition
-from duelrank.serving.events import Shown
-from duelrank.serving.values import RankAnswer, Ranked, RankerInfo
+from duelrank.api import RankAnswer, RankedDocument, RankerInfo
+from duelrank.serving.log.bodies import Shown
+from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.rankers import Ranker
 from duelrank.types import State
 
 __all__ = ["answer", "info"]
@@ -17,11 +17,11 @@ def answer(definition: Definition, key: str, shown: Shown, state: State | None) 
     """Return a list; with a state, how its scores come about."""
     ids = shown.ids
     if state is None:
-        ranking = [Ranked(ids[document], place) for place, document in enumerate(shown.order, 1)]
+        ranking = [RankedDocument(ids[document], place) for place, document in enumerate(shown.order, 1)]
         return RankAnswer(key, shown.version, ranking)
     shares = definition.query(shown.raw()).features * state.weights
     ranking = [
-        Ranked(
+        RankedDocument(
             ids[document],
             place,
             float(shares[document].sum()),

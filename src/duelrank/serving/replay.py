@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duelrank.errors import StoreCorrupt, UnknownName
-from duelrank.serving.definition import Definition
-from duelrank.serving.events import RANKERS, Created, Published, Shown, digest, pack_state, unpack
-from duelrank.serving.machine import Machine
-from duelrank.serving.versions import Model, Versions, events
+from duelrank.serving.log.bodies import RANKERS, Created, Published, Shown, digest, pack_state, unpack
+from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.machine import Machine
+from duelrank.serving.ranker.versions import Model, Versions, events
 from duelrank.storage import Event, Storage
 
 __all__ = ["Replayed", "ranker_names", "replay"]

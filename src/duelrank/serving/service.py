@@ -7,32 +7,31 @@ import os
 from collections.abc import Sequence
 from typing import Literal, TypeVar, get_args
 
-from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, UnknownName
-from duelrank.export import LinearModel
-from duelrank.serving.appender import Appender
-from duelrank.serving.background import Background
-from duelrank.serving.board import Board, Ranker
-from duelrank.serving.clock import Clock
-from duelrank.serving.definition import Definition
-from duelrank.serving.events import RANKERS, Control, Created, Shown, pack, pack_state
-from duelrank.serving.features import Reader
-from duelrank.serving.intake import Intake, closing
-from duelrank.serving.lookup import Lookup
-from duelrank.serving.observer import Observer
-from duelrank.serving.presenting import answer, info
-from duelrank.serving.recent import Entry
-from duelrank.serving.values import (
+from duelrank.api import (
     FeedbackCounts,
     FeedbackEvent,
     RankAnswer,
     RankerInfo,
     RankerSpec,
     RankRequest,
-    Rejected,
-    Settings,
     VersionInfo,
 )
-from duelrank.serving.versions import Versions
+from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, UnknownName
+from duelrank.export import LinearModel
+from duelrank.serving.clock import Clock
+from duelrank.serving.feedback import Intake, Rejected, closing
+from duelrank.serving.leader.election import Background
+from duelrank.serving.log.appender import Appender
+from duelrank.serving.log.bodies import RANKERS, Control, Created, Shown, pack, pack_state
+from duelrank.serving.log.lookup import Lookup
+from duelrank.serving.log.recent import Entry
+from duelrank.serving.observer import Observer
+from duelrank.serving.presenting import answer, info
+from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.documents import Reader
+from duelrank.serving.ranker.rankers import Board, Ranker
+from duelrank.serving.ranker.versions import Versions
+from duelrank.serving.settings import Settings
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import State

@@ -1,0 +1,308 @@
+"""The HTTP API as values: what JSON and MessagePack are decoded into and encoded from, in the service and in the client alike."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+__all__ = [
+    "Change",
+    "Document",
+    "DocumentTable",
+    "FeedbackCounts",
+    "FeedbackEvent",
+    "Health",
+    "Invalid",
+    "Mode",
+    "Model",
+    "Problem",
+    "RankAnswer",
+    "RankRequest",
+    "RankedDocument",
+    "RankerInfo",
+    "RankerSpec",
+    "Start",
+    "VersionInfo",
+    "VersionNumber",
+]
+
+Mode = Literal["learn", "shadow", "frozen"]
+Precision = Literal["float32", "float64"]
+
+
+class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where the first weights come from: exactly one of the three.
+
+    Parameters
+    ----------
+    weights
+        By feature name; those that are left out start at 0.
+    model
+        A model that was exported with format=json.
+    ranker
+        ``"from"`` in JSON: another ranker of this service.
+    version
+        Of that ranker; its current one where it is not given.
+    """
+
+    weights: dict[str, float] | None = None
+    model: dict[str, Any] | None = None
+    ranker: str | None = msgspec.field(name="from", default=None)
+    version: int | None = None
+
+
+class RankerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a ranker is made of.
+
+    Parameters
+    ----------
+    name
+        Letters, digits and ``_ . -``, the first a letter or digit, at most 100.
+    algorithm
+        A recipe, such as ``"mgd-dsp"``.
+    features
+        Names, in the order of dense arrays.
+    normalisation
+        As `duelrank.normalisation` has it in JSON: none, per query, or fixed.
+    length
+        How many documents an impression shows where a request does not say.
+    exploration
+        The share of impressions that explore; the others are in the order of the current weights, and nothing is learned
+        from them.
+    mode
+        "learn"; "shadow" serves the documents in the order in which the client sent them, or in that of a version which was
+        pinned, and learns from what users do with that; "frozen" serves the current weights and learns nothing until it is
+        resumed.
+    seed
+        Of all that is drawn.
+    close_after
+        Seconds after which an impression that nobody closed is closed.
+    start
+        The weights before the first impression: ``{"weights": {"bm25": 1.0}}``, ``{"model": …}`` (as exported with
+        format=json) or ``{"from": "shop", "version": 40}``; zero weights where it is not given.
+    precision
+        How features are kept until they are learned from; with "float32" they are rounded before they are ranked, too.
+    retired
+        Names of features that requests may still have, and that are ignored.
+    """
+
+    name: str
+    algorithm: str
+    features: tuple[str, ...]
+    normalisation: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "none"})
+    length: int = 10
+    exploration: float = 1.0
+    mode: Mode = "learn"
+    seed: int = 0
+    close_after: float = 1800.0
+    start: Start | None = None
+    precision: Precision = "float64"
+    retired: tuple[str, ...] = ()
+
+
+class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What to change of a ranker; what is not given stays.
+
+    Parameters
+    ----------
+    exploration, close_after, length, mode
+        As of `RankerSpec`.
+    add_features
+        Names of new features, behind the others; their weights start at 0.
+    retire_features
+        Names of features to go without from now on; requests may still have them by name, and they are ignored.
+    """
+
+    exploration: float | None = None
+    close_after: float | None = None
+    length: int | None = None
+    mode: Mode | None = None
+    add_features: tuple[str, ...] = ()
+    retire_features: tuple[str, ...] = ()
+
+
+class RankerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A ranker as it is now.
+
+    Beside its spec: how many ``impressions`` were made; how many closed ones were learned from (``learned``), had no
+    feedback at all (``no_feedback``; they may never have been seen, and change nothing), were closed without learning,
+    because they did not explore or learning was frozen (``skipped``), could not be learned from, which is never normal
+    (``failed``), and are still ``open``; the version that a shadow serves (``pinned``), None where it serves the client's
+    own order. Counts are at most two seconds old, in every process. ``warnings`` are what the operator should know.
+    """
+
+    name: str
+    algorithm: str
+    features: tuple[str, ...]
+    impressions: int
+    learned: int
+    model_version: int
+    normalisation: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "none"})
+    length: int = 10
+    exploration: float = 1.0
+    mode: Mode = "learn"
+    seed: int = 0
+    close_after: float = 1800.0
+    start: Start | None = None
+    precision: Precision = "float64"
+    retired: tuple[str, ...] = ()
+    no_feedback: int = 0
+    skipped: int = 0
+    failed: int = 0
+    open: int = 0
+    updates: int = 0
+    created: float = 0.0
+    frozen: bool = False
+    pinned: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Document(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A candidate: its id, and its features in order or by name."""
+
+    id: str
+    features: list[float] | dict[str, float]
+
+
+class DocumentTable(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Candidates in compact form: their ids, and all their features, one document after the other.
+
+    The features are little-endian floating point numbers: in JSON as base64 text, in MessagePack as bytes.
+    """
+
+    ids: list[str]
+    features: bytes
+    type: Precision = "float32"
+
+
+class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Documents to be ordered.
+
+    Parameters
+    ----------
+    documents
+        With ids that differ; or all of them as one table.
+    impression_id
+        Any text that names this impression; the same again gives the same order again. Made up where it is not given.
+    length
+        How many documents to show; the ranker's own where it is not given.
+    explain
+        Whether to say how the scores come about.
+    """
+
+    documents: list[Document] | DocumentTable
+    impression_id: str | None = None
+    length: int | None = None
+    explain: bool = False
+
+
+class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to that."""
+
+    id: str
+    position: int
+    score: float | None = None
+    explain: dict[str, float] | None = None
+
+
+class RankAnswer(msgspec.Struct, frozen=True):
+    """A ranking to show, best first, and the impression id that its clicks must carry."""
+
+    impression_id: str
+    model_version: int
+    ranking: list[RankedDocument]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the documents, best first."""
+        return [each.id for each in self.ranking]
+
+
+class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user did with an impression.
+
+    Parameters
+    ----------
+    impression_id
+        Of which impression.
+    event_id
+        The idempotency key: the event counts once however often it is sent. Made from the content where it is not given.
+    clicks
+        Ids of documents that were clicked; each counts once per impression.
+    examined
+        How many positions were looked at, only where that was observed.
+    close
+        Whether nothing more will come: the ranker may learn from the impression now.
+    time
+        By the client's clock; kept, and used for nothing.
+    """
+
+    impression_id: str
+    event_id: str | None = None
+    clicks: list[str] = []
+    examined: int | None = None
+    close: bool = False
+    time: float | None = None
+
+
+class Invalid(msgspec.Struct, frozen=True):
+    """Why an event, the ``index``-th of its request from 0, was not taken; or which of its clicks were not."""
+
+    index: int
+    event_id: str | None
+    reason: str
+
+
+class FeedbackCounts(msgspec.Struct, frozen=True):
+    """What became of the events of a request: each is counted once, in one of the first four or in ``invalid``.
+
+    An event of which some clicks are for documents that were not shown is accepted with the others, and also named in
+    ``invalid``; with none left (and nothing else said) it is invalid only.
+    """
+
+    accepted: int = 0
+    duplicate: int = 0
+    unknown: int = 0
+    expired: int = 0
+    invalid: list[Invalid] = []
+
+
+class VersionNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model version: to go back to, or to serve."""
+
+    version: int
+
+
+class VersionInfo(msgspec.Struct, frozen=True):
+    """A model version that is still there: made at a time, of all events up to a number."""
+
+    version: int
+    time: float
+    number: int
+    current: bool
+
+
+class Model(msgspec.Struct, frozen=True):
+    """A model: score = sum over features of weight × normalised value; higher is better."""
+
+    name: str
+    model_version: int
+    weights: dict[str, float]
+    normalisation: dict[str, Any]
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Whether all is well."""
+
+    status: str
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str = ""

@@ -1,0 +1,137 @@
+"""Feedback as it arrives: one event, an array or lines, in our own form or as UBI 1.3.0; bad ones do no harm to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from duelrank.api import FeedbackEvent
+from duelrank.errors import LimitExceeded
+from duelrank.serving.feedback import Rejected
+from duelrank.serving.http.refusals import MalformedBody
+
+__all__ = ["NDJSON", "UbiEvent", "decode_events"]
+
+NDJSON = "application/x-ndjson"
+
+Decoded = FeedbackEvent | Rejected
+
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # a ValidationError is a DecodeError too
+_native = msgspec.json.Decoder(FeedbackEvent)
+_natives = msgspec.json.Decoder(list[FeedbackEvent])
+_pieces = msgspec.json.Decoder(list[msgspec.Raw])
+_anything = msgspec.json.Decoder()
+
+
+class UbiObject(msgspec.Struct, frozen=True):
+    """What an action was on."""
+
+    object_id: str | None = None
+
+
+class UbiAttributes(msgspec.Struct, frozen=True):
+    """Particulars of an action; ``position`` may be there and is not looked at."""
+
+    object: UbiObject | None = None
+
+
+class UbiEvent(msgspec.Struct, frozen=True):
+    """An event of User Behavior Insights 1.3.0, unchanged.
+
+    A "click" is a click on the document ``event_attributes.object.object_id`` of the list ``query_id``. All other actions
+    are taken and kept, and nothing is learned from them. UBI events have no id of their own: the same content counts once.
+    """
+
+    action_name: str
+    timestamp: str | float | None = None
+    query_id: str | None = None
+    event_attributes: UbiAttributes | None = None
+
+
+_ubi = msgspec.json.Decoder(UbiEvent)
+
+
+def decode_events(body: bytes, content_type: bytes, most: int) -> Sequence[Decoded]:
+    """Return the events of a request; what cannot be read becomes a `Rejected` in its place."""
+    if content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson"):
+        return _lines(body, most)
+    if body.lstrip(b" \t\r\n")[:1] != b"[":
+        return [_event(body, _whole)]
+    try:
+        return _natives.decode(body)
+    except _BROKEN:
+        pass  # look at each on its own
+    try:
+        pieces = _pieces.decode(body)
+    except _BROKEN as error:
+        raise MalformedBody(f"the body is no JSON: {error}") from None
+    _check(len(pieces), most)
+    return [_event(bytes(piece), _rejected) for piece in pieces]
+
+
+def _lines(body: bytes, most: int) -> Sequence[Decoded]:
+    _check(body.count(b"\n") // 2, most)  # before there are millions of lines; every second one may be empty
+    lines = [line for line in body.splitlines() if line.strip()]
+    _check(len(lines), most)
+    return [_event(line, _rejected) for line in lines]
+
+
+def _check(count: int, most: int) -> None:
+    if count > most:
+        raise LimitExceeded(f"a request may hold {most:,} events")
+
+
+def _event(text: bytes, otherwise: Callable[[bytes, Exception], Decoded]) -> Decoded:
+    try:
+        return _native.decode(text)
+    except _BROKEN as error:
+        return (
+            _from_ubi(text) if b'"action_name"' in text and b'"impression_id"' not in text else otherwise(text, error)
+        )
+
+
+def _whole(text: bytes, error: Exception) -> Decoded:
+    """What to do with a body that should be one event: no JSON at all is the request's fault, not the event's."""
+    if not isinstance(error, msgspec.ValidationError):
+        raise MalformedBody(f"the body is no JSON: {error}") from None
+    return _rejected(text, error)
+
+
+def _rejected(text: bytes, error: Exception) -> Rejected:
+    return Rejected(_event_id(_content(text)), str(error))
+
+
+def _from_ubi(text: bytes) -> Decoded:
+    try:
+        event, content = _ubi.decode(text), _anything.decode(text)
+    except _BROKEN as error:
+        return _rejected(text, error)
+    id = _event_id(content) or _fingerprint(content)
+    if event.query_id is None:
+        return Rejected(id, f"a UBI event without query_id belongs to no list (action_name {event.action_name[:50]!r})")
+    if event.action_name != "click":
+        return FeedbackEvent(event.query_id, id)
+    attributes = event.event_attributes
+    if attributes is None or attributes.object is None or attributes.object.object_id is None:
+        return Rejected(id, "a UBI click needs event_attributes.object.object_id")
+    return FeedbackEvent(event.query_id, id, [attributes.object.object_id])
+
+
+def _content(text: bytes) -> Any:
+    try:
+        return _anything.decode(text)
+    except _BROKEN:
+        return None
+
+
+def _event_id(content: Any) -> str | None:
+    id = content.get("event_id") if isinstance(content, dict) else None
+    return id if isinstance(id, str) else None
+
+
+def _fingerprint(content: Any) -> str:
+    """The same for the same content, in whatever order its fields come."""
+    return "ubi-" + blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).hexdigest()

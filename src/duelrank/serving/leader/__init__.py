@@ -1,0 +1,1 @@
+"""The one process that learns: election, learner, retention."""

@@ -1,0 +1,1 @@
+"""One ranker: its definition, its state machine, its versions, and the documents of its requests."""

@@ -1,0 +1,53 @@
+"""Limits and times of a service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service works; all times in seconds.
+
+    Parameters
+    ----------
+    publish_every
+        The least time between two model versions.
+    poll_every
+        How often a process looks for what others have done.
+    retention
+        How long events are kept at least, once they were learned from.
+    keep_versions
+        How many model versions are kept, beside those that open lists were made with.
+    max_open
+        How many lists of one ranker may be open; beyond that, the oldest are closed early.
+    max_documents
+        In one request.
+    max_features
+        Of one ranker.
+    max_id
+        Bytes of an id of a list, a document or an event.
+    max_events
+        In one request.
+    max_rankers
+        In one store.
+    recent
+        How many lists are remembered in memory, so that feedback on them needs no look into the store.
+    tidy_every
+        How often old events and versions are removed.
+    """
+
+    publish_every: float = 1.0
+    poll_every: float = 0.5
+    retention: float = 7 * 86400.0
+    keep_versions: int = 20
+    max_open: int = 100_000
+    max_documents: int = 1000
+    max_features: int = 5000
+    max_id: int = 512
+    max_events: int = 10_000
+    max_rankers: int = 1000
+    recent: int = 4096
+    tidy_every: float = 60.0

@@ -1,0 +1,206 @@
+"""Every address, its answers and its refusals, on a service that only remembers."""
+
+import msgspec
+import pytest
+from tests.serving.http.conftest import DOCUMENTS, SHOP
+
+from duelrank.errors import NotReady, StoreCorrupt, StoreFull
+from duelrank.serving.http.operations import OPERATIONS
+
+PROBLEM = "application/problem+json"
+
+
+def problem(response, status, slug):
+    """Check that an answer is a problem of a kind, and return what it says."""
+    assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM), response.text
+    content = response.json()
+    assert set(content) == {"type", "title", "status", "detail", "request_id"}
+    assert (content["type"], content["status"]) == (f"/docs#{slug}", status)
+    assert content["request_id"] == response.headers["x-request-id"]
+    return content["detail"]
+
+
+class TestRankers:
+    def test_created_once_and_the_same_again(self, client):
+        again = client.post("/v1/rankers", json=SHOP)
+        assert again.status_code == 200
+        assert again.json() == client.get("/v1/rankers/shop").json()
+        assert again.json()["features"] == ["bm25", "price"]
+        assert {"impressions", "learned", "model_version"} <= set(again.json())
+
+    def test_another_one_of_the_same_name(self, client):
+        problem(client.post("/v1/rankers", json=SHOP | {"length": 5}), 409, "conflict")
+
+    def test_listed(self, client):
+        assert [each["name"] for each in client.get("/v1/rankers").json()] == ["shop"]
+
+    def test_unknown(self, client):
+        assert "did you mean shop" in problem(client.get("/v1/rankers/shpo"), 404, "unknown-name")
+
+    @pytest.mark.parametrize(
+        "content",
+        [{}, {"name": "a"}, SHOP | {"mode": "sleep"}, SHOP | {"lenght": 5}, [], SHOP | {"features": "bm25"}],
+    )
+    def test_wrong_shapes(self, client, content):
+        problem(client.post("/v1/rankers", json=content), 422, "wrong-shape")
+
+    @pytest.mark.parametrize("content", [b"", b"{", b"name=shop", b"\xff", b'{"name": "\xff"}'])
+    def test_no_json(self, client, content):
+        problem(client.post("/v1/rankers", content=content), 400, "malformed-body")
+
+
+class TestRank:
+    def test_the_shapes_that_clients_rely_on(self, client):
+        answer = client.post("/v1/rankers/shop/rank", json={"impression_id": "i1", "documents": DOCUMENTS})
+        assert answer.status_code == 200
+        assert set(answer.json()) == {"impression_id", "model_version", "ranking"}
+        assert answer.json()["impression_id"] == "i1"
+        assert answer.json()["ranking"][0] == {"id": "d0", "position": 1}
+
+    def test_features_by_name(self, client):
+        named = [{"id": "a", "features": {"bm25": 1, "price": 2.5}}]
+        assert client.post("/v1/rankers/shop/rank", json={"documents": named}).status_code == 200
+
+    def test_content_type_does_not_matter(self, client):
+        content = msgspec.json.encode({"documents": DOCUMENTS})
+        headers = {"content-type": "application/x-www-form-urlencoded"}  # curl -d
+        assert client.post("/v1/rankers/shop/rank", content=content, headers=headers).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("documents", "slug"),
+        [
+            ([], "invalid-value"),
+            ([{"id": "a", "features": [1.0]}], "shape-mismatch"),
+            ([{"id": "a"}], "wrong-shape"),
+            ([{"id": 5, "features": [1.0, 2.0]}], "wrong-shape"),
+            ([{"id": "a", "features": ["x", 2.0]}], "wrong-shape"),
+            ([{"id": str(i), "features": [0, 0]} for i in range(1001)], "limit-exceeded"),
+        ],
+    )
+    def test_refused(self, client, documents, slug):
+        problem(client.post("/v1/rankers/shop/rank", json={"documents": documents}), 422, slug)
+
+    def test_not_a_number_is_no_json(self, client):
+        content = b'{"documents": [{"id": "a", "features": [NaN, 1.0]}]}'
+        problem(client.post("/v1/rankers/shop/rank", content=content), 400, "malformed-body")
+
+
+class TestModel:
+    def test_weights_by_feature(self, client):
+        found = client.get("/v1/rankers/shop/model").json()
+        assert found["weights"] == {"bm25": 1.0, "price": 2.0}
+        assert (found["model_version"], found["normalisation"]) == (1, {"kind": "none"})
+
+    def test_a_version_that_is_not_there(self, client):
+        problem(client.get("/v1/rankers/shop/model?version=9"), 404, "unknown-name")
+        problem(client.get("/v1/rankers/shop/model?version=x"), 422, "wrong-shape")
+        problem(client.get("/v1/rankers/shop/model?wersion=1"), 422, "wrong-shape")
+
+    def test_versions(self, client):
+        assert client.get("/v1/rankers/shop/model/versions").json()[0]["version"] == 1
+
+    @pytest.mark.parametrize("action", ["freeze", "resume", "unpin"])
+    def test_control(self, client, action):
+        assert client.post(f"/v1/rankers/shop/{action}").json()["name"] == "shop"
+
+    @pytest.mark.parametrize("action", ["rollback", "pin"])
+    def test_control_with_a_version(self, client, action):
+        assert client.post(f"/v1/rankers/shop/{action}", json={"version": 1}).status_code == 200
+        problem(client.post(f"/v1/rankers/shop/{action}", json={"version": 7}), 404, "unknown-name")
+        problem(client.post(f"/v1/rankers/shop/{action}", json={}), 422, "wrong-shape")
+
+    @pytest.mark.parametrize("format", ["solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"])
+    def test_export(self, client, format):
+        options = {"vespa": [("rank_feature", "bm25=bm25(title)"), ("rank_feature", "price=attribute(price)")]}
+        options["elasticsearch"] = options["opensearch"] = [("allow_negative", "true")]
+        answer = client.get("/v1/rankers/shop/export", params=[("format", format), *options.get(format, [])])
+        assert answer.status_code == 200, answer.text
+        assert "shop_000001" in answer.headers["content-disposition"]
+
+    def test_export_refused_with_the_reason(self, client):
+        client.post("/v1/rankers", json=SHOP | {"name": "other", "normalisation": {"kind": "per_query"}})
+        assert "per query" in problem(client.get("/v1/rankers/other/export?format=solr"), 422, "invalid-value")
+        problem(client.get("/v1/rankers/shop/export?format=solr&offset=1"), 422, "invalid-value")
+        problem(client.get("/v1/rankers/shop/export"), 422, "wrong-shape")
+        problem(client.get("/v1/rankers/shop/export?format=xml"), 422, "wrong-shape")
+
+
+class TestOperations:
+    def test_alive_while_it_is_being_restored(self, client, service):
+        service.is_ready = False
+        assert client.get("/healthz").json() == {"status": "ok"}
+        problem(client.get("/readyz"), 503, "not-ready")
+        problem(client.post("/v1/rankers/shop/rank", json={"documents": DOCUMENTS}), 503, "not-ready")
+        assert client.get("/v1/rankers").headers["retry-after"] == "1"
+        service.is_ready = True
+        assert client.get("/readyz").json() == {"status": "ready"}
+
+    def test_not_ready_while_the_store_fails(self, client, service):
+        service.trouble = StoreFull("no room in /secret/place")
+        assert "/secret" not in problem(client.get("/readyz"), 503, "not-ready")
+
+    def test_addresses_that_lead_nowhere(self, client):
+        for path in ("/", "/v1", "/v1/rankers/", "/v1/rankers/shop/rank/", "/v1/rankers/a/b", "/docs/x", "/%00"):
+            problem(client.get(path), 404, "no-such-page")
+
+    def test_methods_that_are_not_there(self, client):
+        refused = client.delete("/v1/rankers")
+        assert "DELETE" in problem(refused, 405, "wrong-method")
+        assert refused.headers["allow"] == "GET, HEAD, POST"
+        problem(client.get("/v1/rankers/shop/rank"), 405, "wrong-method")
+
+    def test_head(self, client):
+        assert (client.head("/healthz").status_code, client.head("/healthz").content) == (200, b"")
+
+    def test_every_operation_answers_without_a_server_error(self, client):
+        for one in OPERATIONS:
+            assert client.request(one.method, one.path.replace("{name}", "shop")).status_code < 500
+
+    def test_stopped_with_the_application(self, serve, service):
+        client = serve(service)
+        assert not service.stopped
+        client.__exit__()
+        assert service.stopped
+
+
+class TestRequestIds:
+    def test_the_clients_own_comes_back(self, client):
+        for path in ("/healthz", "/nowhere", "/v1/rankers/nobody"):
+            assert client.get(path, headers={"X-Request-ID": "abc-1.2"}).headers["x-request-id"] == "abc-1.2"
+
+    @pytest.mark.parametrize("given", ["", "a b", "x" * 129, "ä", '"'])
+    def test_a_strange_one_does_not(self, client, given):
+        found = client.get("/healthz", headers={"X-Request-ID": given.encode()}).headers["x-request-id"]
+        assert found != given
+        assert found
+
+    def test_each_request_has_its_own(self, client):
+        assert len({client.get("/healthz").headers["x-request-id"] for _ in range(10)}) == 10
+
+
+class TestOwnFaults:
+    def ask(self, client, service, error):
+        service.raised = error
+        return client.post("/v1/rankers/shop/rank", json={"documents": DOCUMENTS})
+
+    def test_an_exception_that_nobody_expected(self, client, service, caplog):
+        refused = self.ask(client, service, ZeroDivisionError("secret"))
+        detail = problem(refused, 500, "internal-error")
+        assert "secret" not in refused.text
+        assert "log" in detail
+        assert refused.headers["x-request-id"] in caplog.text
+        assert "ZeroDivisionError: secret" in caplog.text
+
+    def test_a_store_that_may_come_back(self, client, service, caplog):
+        refused = self.ask(client, service, StoreFull("no room in /var/secret.db"))
+        problem(refused, 503, "store-full")
+        assert "secret" not in refused.text
+        assert refused.headers["retry-after"] == "1"
+        assert "no room in /var/secret.db" in caplog.text
+
+    def test_a_store_that_does_not(self, client, service, caplog):
+        problem(self.ask(client, service, StoreCorrupt("row 5")), 500, "store-failed")
+        assert "row 5" in caplog.text
+
+    def test_stopping(self, client, service):
+        problem(self.ask(client, service, NotReady("was stopped")), 503, "not-ready")

@@ -1,0 +1,77 @@
+"""What Prometheus sees."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.serving.http.conftest import DOCUMENTS
+
+from duelrank.serving.http.metrics import MEMORY, Metrics
+
+
+def samples(text):
+    """Return {(name, labels): value}."""
+    return {
+        (sample.name, *(f"{key}={value}" for key, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_requests_and_events(client):
+    client.post("/v1/rankers/shop/rank", json={"impression_id": "i1", "documents": DOCUMENTS})
+    client.post("/v1/rankers/shop/feedback", json=[{"impression_id": "i1"}, {"impression_id": "i2"}])
+    client.post("/v1/rankers/nobody/rank", json={"documents": DOCUMENTS})
+    client.get("/nowhere")
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = samples(answer.text)
+    rank = ("method=POST", "path=/v1/rankers/{name}/rank")
+    assert found["duelrank_http_requests_total", *rank, "status=200"] == 1
+    assert found["duelrank_http_requests_total", *rank, "status=404"] == 1
+    assert found["duelrank_http_request_seconds_count", *rank] == 2
+    assert found["duelrank_http_requests_total", "method=other", "path=other", "status=404"] == 1
+    assert found["duelrank_rank_requests_total", "ranker=shop"] == 1
+    assert found["duelrank_rank_documents_total", "ranker=shop"] == 5
+    assert found["duelrank_rank_latency_seconds_count", "ranker=shop"] == 1
+    assert found["duelrank_feedback_events_total", "outcome=accepted", "ranker=shop"] == 1
+    assert found["duelrank_feedback_events_total", "outcome=unknown", "ranker=shop"] == 1
+    assert "nobody" not in answer.text, "names that clients make up must not become labels"
+
+
+def test_learning():
+    metrics = Metrics()
+    for clicks, reciprocal in ((1, 1.0), (0, 0.0), (2, 0.5), (0, 0.0)):
+        metrics.learned("shop", 0.01 * clicks, clicks, reciprocal)
+    metrics.published("shop", 17)
+    metrics.feature_trouble("shop", "nan", 3)
+    metrics.failed("shop", "learn")
+    metrics.open_impressions("shop", 5)
+    metrics.oldest_unlearned_age("shop", 1.5)
+    metrics.leading(True)
+    found = samples(metrics.text().decode())
+    assert found["duelrank_learned_impressions_total", "ranker=shop"] == 4
+    assert found["duelrank_clicked_impressions_total", "ranker=shop"] == 2
+    assert found["duelrank_clicks_total", "ranker=shop"] == 3
+    assert found["duelrank_updates_total", "ranker=shop"] == 2
+    assert found["duelrank_update_norm_sum", "ranker=shop"] == pytest.approx(0.03)
+    assert found["duelrank_click_through_rate", "ranker=shop"] == pytest.approx(0.5)
+    assert found["duelrank_click_reciprocal_rank", "ranker=shop"] == pytest.approx(0.375)
+    assert found["duelrank_model_version", "ranker=shop"] == 17
+    assert found["duelrank_feature_trouble_total", "kind=nan", "ranker=shop"] == 3
+    assert found["duelrank_failures_total", "ranker=shop", "what=learn"] == 1
+    assert found["duelrank_open_impressions", "ranker=shop"] == 5
+    assert found["duelrank_oldest_unlearned_event_age_seconds", "ranker=shop"] == 1.5
+    assert found["duelrank_leading",] == 1
+
+
+def test_averages_follow_a_change():
+    metrics = Metrics()
+    for clicks in [0] * 5 * MEMORY + [1] * 5 * MEMORY:
+        metrics.learned("shop", 0.0, clicks, float(clicks))
+    rate = samples(metrics.text().decode())["duelrank_click_through_rate", "ranker=shop"]
+    assert rate == pytest.approx(1.0 - (1.0 - 1.0 / MEMORY) ** (5 * MEMORY))
+
+
+def test_two_applications_do_not_share_numbers():
+    first, second = Metrics(), Metrics()
+    first.published("shop", 2)
+    assert b"shop" not in second.text()

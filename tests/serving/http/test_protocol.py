@@ -1,0 +1,92 @@
+"""Slow clients lose their connection, quick ones do not notice."""
+
+import asyncio
+import signal
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+import uvicorn
+from tests.serving.http.conftest import SHOP
+from tests.waiting import FOR_EVER, until
+
+from duelrank.errors import StoreCorrupt
+from duelrank.serving.http import KeyRing, create_app
+from duelrank.serving.http.protocol import ImpatientProtocol
+from duelrank.serving.http.server import listen, run_server
+
+
+@contextmanager
+def running(app, patience):
+    """Run a server in a thread; gives its port and its connections."""
+
+    class Protocol(ImpatientProtocol):
+        pass
+
+    Protocol.patience = patience
+    listening = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, http=Protocol, log_config=None, access_log=False, lifespan="on"))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+    thread.start()
+    try:
+        yield listening.getsockname()[1], server.server_state.connections
+    finally:
+        server.should_exit = True
+        thread.join(FOR_EVER)
+        assert not thread.is_alive()
+
+
+def test_a_service_that_will_never_be_ready_ends_the_server(service, storage):
+    service.trouble = StoreCorrupt("the newest snapshot cannot be read")
+    before = signal.getsignal(signal.SIGTERM)
+    with listen("127.0.0.1", 0) as listening, pytest.raises(StoreCorrupt, match="newest snapshot"):
+        run_server(create_app(service, KeyRing(storage)), service, listening, when_ready=pytest.fail)
+    assert service.stopped
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_quick_ones_do_not_notice(service, storage):
+    """Patience ends while a request comes in only: between requests nothing waits for it to end."""
+    with (
+        running(create_app(service, KeyRing(storage)), patience=1000.0) as (port, connections),
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=FOR_EVER) as client,
+    ):
+        client.post("/v1/rankers", json=SHOP)
+        for _ in range(3):
+            assert client.get("/v1/rankers/shop").status_code == 200
+            assert [connection._timer for connection in connections] == [None]
+        with socket.create_connection(("127.0.0.1", port)) as other:
+            other.sendall(b"GET /heal")
+            until(lambda: any(connection._timer is not None for connection in list(connections)))
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"",
+        b"GET /heal",
+        b"POST /v1/rankers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n",
+        b"POST /v1/rankers HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1000\r\n\r\n",  # refused before its body
+    ],
+    ids=["nothing", "half a header", "no body", "refused, then a body"],
+)
+def test_slow_ones_are_dropped(service, storage, begin):
+    """Bytes come all the time, but the request is never whole."""
+    with running(create_app(service, KeyRing(storage)), patience=0.4) as (port, _):
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection:
+            connection.sendall(begin)
+            until(lambda: is_dropped(connection, b"x" if begin else b"\r\n"))
+        assert time.monotonic() - began > 0.3
+
+
+def is_dropped(connection, more):
+    """Send some more; return whether the other side has hung up."""
+    try:
+        connection.sendall(more)
+    except OSError:
+        return True
+    return False

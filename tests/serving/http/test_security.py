@@ -1,0 +1,269 @@
+"""Keys, scopes, limits: who is let in, and how far."""
+
+import asyncio
+
+import pytest
+from tests.serving.http.conftest import DOCUMENTS, SHOP
+from tests.serving.http.test_api import problem
+from tests.waiting import until
+
+from duelrank.errors import InvalidValue
+from duelrank.serving.http import WebSettings, make_key
+from duelrank.serving.http import keys as keys_module
+from duelrank.serving.http.bodies import BodyReader
+from duelrank.serving.http.keys import KeyRing
+from duelrank.serving.http.operations import OPERATIONS
+from duelrank.serving.http.rates import Buckets
+from duelrank.serving.http.refusals import BodyTooLarge, ClientGone, NoKey, TooBusy, WrongScope
+from duelrank.serving.http.server import check_exposure, is_loopback
+
+RANK = ("/v1/rankers/shop/rank", {"documents": DOCUMENTS})
+
+
+@pytest.fixture
+def new_key(storage):
+    """Make a key in the store; returns its text."""
+
+    def make(*scopes):
+        token, key = make_key(scopes)
+        storage.add_key(key)
+        return token
+
+    return make
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+class TestKeys:
+    def test_the_secret_is_not_kept(self):
+        token, key = make_key(["rank"])
+        prefix, id, secret = token.split("_", 2)
+        assert (prefix, id) == ("dr", key.id)
+        assert len(secret) == 43  # 256 bits
+        assert secret.encode() not in key.hash
+        assert len(key.hash) == 32
+
+    def test_each_is_new(self):
+        assert len({make_key(["rank"])[0] for _ in range(100)}) == 100
+
+    @pytest.mark.parametrize("scopes", [[], ["root"], ["rank", "read"], ["rank admin"]])
+    def test_scopes_that_there_are_not(self, scopes):
+        with pytest.raises(InvalidValue, match="rank, feedback, admin"):
+            make_key(scopes)
+
+    def test_known_and_unknown(self, storage, new_key):
+        token = new_key("rank")
+        ring = KeyRing(storage)
+        assert ring.holder(token, "rank") == token.split("_")[1]
+        id = token.split("_")[1]
+        for wrong in (
+            token[:-1],
+            token + "x",
+            "",
+            "dr",
+            f"dr_{id}",
+            f"dr_{id}_",
+            f"dx{token[2:]}",
+            "dr_nobody_",
+            "dr__",
+            "ä",
+        ):
+            with pytest.raises(NoKey):
+                ring.holder(wrong, "rank")
+
+    def test_scopes(self, storage, new_key):
+        ring_of = {scope: new_key(scope) for scope in keys_module.SCOPES}
+        ring = KeyRing(storage)
+        for scope in keys_module.SCOPES:
+            ring.holder(ring_of["admin"], scope)
+            ring.holder(ring_of[scope], scope)
+        with pytest.raises(WrongScope, match="feedback"):
+            ring.holder(ring_of["rank"], "feedback")
+        with pytest.raises(WrongScope):
+            ring.holder(ring_of["feedback"], "admin")
+
+    def test_the_last_one_revoked_shuts_everybody_out(self, storage, new_key):
+        token = new_key("rank")
+        ring = KeyRing(storage)
+        storage.revoke_key(token.split("_")[1])
+        ring.refresh()
+        assert ring.in_force
+        with pytest.raises(NoKey):
+            ring.holder(token, "rank")
+
+
+class TestAsking:
+    def test_every_operation_has_its_scope(self, serve, service, new_key):
+        tokens = {scope: new_key(scope) for scope in keys_module.SCOPES}
+        client = serve(service)
+        client.post("/v1/rankers", json=SHOP, headers=bearer(tokens["admin"]))
+        for one in OPERATIONS:
+            path = one.path.replace("{name}", "shop")
+            without = client.request(one.method, path)
+            if one.needs is None:
+                assert without.status_code < 400
+                continue
+            problem(without, 401, "no-key")
+            assert without.headers["www-authenticate"].startswith("Bearer")
+            for scope, token in tokens.items():
+                allowed = scope in (one.needs, "admin")
+                for headers in (bearer(token), {"X-API-Key": token}):
+                    status = client.request(one.method, path, headers=headers).status_code
+                    assert (status not in (401, 403)) == allowed, (one, scope, status)
+
+    def test_what_needs_no_key(self):
+        assert {one.path for one in OPERATIONS if one.needs is None} == {
+            "/healthz",
+            "/readyz",
+            "/docs",
+            "/openapi.json",
+        }
+
+    @pytest.mark.parametrize("value", ["Basic abc", "Bearer", "Bearer ", "bearer x", "Token x", "Bearer \u00e4"])
+    def test_other_headers_are_no_keys(self, serve, service, new_key, value):
+        new_key("rank")
+        refused = serve(service).get("/v1/rankers", headers={"Authorization": value.encode("latin-1")})
+        problem(refused, 401, "no-key")
+
+    def test_a_key_never_gets_into_the_log(self, serve, service, new_key, caplog):
+        token = new_key("admin")
+        client = serve(service)
+        client.post("/v1/rankers", json=SHOP, headers=bearer(token))
+        service.raised = RuntimeError("oh")
+        assert client.post(RANK[0], json=RANK[1], headers=bearer(token)).status_code == 500
+        assert "oh" in caplog.text
+        assert token.split("_", 2)[2] not in caplog.text
+
+    def test_made_and_revoked_while_it_runs(self, serve, service, storage, new_key, monkeypatch):
+        monkeypatch.setattr(keys_module, "REFRESH", 0.02)
+        client = serve(service)
+        assert client.get("/v1/rankers").status_code == 200
+        token = new_key("rank")
+        until(lambda: client.get("/v1/rankers").status_code == 401)
+        assert client.get("/v1/rankers", headers=bearer(token)).status_code == 200
+        storage.revoke_key(token.split("_")[1])
+        until(lambda: client.get("/v1/rankers", headers=bearer(token)).status_code == 401)
+
+
+class TestWithoutKeys:
+    @pytest.mark.parametrize("url", ["http://localhost:8000", "http://127.0.0.1", "http://[::1]:8000"])
+    def test_this_machine_is_answered(self, serve, service, url):
+        assert serve(service, base_url=url).get("/v1/rankers").status_code == 200
+
+    @pytest.mark.parametrize(
+        "headers", [{"Host": "evil.example:8000"}, {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": ""}]
+    )
+    def test_web_pages_are_not(self, client, service, headers):
+        problem(client.get("/v1/rankers", headers=headers), 403, "from-a-web-page")
+        problem(client.get("/metrics", headers=headers), 403, "from-a-web-page")
+
+    def test_a_page_of_this_machine_is(self, client):
+        assert client.get("/v1/rankers", headers={"Origin": "http://localhost:3000"}).status_code == 200
+
+    def test_insecure_answers_everybody(self, serve, service):
+        client = serve(service, WebSettings(insecure=True), base_url="http://shop.example")
+        assert client.get("/v1/rankers").status_code == 200
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"])
+    def test_loopback(self, host, storage):
+        assert is_loopback(host)
+        check_exposure(host, KeyRing(storage), insecure=False)
+
+    @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
+    def test_the_network_needs_a_key_or_a_word(self, host, storage, new_key):
+        with pytest.raises(InvalidValue, match="--insecure"):
+            check_exposure(host, KeyRing(storage), insecure=False)
+        check_exposure(host, KeyRing(storage), insecure=True)
+        new_key("rank")
+        check_exposure(host, KeyRing(storage), insecure=False)
+
+
+class TestRates:
+    def test_a_bucket_empties_and_fills(self):
+        buckets = Buckets(rate=10.0, size=3.0)
+        assert [buckets.wait("a", 0.0) for _ in range(4)] == [0.0, 0.0, 0.0, pytest.approx(0.1)]
+        assert buckets.wait("b", 0.0) == 0.0
+        assert buckets.wait("a", 0.05) == pytest.approx(0.05)
+        assert buckets.wait("a", 0.1) == 0.0
+        assert [buckets.wait("a", 100.0) == 0.0 for _ in range(4)] == [True, True, True, False]
+
+    def test_a_clock_that_jumps_back_does_no_harm(self):
+        buckets = Buckets(rate=10.0, size=1.0)
+        assert buckets.wait("a", 100.0) == 0.0
+        assert 0.0 < buckets.wait("a", 0.0) <= 0.1
+
+    def test_the_table_is_bounded(self):
+        buckets = Buckets(rate=1.0, size=1.0, most=10)
+        for i in range(1000):
+            buckets.wait(f"caller {i}", float(i))
+        assert len(buckets) == 10
+
+    def test_over_http_each_key_has_its_own(self, serve, service, new_key):
+        first, second = new_key("rank"), new_key("rank")
+        client = serve(service, WebSettings(rate=0.01, burst=200.0))
+        statuses = [client.get("/v1/rankers", headers=bearer(first)).status_code for _ in range(3)]
+        assert statuses == [200, 200, 429]
+        assert client.get("/v1/rankers", headers=bearer(second)).status_code == 200
+        refused = client.get("/v1/rankers", headers=bearer(first))
+        assert "requests a second" in problem(refused, 429, "too-many-requests")
+        assert 1 <= int(refused.headers["retry-after"]) <= 100
+        assert client.get("/healthz").status_code == 200
+
+    def test_this_machine_without_keys_has_no_limit(self, serve, service):
+        client = serve(service, WebSettings(rate=0.01, burst=200.0))
+        assert {client.get("/v1/rankers").status_code for _ in range(5)} == {200}
+
+
+class TestBodies:
+    def test_a_large_one(self, serve, service):
+        client = serve(service, WebSettings(max_body=1000))
+        refused = client.post("/v1/rankers", content=b" " * 1001)
+        assert "1,000 bytes" in problem(refused, 413, "body-too-large")
+        assert refused.headers["connection"] == "close"
+        problem(client.post("/v1/rankers", content=b" " * 1000), 400, "malformed-body")
+
+    @staticmethod
+    def read(reader, *pieces, gone=False):
+        messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+        messages[-1]["more_body"] = gone
+        messages.append({"type": "http.disconnect"})
+
+        async def receive():
+            return messages.pop(0)
+
+        return asyncio.run(reader.read({}, receive))
+
+    def test_in_pieces(self):
+        reader = BodyReader(most=1000, most_waiting=1500)
+        assert self.read(reader, b"ab", b"", b"c") == b"abc"
+        assert len(self.read(reader, *[b" " * 100] * 10)) == 1000
+        with pytest.raises(BodyTooLarge):
+            self.read(reader, *[b" " * 100] * 11)
+        with pytest.raises(BodyTooLarge):
+            self.read(reader, b" " * 1001)
+        assert reader.waiting == 0
+
+    def test_the_client_vanishes(self):
+        reader = BodyReader(most=1000, most_waiting=1500)
+        with pytest.raises(ClientGone):
+            self.read(reader, b"a", b"b", gone=True)
+        assert reader.waiting == 0
+
+    def test_too_much_of_all_at_once(self):
+        reader = BodyReader(most=1000, most_waiting=1500, waiting=1000)
+        assert len(self.read(reader, *[b" " * 100] * 5)) == 500
+        with pytest.raises(TooBusy):
+            self.read(reader, *[b" " * 100] * 6)
+        assert reader.waiting == 1000
+
+    def test_a_length_that_is_no_number(self, client):
+        problem(client.post("/v1/rankers", content=b"{}", headers={"Content-Length": "x"}), 400, "malformed-body")
+
+    def test_too_many_requests_at_once(self, serve, service):
+        client = serve(service, WebSettings(max_requests=0))
+        refused = client.get("/healthz")
+        problem(refused, 503, "too-busy")
+        assert refused.headers["retry-after"] == "1"
+        assert client.app.state.desk.gate.inside == 0

@@ -1,0 +1,211 @@
+"""``duelrank serve`` as a real process on a port of this machine."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+from tests.serving.http.conftest import DOCUMENTS, SHOP
+from tests.waiting import FOR_EVER, until
+
+from duelrank.serving.http import make_key
+from duelrank.storage import open_storage
+
+
+class Server:
+    """A running `duelrank serve`; its words are in ``said``."""
+
+    def __init__(self, *words):
+        command = [sys.executable, "-m", "duelrank", "serve", "--port", "0", *map(str, words)]
+        environment = os.environ | {"COLUMNS": "500", "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", env=environment)
+        self.said = ""
+        while "ready:" not in self.said:
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said += line
+        self.url = re.search(r"http://127\.0\.0\.1:\d+", self.said)[0]
+        self.port = int(self.url.rpartition(":")[2])
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.said += self.process.communicate(timeout=FOR_EVER)[1]
+        return self.process.returncode
+
+
+@pytest.fixture
+def store(tmp_path):
+    return f"sqlite:///{tmp_path}/shop.db"
+
+
+@pytest.fixture
+def server(store):
+    """A server of this test alone, which may stop it."""
+    started = Server("--store", store)
+    yield started
+    if started.process.poll() is None:
+        started.process.kill()
+        started.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A server that tests share whose clients misbehave: whatever they do, it goes on and ends as it should."""
+    started = Server("--store", f"sqlite:///{tmp_path_factory.mktemp('shared')}/shop.db", "--max-body", "100000")
+    yield started
+    assert httpx.get(f"{started.url}/healthz", timeout=FOR_EVER).status_code == 200
+    assert started.stop() == 0
+    assert "Traceback" not in started.said
+
+
+def answers(port):
+    """Whether somebody takes new connections there."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.fixture
+def refused(cli):
+    """Run a command that must fail, and return its words."""
+
+    def run(*words):
+        done = cli(*words)
+        assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    return run
+
+
+def test_from_start_to_stop(server, store):
+    assert "no API keys: only requests from this machine are accepted" in server.said
+    assert f"store: {store}" in server.said
+    assert f"{server.url}/docs" in server.said
+    assert "ready: 0 rankers" in server.said
+    with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
+        assert client.post("/v1/rankers", json=SHOP).status_code == 201
+        body = {"impression_id": "i1", "documents": DOCUMENTS}
+        first = client.post("/v1/rankers/shop/rank", json=body)
+        assert first.status_code == 200
+        counts = client.post("/v1/rankers/shop/feedback", json={"impression_id": "i1", "clicks": ["d3"], "close": True})
+        assert counts.json()["accepted"] == 1
+        assert client.get("/docs").status_code == 200
+        assert server.stop() == 0
+    assert "stopped; everything is saved" in server.said
+    again = Server("--store", store)
+    assert "ready: 1 ranker (shop)" in again.said
+    with httpx.Client(base_url=again.url, timeout=FOR_EVER) as client:
+        assert client.post("/v1/rankers/shop/rank", json=body).json() == first.json()
+        until(lambda: client.get("/v1/rankers/shop").json()["learned"] == 1)
+    assert again.stop(signal.SIGINT) == 0
+    assert "Traceback" not in server.said + again.said
+
+
+def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
+    with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
+        assert client.get("/v1/rankers").status_code == 200
+        token = cli("keys", "create", "--store", store, "--scope", "rank").stdout.strip()
+        until(lambda: client.get("/v1/rankers").status_code == 401)
+        assert client.get("/v1/rankers", headers={"X-API-Key": token}).status_code == 200
+        assert client.post("/v1/rankers", json=SHOP, headers={"X-API-Key": token}).status_code == 403
+        cli("keys", "revoke", token.split("_")[1], "--store", store)
+        until(lambda: client.get("/v1/rankers", headers={"X-API-Key": token}).status_code == 401)
+    server.stop()
+    assert token.split("_", 2)[2] not in server.said
+
+
+def test_a_client_that_vanishes_or_breaks_the_rules(shared):
+    half = b"POST /v1/rankers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
+    for sent in (half, b"POST", b"\x16\x03\x01\x00", b"GET / HTTP/9\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", shared.port)) as connection:
+            connection.sendall(sent)
+    assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
+
+
+def test_a_body_without_a_length_is_cut_off_too(shared):
+    def endless():
+        while True:
+            yield b" " * 10_000
+
+    try:
+        answer = httpx.post(f"{shared.url}/v1/rankers", content=endless(), timeout=FOR_EVER)
+        assert answer.status_code == 413
+    except httpx.WriteError:
+        pass  # the server hung up while we were still sending
+    assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
+
+
+def test_waiting_requests_are_answered_before_it_stops(server):
+    """A request that is on its way when the signal comes is still answered."""
+    httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
+    content = b'{"documents": [{"id": "a", "features": [1, 2]}]}'
+    head = f"POST /v1/rankers/shop/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(4096).startswith(b"HTTP/1.1 100"), "it waits for the body"
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: not answers(server.port))
+        connection.sendall(content)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+    server.process.communicate(timeout=FOR_EVER)
+    assert server.process.returncode == 0
+
+
+class TestRefusals:
+    def test_a_port_that_is_taken(self, store, refused):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            said = refused("serve", "--store", store, "--port", taken.getsockname()[1])
+        assert "already; choose another with --port" in said
+
+    def test_the_network_without_keys(self, store, refused):
+        assert "--insecure" in refused("serve", "--store", store, "--host", "0.0.0.0", "--port", 0)
+
+    def test_an_address_that_there_is_not(self, store, refused):
+        with open_storage(store) as storage:
+            storage.add_key(make_key(["rank"])[1])
+        assert "no address to listen on" in refused("serve", "--store", store, "--host", "no.such.host.invalid")
+
+    def test_a_store_that_is_none(self, tmp_path, refused):
+        (tmp_path / "text.db").write_text("this is no database at all, just some words " * 50)
+        assert "text.db" in refused("serve", "--store", f"sqlite:///{tmp_path}/text.db", "--port", 0)
+        assert "sqlite:///relative.db" in refused("serve", "--store", "mysql://x", "--port", 0)
+        assert "7d" in refused("serve", "--store", "sqlite://", "--retention", "long")
+
+
+class TestKeys:
+    def test_made_listed_revoked(self, cli, cli_json, store):
+        made = cli("keys", "create", "--store", store)
+        token = made.stdout.strip()
+        assert re.fullmatch(r"dr_[0-9a-f]{12}_[\w-]{43}", token)
+        assert "only its hash is kept" in made.stderr
+        admin = cli_json("keys", "create", "--store", store, "--scope", "admin")
+        assert admin["scopes"] == ["admin"]
+        listed = cli_json("keys", "list", "--store", store)
+        assert [each["scopes"] for each in listed] == [["rank", "feedback"], ["admin"]]
+        shown = cli("keys", "list", "--store", store).stdout
+        assert admin["id"] in shown
+        assert token.split("_", 2)[2] not in shown
+        revoked = cli("keys", "revoke", admin["id"], "--store", store)
+        assert "1 left" in revoked.stderr
+        assert len(cli_json("keys", "list", "--store", store)) == 1
+
+    def test_refused(self, cli, store):
+        assert "rank, feedback, admin" in cli("keys", "create", "--store", store, "--scope", "root").stderr
+        assert "no API key is called 'abc'" in cli("keys", "revoke", "abc", "--store", store).stderr
+        assert "no keys" in cli("keys", "list", "--store", store).stderr
+
+
+def test_without_the_extra(cli, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("duelrank.serving.http")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    done = cli("serve", "--store", "sqlite://")
+    assert done.exit_code == 2
+    assert "pip install 'duelrank[serve]'" in done.stderr
