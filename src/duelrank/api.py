@@ -219,7 +219,7 @@ class RankAnswer(msgspec.Struct, frozen=True):
         return [each.id for each in self.ranking]
 
 
-class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a user did with an impression.
 
     Parameters
