@@ -99,10 +99,11 @@ class Users:
             again = await client.rank(name, documents, impression_id=answer.impression_id)
             if again.ids != answer.ids:
                 self.ledger.trouble(f"list {answer.impression_id} was {answer.ids} and is now {again.ids}")
-        event = FeedbackEvent(answer.impression_id, self.clicked(answer), close=kind < 0.7)
+        event = FeedbackEvent(answer.impression_id, self.clicked(answer), None, kind < 0.7, f"{answer.impression_id}-1")
         await self.send(client, name, [event])
         if kind > 0.9:
-            last = FeedbackEvent(answer.impression_id, self.clicked(answer), examined=len(answer.ids), close=True)
+            n, id = len(answer.ids), f"{answer.impression_id}-2"
+            last = FeedbackEvent(answer.impression_id, self.clicked(answer), examined=n, close=True, event_id=id)
             await self.send(client, name, [event, last])
 
     def clicked(self, answer: RankAnswer) -> list[str]:

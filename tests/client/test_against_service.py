@@ -13,7 +13,7 @@ import httpx
 import pytest
 from tests.waiting import FOR_EVER, until
 
-from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, retrying
+from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, protocol
 from duelrank.export import LinearModel
 from duelrank.serving.http import make_key
 from duelrank.storage import open_storage
@@ -160,12 +160,14 @@ def test_a_restart_goes_unnoticed(kind, tmp_path, serve, port, monkeypatch):
     """The service is away while the client asks; the very same list is there afterwards."""
     store, failed = f"sqlite:///{tmp_path}/store.db", threading.Event()
 
+    usual = protocol.pause
+
     def pause(outcome, attempt, retries):
         failed.set()
-        seconds = retrying.pause(outcome, attempt, retries)
+        seconds = usual(outcome, attempt, retries)
         return None if seconds is None else min(seconds, 0.05)
 
-    monkeypatch.setattr("duelrank.client.client.pause", pause)
+    monkeypatch.setattr(protocol, "pause", pause)
     with open_storage(store) as storage, serve(storage, port), kind(f"http://127.0.0.1:{port}") as client:
         client.create_ranker("shop", "mgd", ["bm25", "price"])
         shown = client.rank("shop", DOCUMENTS)

@@ -36,7 +36,7 @@ SERVER = """
             if number % 4 < 3:
                 clicks = [answer.ranking[number % 5].id]
                 closes = number % 4 < 2
-                counts = await service.feedback("shop", [FeedbackEvent(key, f"e-{key}", clicks, None, closes)])
+                counts = await service.feedback("shop", [FeedbackEvent(key, clicks, None, closes, f"e-{key}")])
                 assert counts.accepted == 1
                 say("fed", f"e-{key}", key if closes else "-")
 

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from duelrank.api import FeedbackEvent
 from duelrank.errors import StoreFull
+from duelrank.serving.feedback import made_up
 from duelrank.serving.log.appender import Appender
 from duelrank.serving.log.bodies import Shown
 from duelrank.serving.log.recent import Entry, Recent
@@ -132,3 +134,8 @@ class TestAppender:
 
         with open_storage("sqlite://") as store:
             asyncio.run(main(store))
+
+
+def test_the_key_of_an_event_without_an_id_is_that_of_earlier_versions():
+    """An event that was sent before an update, and again after it, still counts once."""
+    assert made_up(FeedbackEvent("i1", ["d3"], 5, True)) == "=ebd1c83b40db9b6fe548ae72a7731e60"

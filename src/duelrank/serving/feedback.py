@@ -145,4 +145,7 @@ def add_counts(counts: Sequence[FeedbackCounts]) -> FeedbackCounts:
 
 def made_up(event: FeedbackEvent) -> str:
     """Return an id for an event that came without, the same whenever the same is sent again."""
-    return "=" + blake2b(_encode(event), digest_size=16).hexdigest()
+    # The order of the fields is that of the keys which are already in stores.
+    names = ("impression_id", "event_id", "clicks", "examined", "close", "time")
+    content = {name: getattr(event, name) for name in names}
+    return "=" + blake2b(_encode(content), digest_size=16).hexdigest()

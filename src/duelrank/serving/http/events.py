@@ -113,11 +113,11 @@ def _from_ubi(text: bytes) -> Decoded:
     if event.query_id is None:
         return Rejected(id, f"a UBI event without query_id belongs to no list (action_name {event.action_name[:50]!r})")
     if event.action_name != "click":
-        return FeedbackEvent(event.query_id, id)
+        return FeedbackEvent(event.query_id, event_id=id)
     attributes = event.event_attributes
     if attributes is None or attributes.object is None or attributes.object.object_id is None:
         return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-    return FeedbackEvent(event.query_id, id, [attributes.object.object_id])
+    return FeedbackEvent(event.query_id, [attributes.object.object_id], event_id=id)
 
 
 def _content(text: bytes) -> Any:
