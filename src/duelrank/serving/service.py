@@ -86,7 +86,6 @@ class Service:
 
     def __init__(self, storage: Storage, settings: Settings | None = None, clock: Clock | None = None) -> None:
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
-        self.observer = Observer()
         self._rankers = Rankers(storage)
         self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
         self._impressions = Impressions(storage, self._recent, self.settings.max_id, lambda: self.leads)
@@ -95,6 +94,15 @@ class Service:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._appender: Appender | None = None
         self._changed: asyncio.Event | None = None  # set whenever something that a coroutine may wait for has changed
+
+    @property
+    def observer(self) -> Observer:
+        """Who is told what happens."""
+        return self._rankers.observer
+
+    @observer.setter
+    def observer(self, observer: Observer) -> None:
+        self._rankers.observer = observer
 
     @property
     def ready(self) -> bool:
@@ -114,12 +122,12 @@ class Service:
     def claim(self) -> None:
         """Take the store; raise `StoreLocked` where it is for one process, and another one has it."""
         if self._election is None:
-            parts = (self.storage, self.settings, self._clock, self._rankers, self.observer)
+            parts = (self.storage, self.settings, self._clock, self._rankers)
             self._election = Election(*parts, self._make_learner, self._tell)
         self._election.claim()
 
     def _make_learner(self) -> Learner:
-        parts = (self.storage, self.settings, self._clock, self._rankers, self._recent, self._tail, self.observer)
+        parts = (self.storage, self.settings, self._clock, self._rankers, self._recent, self._tail)
         return Learner(*parts, self._ask_to_close)
 
     async def start(self) -> None:
@@ -127,7 +135,7 @@ class Service:
         if self._appender is not None:
             return
         self._loop, self._changed = asyncio.get_running_loop(), asyncio.Event()
-        self._rankers.tell = self._served
+        self._rankers.tell = self._tell
         self.claim()
         self._appender = Appender(self.storage.log, self._tail.tell)
         assert self._election is not None
@@ -167,10 +175,6 @@ class Service:
         changed, self._changed = self._changed, asyncio.Event()
         if changed is not None:
             changed.set()
-
-    def _served(self, name: str, version: int) -> None:
-        self.observer.published(name, version)
-        self._tell()
 
     async def stop(self) -> None:
         """End the background, having saved what was learned; may be called twice."""

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 
 from duelrank.serving.clock import Clock
-from duelrank.serving.observer import Observer
+from duelrank.serving.ranker.rankers import Rankers
 from duelrank.storage import Storage
 
 __all__ = ["Capacity"]
@@ -24,12 +24,12 @@ class Capacity:
 
     Parameters
     ----------
-    storage, clock, observer
+    storage, clock, rankers
         Of the service.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, observer: Observer) -> None:
-        self._storage, self._clock, self._observer = storage, clock, observer
+    def __init__(self, storage: Storage, clock: Clock, rankers: Rankers) -> None:
+        self._storage, self._clock, self._rankers = storage, clock, rankers
         self._sizes: deque[tuple[float, int]] = deque()
         self._warned = -QUIET
 
@@ -40,7 +40,7 @@ class Capacity:
         while now - self._sizes[0][0] > WINDOW:
             self._sizes.popleft()
         days = None if usage.free is None else self._days_left(usage.free)
-        self._observer.store(usage.bytes, usage.free, days)
+        self._rankers.observer.store(usage.bytes, usage.free, days)
         if usage.free is None or now - self._warned < QUIET:
             return
         if usage.free < FEW * (usage.bytes + usage.free) or (days is not None and days < FEW_DAYS):

@@ -11,7 +11,6 @@ from duelrank.errors import StorageFailure, StoreLocked
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import unpack
-from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import STATUS, VERSION, Status, Versions
 from duelrank.serving.settings import Settings
@@ -32,7 +31,7 @@ class Election:
 
     Parameters
     ----------
-    storage, settings, clock, rankers, observer
+    storage, settings, clock, rankers
         Of the service.
     make_learner
         Makes what the leader does.
@@ -46,12 +45,11 @@ class Election:
         settings: Settings,
         clock: Clock,
         rankers: Rankers,
-        observer: Observer,
         make_learner: Callable[[], Learner],
         tell: Callable[[], None],
     ) -> None:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
-        self._observer, self._make_learner, self._tell = observer, make_learner, tell
+        self._make_learner, self._tell = make_learner, tell
         self._learner: Learner | None = None
         self._lease: Lease | None = None
         self._asked_at = clock.monotonic() - 1e9
@@ -137,7 +135,7 @@ class Election:
         if type(error) is not type(self.failure):
             told = None if isinstance(error, StorageFailure) else error
             logger.error("learning has stopped, and is tried again every second: %s", error, exc_info=told)
-            self._observer.failed("", "store" if isinstance(error, StorageFailure) else "background")
+            self._rankers.observer.failed("", "store" if isinstance(error, StorageFailure) else "background")
         self._note(self.ready, error)
         if not isinstance(error, StorageFailure):
             self._step_down()
@@ -169,7 +167,7 @@ class Election:
             learner = self._make_learner()
             learner.restore()
             self._learner = learner
-            self._observer.leading(True)
+            self._rankers.observer.leading(True)
             logger.info("this process leads: it learns from the event log")
         self._asked_at = now
         return self._learner is not None
@@ -177,7 +175,7 @@ class Election:
     def _step_down(self) -> None:
         if self._learner is not None:
             self._learner.forget()
-            self._observer.leading(False)
+            self._rankers.observer.leading(False)
         lease, self._learner, self._lease = self._lease, None, None
         if lease is not None:
             lease.release()

@@ -23,7 +23,6 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.log.impressions import RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
-from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.machine import ClosedImpression, Fetch, Machine
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import (
@@ -75,7 +74,7 @@ class Learner:
 
     Parameters
     ----------
-    storage, settings, clock, rankers, recent, tail, observer
+    storage, settings, clock, rankers, recent, tail
         Of the service.
     close
         Asks for impressions to be closed.
@@ -89,14 +88,13 @@ class Learner:
         rankers: Rankers,
         recent: RecentImpressions,
         tail: Tail,
-        observer: Observer,
         close: Close,
     ) -> None:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
-        self._recent, self._tail, self._observer, self._close = recent, tail, observer, close
+        self._recent, self._tail, self._close = recent, tail, close
         self._courses: dict[str, _Course] = {}
         self._retention = Retention(storage, settings)
-        self._capacity = Capacity(storage, clock, observer)
+        self._capacity = Capacity(storage, clock, rankers)
         self._cursor = 0
         self._tidied = self._looked = clock.monotonic()
 
@@ -214,8 +212,8 @@ class Learner:
     def _tell(self, name: str, closed: ClosedImpression) -> None:
         if closed.trouble is not None:
             logger.error("%s", closed.trouble)
-            self._observer.failed(name, "learn")
-        self._observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
+            self._rankers.observer.failed(name, "learn")
+        self._rankers.observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
 
     def _look_after(self, found: list[Event]) -> None:
         """Close, write down and tell what is due: of the rankers with events now, and of all now and then."""
@@ -228,13 +226,13 @@ class Learner:
             self._close_overdue(name, course)
             self._checkpoint(name, course)
             self._tell_status(name, course)
-            self._observer.open_impressions(name, len(course.machine.open))
+            self._rankers.observer.open_impressions(name, len(course.machine.open))
 
     def _tell_lag(self, found: list[Event]) -> None:
         """Tell how far the learner is behind: in events, and the age of the oldest that it has just come to."""
         lag = max(0, self._storage.log.last_number() - self._cursor)
         age = max(0.0, self._clock.time() - found[0].time) if lag and found else 0.0
-        self._observer.lag(lag, age)
+        self._rankers.observer.lag(lag, age)
 
     def _tell_status(self, name: str, course: _Course) -> None:
         """Note for followers how far a ranker has come; they look every half second."""

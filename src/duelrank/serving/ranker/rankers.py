@@ -9,6 +9,7 @@ from threading import Lock
 from duelrank.api import RankerInfo
 from duelrank.errors import UnknownName
 from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, Created, Deleted, unpack
+from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.versions import Status, Version
@@ -70,8 +71,8 @@ class Rankers:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.by_name: dict[str, Ranker] = {}
-        #: Is called with the name of a ranker when another version of it is served, or when it is gone.
-        self.tell: Callable[[str, int], None] = lambda name, version: None
+        self.observer = Observer()
+        self.tell: Callable[[], None] = lambda: None  # is called when another version of a ranker is served, or one is gone
         self._read, self._defining = 0, Lock()
 
     def __getitem__(self, name: str) -> Ranker:
@@ -102,11 +103,13 @@ class Rankers:
             known = self.by_name.get(deleted.name)
             if known is not None and known.created.number <= deleted.number:
                 del self.by_name[deleted.name]
-                self.tell(deleted.name, 0)
+                self.observer.published(deleted.name, 0)
+                self.tell()
 
     def serve(self, name: str, version: Version) -> None:
         """Make impressions from this version from now on, unless a newer one is served."""
         ranker = self.by_name.get(name)
         if ranker is not None and version.version > ranker.version.version and version.number > ranker.created.number:
             ranker.version = version
-            self.tell(name, version.version)
+            self.observer.published(name, version.version)
+            self.tell()
