@@ -56,7 +56,7 @@ class TestTail:
             self.append(store, tail, "b", "c", "b")
             self.append(store, tail, "d", tell=False)  # as by another process
             self.append(store, tail, "e")
-            assert self.take(tail, store) == ["a"]
+            assert self.take(tail, store, limit=1) == ["a"]
             assert self.take(tail, store, 1, limit=1) == ["b"]
             assert self.take(tail, store, 2) == ["c"]
             assert self.take(tail, store, 3) == ["d", "e"], "the store is read as far as it goes"
@@ -123,13 +123,13 @@ class TestAppender:
             def fail(events):
                 raise StoreFull("no room")
 
-            store._writer._insert, insert = fail, store._writer._insert
+            store._database._writer._insert, insert = fail, store._database._writer._insert
             futures = [appender.append([new(1)]), appender.append([new(2)])]
             for future in futures:
                 with pytest.raises(StoreFull, match="no room"):
                     await future
             await appender.settled()
-            store._writer._insert = insert
+            store._database._writer._insert = insert
             assert await appender.append([new(1)]) == [Receipt(1, True)]
 
         with open_storage("sqlite://") as store:
