@@ -160,7 +160,7 @@ class Learning:
         if closed.trouble is not None:
             logger.error("%s", closed.trouble)
             self._board.observer.failed(name, "learn")
-        self._board.observer.learned(name, closed.norm, closed.clicks, closed.reciprocal_rank)
+        self._board.observer.closed(name, "learned", closed.norm, closed.clicks, closed.reciprocal_rank)
 
     def _look_after(self, found: list[Event]) -> None:
         """Close, write down and tell what is due: of the rankers with events now, and of all now and then."""
@@ -174,7 +174,7 @@ class Learning:
             self._sweep(name, course)
             self._checkpoint(name, course)
             self._board.observer.open_impressions(name, len(course.machine.open))
-            self._board.observer.oldest_unlearned_age(name, age)
+            self._board.observer.lag(0, age)
 
     def _save_versions(self) -> None:
         """Keep the versions that were announced, and serve them: never one that a crash could take away."""
