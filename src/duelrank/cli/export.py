@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from duelrank.export import LinearModel, Normalisation
     from duelrank.export.base import Option
 
-__all__ = ["ExportCommand", "export"]
+__all__ = ["ExportCommand", "export", "feature_names"]
 
 ModelArgument = Annotated[Path, typer.Argument(help="Snapshot of a learner (.npz), or model exported as json.")]
 FormatOption = Annotated[
@@ -56,9 +56,8 @@ class ExportCommand(TyperCommand):
         from duelrank.export import FORMATS
 
         *own, help = super().get_params(ctx)
-        for each in own:
-            if each.name == "format":
-                each.help = f"Output format: {', '.join(sorted(FORMATS))}."
+        (format,) = (each for each in own if each.name == "format")
+        vars(format)["help"] = f"Output format: {', '.join(sorted(FORMATS))}."
         return [*own, *_format_params(), help]
 
     def invoke(self, ctx: Any) -> Any:
@@ -110,7 +109,7 @@ def export(
     """Export a learned model to the format of a search engine."""
     from duelrank.export import format_options
 
-    linear = _model(model, name, model_version, _feature_names(features, features_file), normalisation)
+    linear = _model(model, name, model_version, feature_names(features, features_file), normalisation)
     if not linear.weights.any():
         complain(
             "warning: all weights are zero, so the model gives all documents the same score; has it learned from any click?"
@@ -173,7 +172,8 @@ def _normalisation(path: Path | None, names: tuple[str, ...]) -> Normalisation:
     return Normalisation.from_dict(content, names)
 
 
-def _feature_names(names: str | None, path: Path | None) -> list[str] | None:
+def feature_names(names: str | None, path: Path | None) -> list[str] | None:
+    """Return the names of features from a text a,b,c or from the lines of a file; None if neither is given."""
     from duelrank.errors import DataFormatError, InvalidValue
 
     if names is not None and path is not None:

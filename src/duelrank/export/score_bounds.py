@@ -35,7 +35,7 @@ def minimum_offset(summands: Sequence[Term], minimum: float) -> float:
     n = len(summands) + 1
     error = n * 2.0**-24 / (1.0 - n * 2.0**-24)
     sizes = sum(abs(each.weight) * max(map(abs, _extremes(each.scaling))) for each in summands if each.weight != 0.0)
-    with np.errstate(over="ignore"):  # infinite where there is no such number
+    with np.errstate(over="ignore"):  # infinite if float32 has no such number
         least = np.float32((-minimum + error * sizes * (1.0 + 2.0**-23)) / (1.0 - error))
     return float(np.nextafter(least, np.float32(np.inf)))
 
