@@ -255,6 +255,13 @@ class TestAsking:
         assert (script.body()["start"], script.body()["precision"]) == (sent, "float32")
         assert made.start == msgspec.convert(sent, Start)
 
+    def test_a_normalisation_may_be_a_value(self, ask):
+        script = Script(ok(INFO, 201))
+        ask(script, "create_ranker", "shop", "mgd", iter(("bm25", "price")), normalisation=Fixed((None, MinMax(0, 9))))
+        scaled = {"price": {"min_max": {"minimum": 0.0, "maximum": 9.0}}}
+        assert script.body()["normalisation"] == {"kind": "fixed", "features": scaled}
+        assert script.body()["features"] == ["bm25", "price"]
+
     def test_first_weights_of_a_wrong_kind(self, ask):
         with pytest.raises(InvalidValue, match="start is"):
             ask(Script(), "create_ranker", "shop", "mgd", ["bm25"], start=7)
