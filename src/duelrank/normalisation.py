@@ -31,8 +31,8 @@ class MinMax:
         _keep_numbers(self)
         if not 0.0 <= self.maximum - self.minimum < math.inf:
             raise InvalidValue(
-                f"the minimum of a feature must not exceed its maximum, nor their difference the largest float, got {self.minimum!r} and "
-                f"{self.maximum!r}"
+                "the minimum of a feature must not exceed its maximum, nor their difference the largest float, got "
+                f"{self.minimum!r} and {self.maximum!r}"
             )
 
     @property
