@@ -41,16 +41,16 @@ class TestRetention:
                     await traffic(service, kit, range(20 * cycle, 20 * cycle + 20))
                     learned += 20
                     await kit.learned(service, learned)
-                    tidied = service._background._learning._tidied
+                    tidied = service._election._learner._tidied
                     clock.advance(250.0)
-                    await kit.until(lambda before=tidied: service._background._learning._tidied > before)
-                    sizes.append(len(storage.read(limit=100_000)))
+                    await kit.until(lambda before=tidied: service._election._learner._tidied > before)
+                    sizes.append(len(storage.log.read(limit=100_000)))
                 assert max(sizes[8:]) <= max(sizes[:8]), "no more after thousands of seconds than after the first"
-                assert len(storage.snapshots("shop")) <= 12
-                assert len(storage.snapshots("shop/model")) <= 200
-                assert storage.pruned("shop") > 0
+                assert len(storage.snapshots.list("shop", "checkpoint")) <= 12
+                assert len(storage.snapshots.list("shop", "version")) <= 200
+                assert storage.log.dropped("shop") > 0
                 result = kit.verified(storage)
-                assert result.after == storage.pruned("shop")
+                assert result.after == storage.log.dropped("shop")
                 assert (result.learned, result.open) == (320, 1)
                 assert result.versions_compared > 1
                 gone = await service.feedback("shop", [kit.event(200, ["d1"], event_id="new")])
@@ -127,11 +127,11 @@ class TestReplay:
             row = connection.execute(
                 "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = ?", (number,)
             ).fetchone()
-            from duelrank.serving.log.bodies import Fed, pack, unpack
+            from duelrank.serving.log.bodies import StoredFeedback, pack, unpack
             from duelrank.storage.sql import checksum
 
-            fed = unpack(body, Fed)
-            body = pack(Fed(fed.impression, [4], fed.examined, fed.time))
+            fed = unpack(body, StoredFeedback)
+            body = pack(StoredFeedback(fed.impression, [4], fed.examined, fed.time))
             connection.execute(
                 "UPDATE duelrank_bodies SET body = ?, checksum = ? WHERE number = ?",
                 (body, checksum(body, *row), number),

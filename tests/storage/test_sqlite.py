@@ -21,8 +21,9 @@ from duelrank.errors import (
     StoreLocked,
     StoreTooNew,
 )
-from duelrank.storage import NewEvent, Receipt, SQLiteStorage, open_storage
-from duelrank.storage.schema import MIGRATIONS
+from duelrank.storage import NewEvent, Receipt, open_storage
+from duelrank.storage.sql.schema import MIGRATIONS
+from duelrank.storage.sqlite import SQLiteStorage
 
 
 @pytest.fixture
@@ -41,9 +42,9 @@ class TestOpening:
     def test_in_memory_leaves_nothing_behind(self, tmp_path, monkeypatch, event):
         monkeypatch.chdir(tmp_path)
         with open_storage("sqlite://") as store, open_storage("sqlite://") as other:
-            store.append([event()])
-            assert other.last_number() == 0
-            assert store.try_lead("x") is not None
+            store.log.append([event()])
+            assert other.log.last_number() == 0
+            assert store.leases.acquire("x") is not None
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("url", ["", "store.db", "mysql://host/db", "sqlite:/x.db", "sqlite://x.db", "file:///x"])
@@ -58,7 +59,8 @@ class TestOpening:
 
     def test_without_psycopg_the_extra_is_named(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        monkeypatch.delitem(sys.modules, "duelrank.storage.postgres", raising=False)
+        for module in [name for name in sys.modules if name.startswith("duelrank.storage.postgres")]:
+            monkeypatch.delitem(sys.modules, module)
         with pytest.raises(MissingExtra, match=r"duelrank\[postgres\]"):
             open_storage("postgresql://host/db")
 
@@ -81,15 +83,15 @@ class TestOpening:
         code = """
             import os
             with open_storage(sys.argv[1]) as store:
-                store.append([NewEvent("shop", "x", str(os.getpid()), 0.0, b"")])
+                store.log.append([NewEvent("shop", "x", str(os.getpid()), 0.0, b"")])
         """
         running = [process(code, f"sqlite:///{path}") for _ in range(5)]
         assert [each.wait(60) for each in running] == [0] * 5
         with SQLiteStorage(path) as store:
-            assert store.last_number() == 5
+            assert store.log.last_number() == 5
 
     def test_is_on_the_disk_before_it_is_acknowledged(self, path):
-        with SQLiteStorage(path) as store, store._writes.borrow() as connection:
+        with SQLiteStorage(path) as store, store._database._writes.borrow() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -97,50 +99,50 @@ class TestOpening:
 class TestLocked:
     def test_says_so_and_goes_on_afterwards(self, path, event):
         with SQLiteStorage(path, timeout=0.1) as store:
-            store.append([event(1)])
+            store.log.append([event(1)])
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                futures = [store.submit([event(i)]) for i in range(2, 5)]
+                futures = [store.log.submit([event(i)]) for i in range(2, 5)]
                 for future in futures:
                     with pytest.raises(StoreLocked, match="another process") as caught:
                         future.result()
                     assert caught.value.retryable
-                assert len(store.read()) == 1, "readers do not wait"
+                assert len(store.log.read()) == 1, "readers do not wait"
                 other.execute("ROLLBACK")
-            assert store.append([event(2)]) == [Receipt(2, True)]
+            assert store.log.append([event(2)]) == [Receipt(2, True)]
 
     def test_waits_for_a_while(self, path, event):
         with SQLiteStorage(path) as store:
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                future = store.submit([event()])
+                future = store.log.submit([event()])
                 with pytest.raises(TimeoutError):
                     future.result(0.2)
             assert future.result() == [Receipt(1, True)]
 
     def test_a_reader_does_not_hold_up_the_writer(self, path, event):
         with SQLiteStorage(path, timeout=0.1) as store:
-            store.append([event(1)])
+            store.log.append([event(1)])
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN")
                 assert other.execute("SELECT count(*) FROM duelrank_events").fetchone() == (1,)
-                store.append([event(2)])
+                store.log.append([event(2)])
                 assert other.execute("SELECT count(*) FROM duelrank_events").fetchone() == (1,)
-            assert store.last_number() == 2
+            assert store.log.last_number() == 2
 
 
 class TestDamage:
     @pytest.fixture
     def filled(self, path, event):
         with SQLiteStorage(path) as store:
-            store.append([event(i, body=b"%06d" % i * 200) for i in range(300)])
-            store.save_snapshot("shop", 100, 0.0, b"first snapshot " * 50)
-            store.save_snapshot("shop", 200, 0.0, b"second snapshot " * 50)
+            store.log.append([event(i, body=b"%06d" % i * 200) for i in range(300)])
+            store.snapshots.save("shop", "checkpoint", 100, 0.0, b"first snapshot " * 50)
+            store.snapshots.save("shop", "checkpoint", 200, 0.0, b"second snapshot " * 50)
         return path
 
     def test_a_file_that_is_no_database(self, path):
         path.write_bytes(b"something else entirely " * 100)
-        with pytest.raises(StoreCorrupt, match=r"store\.db.*no SQLite database"):
+        with pytest.raises(StoreCorrupt, match=r"store\.db.*not a SQLite database"):
             SQLiteStorage(path)
 
     def test_a_damaged_beginning(self, filled):
@@ -155,13 +157,13 @@ class TestDamage:
             file.seek(4096 * 4)
             file.write(os.urandom(size - 4096 * 4))
         with pytest.raises(StoreCorrupt), SQLiteStorage(filled) as store:  # noqa: PT012
-            store.read()
-            store.load_snapshot("shop")
+            store.log.read()
+            store.snapshots.load("shop", "checkpoint")
 
     def test_a_file_that_was_cut_off(self, filled):
         os.truncate(filled, filled.stat().st_size // 8 // 4096 * 4096)
         with pytest.raises(StoreCorrupt), SQLiteStorage(filled) as store:
-            store.read()
+            store.log.read()
 
     @pytest.mark.parametrize("body", [b"%06d" % 7 * 200, b"second snapshot "])
     def test_bytes_that_only_a_checksum_can_miss(self, filled, body):
@@ -170,18 +172,18 @@ class TestDamage:
         filled.write_bytes(content.replace(body, b"X" + body[1:], 1))
         with SQLiteStorage(filled) as store:
             if body.startswith(b"second"):
-                with pytest.raises(StoreCorrupt, match="snapshot of 'shop' at event 200 is damaged"):
-                    store.load_snapshot("shop")
-                assert store.load_snapshot("shop", at=199).number == 100
+                with pytest.raises(StoreCorrupt, match="checkpoint 200 of 'shop' is damaged"):
+                    store.snapshots.load("shop", "checkpoint")
+                assert store.snapshots.load("shop", "checkpoint", 100).number == 100
             else:
                 with pytest.raises(StoreCorrupt, match="event 8 is damaged"):
-                    store.read()
-                assert len(store.read(after=8)) == 292
+                    store.log.read()
+                assert len(store.log.read(after=8)) == 292
 
     def test_whatever_is_damaged_nothing_else_is_raised_or_returned(self, filled):
         """Random bytes at random places of the file, half of them where SQLite keeps its own affairs."""
         with SQLiteStorage(filled) as store:
-            true = {each.number: each for each in store.read()}
+            true = {each.number: each for each in store.log.read()}
         content, random = filled.read_bytes(), Random(7)
         for _ in range(40):
             page, offset = random.randrange(len(content) // 4096), random.choice([100, 4000])
@@ -192,48 +194,53 @@ class TestDamage:
                 filled.with_name(filled.name + suffix).unlink(missing_ok=True)
             with suppress(StorageFailure), SQLiteStorage(filled, timeout=0.1) as store:
                 for use in (
-                    lambda: store.append([NewEvent("shop", "ranked", "new", 0.0, b"")]),
-                    lambda: store.load_snapshot("shop"),
-                    lambda: store.find("shop", "ranked", "77"),
-                    store.last_number,
-                    store.keys,
+                    lambda: store.log.append([NewEvent("shop", "ranked", "new", 0.0, b"")]),
+                    lambda: store.snapshots.load("shop", "checkpoint"),
+                    lambda: store.log.find("shop", "ranked", ["77"]),
+                    store.log.last_number,
+                    store.keys.list,
                 ):
                     with suppress(StorageFailure):
                         use()
-                assert all(true.get(each.number, each) == each for each in store.read(limit=300))
+                assert all(true.get(each.number, each) == each for each in store.log.read(limit=300))
 
 
 class TestFull:
     def test_nothing_half_written_and_it_goes_on_afterwards(self, path, event):
         with SQLiteStorage(path) as store:
-            store.append([event("before")])
-            with store._writes.borrow() as connection:
+            store.log.append([event("before")])
+            with store._database._writes.borrow() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
             with pytest.raises(StoreFull, match="no room") as caught:
-                store.append([event(i, body=bytes(1000)) for i in range(100)])
+                store.log.append([event(i, body=bytes(1000)) for i in range(100)])
             assert caught.value.retryable
-            assert [each.key for each in store.read()] == ["before"]
+            assert [each.key for each in store.log.read()] == ["before"]
             with pytest.raises(StoreFull):
-                store.save_snapshot("shop", 1, 0.0, bytes(100_000))
-            assert store.snapshots("shop") == []
-            assert store.append([event("small")]) == [Receipt(2, True)]
-            with store._writes.borrow() as connection:
+                store.snapshots.save("shop", "checkpoint", 1, 0.0, bytes(100_000))
+            assert store.snapshots.list("shop", "checkpoint") == []
+            assert store.log.append([event("small")]) == [Receipt(2, True)]
+            with store._database._writes.borrow() as connection:
                 connection.execute("PRAGMA max_page_count = 1000000")
-            assert store.append([event(i, body=bytes(1000)) for i in range(100)])[-1] == Receipt(102, True)
+            assert store.log.append([event(i, body=bytes(1000)) for i in range(100)])[-1] == Receipt(102, True)
 
     def test_what_does_not_fit_leaves_room_for_what_does(self, path, event):
         with SQLiteStorage(path) as store:
-            with store._writes.borrow() as connection:  # the writer waits for it: the batches will share a group
+            with (
+                store._database._writes.borrow() as connection
+            ):  # the writer waits for it: the batches will share a group
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
-                first = store.submit([event("first")])
-                large, small = store.submit([event("large", body=bytes(100_000))]), store.submit([event("small")])
+                first = store.log.submit([event("first")])
+                large, small = (
+                    store.log.submit([event("large", body=bytes(100_000))]),
+                    store.log.submit([event("small")]),
+                )
             assert first.result()[0].new
             assert small.result()[0].new
             with pytest.raises(StoreFull):
                 large.result()
-            assert [each.key for each in store.read()] == ["first", "small"]
+            assert [each.key for each in store.log.read()] == ["first", "small"]
 
     def test_a_disk_that_is_really_full(self, tmp_path, event):
         folder = tmp_path / "small disk"
@@ -248,12 +255,12 @@ class TestFull:
                 acknowledged = []
                 with pytest.raises(StoreFull):  # noqa: PT012
                     for i in range(1000):
-                        store.append([event(i, body=bytes(1000))])
+                        store.log.append([event(i, body=bytes(1000))])
                         acknowledged.append(str(i))
                 assert len(acknowledged) > 20
                 filler.unlink()
-                assert store.append([event("afterwards")])[0].new
-                found = [each.key for each in store.read()]
+                assert store.log.append([event("afterwards")])[0].new
+                found = [each.key for each in store.log.read()]
                 assert found == [*acknowledged, "afterwards"]
         finally:
             subprocess.run(["umount", folder], check=True)
@@ -267,7 +274,7 @@ class TestVersions:
     def first(self, path, event):
         """A file of version 1 with an event in it."""
         with SQLiteStorage(path, migrations=MIGRATIONS[:1]) as store:
-            store.append([event()])
+            store.log.append([event()])
         return path
 
     def version(self, path: Path):
@@ -277,8 +284,8 @@ class TestVersions:
     def test_an_older_file_is_brought_up_to_date(self, first, event):
         assert self.version(first) == 1
         with SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store._query("SELECT note FROM duelrank_events") == [("ranked",)]
-            assert store.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
+            assert store._database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         assert self.version(first) == 2
 
     def test_a_migration_that_fails_leaves_the_file_as_it_was(self, first):
@@ -287,7 +294,7 @@ class TestVersions:
             SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND, ("UPDATE nonsense SET x = 1",)))
         assert first.read_bytes() == before
         with SQLiteStorage(first, migrations=MIGRATIONS[:1]) as store:
-            assert len(store.read()) == 1
+            assert len(store.log.read()) == 1
 
     def test_a_later_version_is_refused(self, first):
         SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND)).close()
@@ -303,31 +310,32 @@ class TestSize:
         with SQLiteStorage(path) as store:
             for day in range(9):
                 for part in range(4):
-                    store.append([event((day, part, i), body=os.urandom(1000)) for i in range(250)])
-                last = store.last_number()
-                store.save_snapshot("shop", last, 0.0, bytes(5000))
-                store.prune_snapshots("shop", keep=2)
-                store.prune("shop", last - 100, forget=max(0, last - 2000))
+                    store.log.append([event((day, part, i), attachment=os.urandom(1000)) for i in range(250)])
+                last = store.log.last_number()
+                store.snapshots.save("shop", "checkpoint", last, 0.0, bytes(5000))
+                store.snapshots.prune("shop", "checkpoint", keep=2)
+                store.log.drop_attachments("shop", last - 100)
+                store.log.delete("shop", max(0, last - 2000))
                 sizes.append(path.stat().st_size)
         # A day is 1,000 events of 1 KB, and the keys of two are remembered.
         assert max(sizes[4:]) <= 1.05 * max(sizes[:4])
         assert max(sizes) < 3_000_000
 
     def test_readers_do_not_make_the_log_grow_for_ever(self, path, event, monkeypatch):
-        monkeypatch.setattr("duelrank.storage.sqlite.WAL_BYTES", 200_000)
+        monkeypatch.setattr("duelrank.storage.sqlite.database.WAL_BYTES", 200_000)
         log = path.with_name("store.db-wal")
         with SQLiteStorage(path) as store:
-            store.append([event("first")])
+            store.log.append([event("first")])
             with closing(sqlite3.connect(path, isolation_level=None)) as reader:
                 reader.execute("BEGIN")
                 reader.execute("SELECT * FROM duelrank_events").fetchall()
                 limits = set()  # there is a new one each time that the reader was waited for
                 for i in range(40):
-                    store.append([event(i, body=bytes(20_000))])
-                    limits.add(store._wal_most)
+                    store.log.append([event(i, body=bytes(20_000))])
+                    limits.add(store._database._wal_most)
                 assert log.stat().st_size > 800_000, "the reader still needs it"
                 assert 2 <= len(limits) <= 6, "and is waited for when the log has doubled, not each time"
             for i in range(100):
-                store.append([event((i, "afterwards"), body=bytes(20_000))])
+                store.log.append([event((i, "afterwards"), body=bytes(20_000))])
             assert log.stat().st_size < 300_000
-            assert len(store.read()) == 141
+            assert len(store.log.read()) == 141

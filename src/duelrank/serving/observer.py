@@ -9,28 +9,34 @@ class Observer:
     """Is told what happens; by itself it does nothing. Methods are called from several threads and must be quick."""
 
     def ranked(self, name: str, n_documents: int) -> None:
-        """A list was made of so many documents."""
+        """An impression was made of so many documents."""
 
     def fed(self, name: str, outcome: str, count: int) -> None:
-        """So many events had an outcome: accepted, duplicate, unknown, expired or invalid."""
+        """So many feedback events had an outcome: accepted, duplicate, unknown, expired or invalid."""
 
-    def learned(self, name: str, norm: float, clicks: int, reciprocal_rank: float) -> None:
-        """A list was closed: how far the weights moved, its clicks, and 1 / position of the first (0 without a click)."""
+    def closed(self, name: str, outcome: str, norm: float, clicks: int, reciprocal_rank: float) -> None:
+        """An impression was closed, and "learned" from, had "no_feedback", was "skipped" or "failed".
+
+        Then how far the weights moved, its clicks, and 1 / position of the first (0 without a click).
+        """
 
     def published(self, name: str, version: int) -> None:
-        """A model version is served from now on."""
+        """A model version is served from now on; 0: the ranker was deleted."""
 
     def feature_trouble(self, name: str, kind: str, count: int) -> None:
         """So many feature values were "missing", "nan" or "infinite", or "out_of_range" of a fixed normalisation."""
 
     def failed(self, name: str, what: str) -> None:
-        """Something went wrong that should not: "learn" (a list that could not be learned from) or "store"."""
+        """Something went wrong that should not: "learn" (an impression that could not be learned from) or "store"."""
 
     def open_impressions(self, name: str, count: int) -> None:
-        """So many lists are open."""
+        """So many impressions are open."""
 
-    def oldest_unlearned_age(self, name: str, seconds: float) -> None:
-        """The oldest event that the learner has not come to yet is so old; 0 where there is none."""
+    def lag(self, events: int, seconds: float) -> None:
+        """The learner has so many events of the log before it, and the oldest of them is so old."""
 
     def leading(self, leads: bool) -> None:
         """Whether this process is the one that learns."""
+
+    def store(self, bytes: int, free: int | None, days_left: float | None) -> None:
+        """The store has so many bytes, its disk so many free ones, which last so many days at the rate of late."""
