@@ -139,7 +139,7 @@ def test_what_the_service_refuses(kind, url):
 
 def test_keys(kind, storage, serve):
     token, key = make_key(["rank"])
-    storage.add_key(key)
+    storage.keys.add(key)
     with serve(storage) as port:
         url = f"http://127.0.0.1:{port}"
         with kind(url) as client, pytest.raises(ServiceError, match="401"):
@@ -253,7 +253,7 @@ def test_documents_as_an_array_are_ranked_as_the_same_documents(kind, url, numbe
     rows = [[n % 3, n] for n in range(8)]
     array = rows if numbers is list else np.array(rows, numbers)
     with kind(url) as client:
-        client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.25}})
+        client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.125}})
         client.freeze("shop")
         ids = [f"d{n}" for n in range(8)]
         table = client.rank("shop", (ids, array), explain=True)
