@@ -75,6 +75,8 @@ def test_the_whole_tour(kind, url):
         assert model.weights.any()
         assert LinearModel.from_json(client.export("shop", version=model.version)) == model
         assert json.loads(client.export("shop", "solr"))["features"] == [{"name": "bm25"}, {"name": "price"}]
+        features = {"bm25": "bm25(title)", "price": "attribute(price)"}
+        assert b"attribute(price)" in client.export("shop", "vespa", rank_features=features)
         current = [each.version for each in client.versions("shop") if each.current]
         assert current == [model.version]
 

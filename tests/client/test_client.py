@@ -28,6 +28,7 @@ from duelrank.client import (
 )
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import Fixed, LinearModel, MinMax
+from duelrank.export.query import export_query, options_of
 
 RANKED = {
     "impression_id": "i1",
@@ -337,6 +338,17 @@ class TestAsking:
         script = Script(httpx.Response(200, content=b"\x08\x00"))
         assert ask(script, "export", "shop", "opensearch", allow_negative=True) == b"\x08\x00"
         assert dict(script.requests[0].url.params) == {"format": "opensearch", "allow_negative": "true"}
+
+    def test_the_options_of_an_export_are_those_of_python(self, ask):
+        script = Script(httpx.Response(200, content=b"profile"))
+        features = {"bm25": "bm25(title)", "price": "attribute(price)"}
+        ask(script, "export", "shop", "vespa", 3, rank_features=features, rerank_count=50, weights=None)
+        params = script.requests[0].url.params
+        assert params.get_list("rank_feature") == ["bm25=bm25(title)", "price=attribute(price)"]
+        assert (params["version"], params["rerank_count"], "weights" in params) == ("3", "50", False)
+        sent = {key: params.get_list(key) if key == "rank_feature" else params[key] for key in params}
+        decoded = msgspec.convert(sent, export_query(), strict=False)
+        assert options_of(decoded) == {"rank_features": features, "rerank_count": 50}
 
     def test_a_service_that_is_not_ready_is_an_answer(self, ask, pauses):
         assert ask(Script(ok({})), "ready") is True

@@ -52,9 +52,7 @@ class TestStart:
                 before = service.ranker("shadow").model_version
                 learned = service.model("shadow").weights
                 await service.create(kit.spec(start=Start(ranker="shadow", version=before)))
-                await service.create(
-                    kit.spec("exported", start=Start(model=json.loads(service.model("shadow").to_json())))
-                )
+                await service.create(kit.spec("exported", start=Start(model=json.loads(service.model("shadow").to_json()))))
                 for name in ("shop", "exported"):
                     assert np.array_equal(service.model(name).weights, learned)
                 await traffic(service, kit, range(100, 110))

@@ -34,9 +34,7 @@ class TestRecent:
     def test_bytes_count_too(self):
         recent = RecentImpressions(1000, most_bytes=10_000)
         for number in range(50):
-            recent.put(
-                "shop", f"i{number}", KnownImpression(number, StoredImpression.of(1, ["a"], [0], 0), bytes(4000))
-            )
+            recent.put("shop", f"i{number}", KnownImpression(number, StoredImpression.of(1, ["a"], [0], 0), bytes(4000)))
         assert len(recent) == 2
 
 

@@ -251,9 +251,20 @@ def unpin(name: str) -> Call[RankerInfo]:
     return Call("POST", _path(name, "unpin"), _read_ranker)
 
 
-def export(name: str, format: str = "json", version: int | None = None, **options: Value) -> Call[bytes]:
-    """Return the model in the format of a search engine, such as ``"solr"`` or ``"onnx"``; docs/export.md has the options."""
-    query: dict[str, Value] = {"format": format} | _version(version) | options
+def export(
+    name: str, format: str = "json", version: int | None = None, **options: Value | Mapping[str, str] | None
+) -> Call[bytes]:
+    """Return the model in the format of a search engine, such as ``"solr"`` or ``"onnx"``.
+
+    The options are those of `duelrank.export.export`, such as ``rank_features={"price": "attribute(price)"}``; docs/export.md
+    lists them.
+    """
+    query: dict[str, Value] = {"format": format} | _version(version)
+    for key, value in options.items():
+        if isinstance(value, Mapping):  # in a query string: one parameter for each pair, in the singular
+            query[key.removesuffix("s")] = [f"{each}={text}" for each, text in value.items()]
+        elif value is not None:
+            query[key] = value
     return Call("GET", _path(name, "export"), lambda response: response.content, query=query)
 
 
