@@ -6,12 +6,15 @@ import re
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from duelrank import parse, simulate, spell
 from duelrank.cli import app
 from duelrank.experiments.run.extensions import VARIABLE, load_extension
+from duelrank.export import FORMATS, LinearModel, export
+from duelrank.export.query import export_query, options_of
 from duelrank.testing import check_algorithm
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -26,7 +29,10 @@ SMALL = {
     "run": ["-n", "50"],
     "reproduce": ["--workers", "1"],
     "describe": [],
+    "export": [],
 }
+
+MODEL = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25])
 
 
 @pytest.fixture
@@ -36,9 +42,12 @@ def files(tmp_path, monkeypatch, clean_registry):
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(VARIABLE, "")
-    commands = list(app.registered_commands)
+    (tmp_path / "model.json").write_bytes(export(MODEL, "json"))
+    commands, formats = list(app.registered_commands), dict(FORMATS)
     yield tmp_path
     app.registered_commands[:] = commands
+    FORMATS.clear()
+    FORMATS.update(formats)
 
 
 def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
@@ -50,6 +59,7 @@ def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
         "my_data.py",
         "my_table.py",
         "my_command.py",
+        "my_format.py",
     }
     assert {file for file, _ in COMMANDS} == wanted
     assert set(FILES) == wanted | {"my-suite.toml"}
@@ -61,6 +71,7 @@ def test_the_command_of_the_page_runs(files, file, command):
     result = CliRunner().invoke(app, ["--load", file, *arguments, *SMALL[arguments[0]]], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     shown = {"my_algorithm.py": "clearest-mgd-dsp", "my_table.py": "Updates", "my_command.py": "5 features"}
+    shown["my_format.py"] = "bm25;0,50 price;-0,25"
     assert shown.get(file, "") in " ".join(result.output.split())
 
 
@@ -86,3 +97,12 @@ def test_nothing_is_learned_from_noise(files):
     load_extension("my_data.py")
     record = simulate("mgd", "noise", "perfect", impressions=300)
     assert abs(record.offline[-1] - record.offline[0]) < 0.15
+
+
+def test_the_format_is_known_to_python_to_the_command_line_and_to_http(files):
+    load_extension("my_format.py")
+    assert export(MODEL, "csv", separator=",", digits=1) == b"bm25,0.5\nprice,-0.2\n"
+    shown = CliRunner().invoke(app, ["export", "--help"]).output
+    assert "--decimal-comma" in shown
+    query = msgspec.convert({"format": "csv", "digits": "1"}, export_query(), strict=False)
+    assert options_of(query) == {"digits": 1}

@@ -28,6 +28,7 @@ from duelrank.client import (
 )
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import Fixed, LinearModel, MinMax
+from duelrank.export.query import export_query, options_of
 
 RANKED = {
     "impression_id": "i1",
@@ -255,6 +256,13 @@ class TestAsking:
         assert (script.body()["start"], script.body()["precision"]) == (sent, "float32")
         assert made.start == msgspec.convert(sent, Start)
 
+    def test_a_normalisation_may_be_a_value(self, ask):
+        script = Script(ok(INFO, 201))
+        ask(script, "create_ranker", "shop", "mgd", iter(("bm25", "price")), normalisation=Fixed((None, MinMax(0, 9))))
+        scaled = {"price": {"min_max": {"minimum": 0.0, "maximum": 9.0}}}
+        assert script.body()["normalisation"] == {"kind": "fixed", "features": scaled}
+        assert script.body()["features"] == ["bm25", "price"]
+
     def test_first_weights_of_a_wrong_kind(self, ask):
         with pytest.raises(InvalidValue, match="start is"):
             ask(Script(), "create_ranker", "shop", "mgd", ["bm25"], start=7)
@@ -330,6 +338,17 @@ class TestAsking:
         script = Script(httpx.Response(200, content=b"\x08\x00"))
         assert ask(script, "export", "shop", "opensearch", allow_negative=True) == b"\x08\x00"
         assert dict(script.requests[0].url.params) == {"format": "opensearch", "allow_negative": "true"}
+
+    def test_the_options_of_an_export_are_those_of_python(self, ask):
+        script = Script(httpx.Response(200, content=b"profile"))
+        features = {"bm25": "bm25(title)", "price": "attribute(price)"}
+        ask(script, "export", "shop", "vespa", 3, rank_features=features, rerank_count=50, weights=None)
+        params = script.requests[0].url.params
+        assert params.get_list("rank_feature") == ["bm25=bm25(title)", "price=attribute(price)"]
+        assert (params["version"], params["rerank_count"], "weights" in params) == ("3", "50", False)
+        sent = {key: params.get_list(key) if key == "rank_feature" else params[key] for key in params}
+        decoded = msgspec.convert(sent, export_query(), strict=False)
+        assert options_of(decoded) == {"rank_features": features, "rerank_count": 50}
 
     def test_a_service_that_is_not_ready_is_an_answer(self, ask, pauses):
         assert ask(Script(ok({})), "ready") is True

@@ -29,6 +29,7 @@ from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 
 if TYPE_CHECKING:  # importing these takes time, and only `model` needs them
     from duelrank.export import LinearModel
+    from duelrank.normalisation import Normalisation
 
 Features = Sequence[float] | Mapping[str, float]
 Documents = Mapping[str, Features] | Iterable[Mapping[str, Any]] | tuple[Sequence[str], Any] | DocumentTable
@@ -60,7 +61,7 @@ def create_ranker(
     algorithm: str,
     features: Iterable[str],
     *,
-    normalisation: Mapping[str, Any] | None = None,
+    normalisation: Normalisation | Mapping[str, Any] | None = None,
     length: int | None = None,
     exploration: float | None = None,
     mode: str | None = None,
@@ -83,7 +84,8 @@ def create_ranker(
     features
         The names of the features, in the order of dense arrays.
     normalisation
-        ``{"kind": "none"}``, ``{"kind": "per_query"}`` or ``{"kind": "fixed", "features": …}``; see docs/export.md.
+        ``{"kind": "none"}``, ``{"kind": "per_query"}`` or ``{"kind": "fixed", "features": …}``, or a value of
+        `duelrank.normalisation`; see docs/export.md.
     length
         Number of documents that an impression shows, unless a request says otherwise.
     exploration
@@ -100,11 +102,12 @@ def create_ranker(
     precision
         ``"float64"``, or ``"float32"`` to halve the space that features take in the store.
     """
+    names = list(features)
     content = {
         "name": name,
         "algorithm": algorithm,
-        "features": list(features),
-        "normalisation": normalisation,
+        "features": names,
+        "normalisation": _normalisation(normalisation, names),
         "length": length,
         "exploration": exploration,
         "mode": mode,
@@ -248,9 +251,20 @@ def unpin(name: str) -> Call[RankerInfo]:
     return Call("POST", _path(name, "unpin"), _read_ranker)
 
 
-def export(name: str, format: str = "json", version: int | None = None, **options: Value) -> Call[bytes]:
-    """Return the model in the format of a search engine, such as ``"solr"`` or ``"onnx"``; docs/export.md has the options."""
-    query: dict[str, Value] = {"format": format} | _version(version) | options
+def export(
+    name: str, format: str = "json", version: int | None = None, **options: Value | Mapping[str, str] | None
+) -> Call[bytes]:
+    """Return the model in the format of a search engine, such as ``"solr"`` or ``"onnx"``.
+
+    The options are those of `duelrank.export.export`, such as ``rank_features={"price": "attribute(price)"}``; docs/export.md
+    lists them.
+    """
+    query: dict[str, Value] = {"format": format} | _version(version)
+    for key, value in options.items():
+        if isinstance(value, Mapping):  # in a query string: one parameter for each pair, in the singular
+            query[key.removesuffix("s")] = [f"{each}={text}" for each, text in value.items()]
+        elif value is not None:
+            query[key] = value
     return Call("GET", _path(name, "export"), lambda response: response.content, query=query)
 
 
@@ -266,6 +280,10 @@ def _version(version: int | None) -> dict[str, Value]:
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _normalisation(given: Any, names: Sequence[str]) -> Any:
+    return given.as_dict(names) if hasattr(given, "as_dict") else given
 
 
 def _start(given: Start | Mapping[str, Any] | LinearModel | None) -> Any:
