@@ -86,7 +86,7 @@ class Kit:
 
     @classmethod
     async def learned(cls, service: Service, count: int, name: str = "shop") -> None:
-        """Wait until so many impressions were closed and come to, the whole log was read, and the version that knows that is served."""
+        """Wait until so many impressions are done with, the whole log was read, and the version that knows that is served."""
 
         def settled() -> bool:
             machine, now = service._rankers[name].machine, service.ranker(name)

@@ -1,4 +1,4 @@
-"""A ranker that starts from what one has, changes without losing what it has learned, and is deleted with all that belongs to it."""
+"""A ranker starts from what one has, changes without losing what it has learned, and is deleted with all that belongs to it."""
 
 from __future__ import annotations
 

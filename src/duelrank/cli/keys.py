@@ -35,12 +35,11 @@ def create(
     """Create a key and show it once; a running service accepts it within seconds."""
     need_extra()
     from duelrank.serving.http import make_key
-    from duelrank.serving.http.auth import keys_of
     from duelrank.storage import open_storage
 
     token, key = make_key(scope or ["rank", "feedback"], ranker or ())
     with open_storage(store) as storage:
-        keys_of(storage).add(key)
+        storage.keys.add(key)
     if json:
         print_json({"key": token, **_described(key)})
         return
@@ -59,11 +58,10 @@ def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
     need_extra()
     from rich.table import Table
 
-    from duelrank.serving.http.auth import keys_of
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        keys: list[ApiKey] = keys_of(storage).list()
+        keys: list[ApiKey] = storage.keys.list()
     if json:
         print_json([_described(key) for key in keys])
         return
@@ -86,12 +84,11 @@ def revoke(
     """Revoke a key; a running service rejects it within seconds."""
     need_extra()
     from duelrank.errors import UnknownName
-    from duelrank.serving.http.auth import keys_of
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        known = keys_of(storage).list()
-        if not keys_of(storage).revoke(id):
+        known = storage.keys.list()
+        if not storage.keys.revoke(id):
             raise UnknownName.among("API key", id, [key.id for key in known])
     left = len(known) - 1
     tell(

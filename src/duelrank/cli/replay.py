@@ -91,8 +91,9 @@ def _sentence(result: Replayed) -> str:
     compared = f"{result.versions_compared:,} versions and {result.snapshots_compared:,} snapshots compared"
     equal = "all equal" if result.largest == 0.0 else f"all equal up to {result.largest:.1g}"
     verdict = equal if result.difference is None else "NOT equal"
+    closed = f"{result.learned:,} learned, {result.no_feedback:,} without feedback, {result.skipped:,} skipped"
     return (
-        f"{result.ranker}: {result.events:,} events {begin}; {result.impressions:,} impressions, {result.learned:,} learned, "
-        f"{result.no_feedback:,} without feedback, {result.skipped:,} skipped, {result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
+        f"{result.ranker}: {result.events:,} events {begin}; {result.impressions:,} impressions, {closed}, "
+        f"{result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
         f"{result.updates:,} updates, digest {result.digest}; {compared}: {verdict}"
     )

@@ -40,6 +40,8 @@ class Settings:
         How many impressions are remembered in memory, so that feedback on them needs no look into the store.
     tidy_every
         How often old features, events and versions are removed.
+    warm_up
+        Recipes that are compiled before the service is ready.
     """
 
     publish_every: float = 1.0
@@ -55,3 +57,4 @@ class Settings:
     max_rankers: int = 1000
     recent: int = 4096
     tidy_every: float = 60.0
+    warm_up: tuple[str, ...] = ()

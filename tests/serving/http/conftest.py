@@ -117,7 +117,8 @@ class FakeService(Service):
         if isinstance(documents, DocumentTable):
             values = np.frombuffer(documents.features, "<f4" if documents.type == "float32" else "<f8")
             documents = [
-                Document(id, row.tolist()) for id, row in zip(documents.ids, values.reshape(-1, n_features), strict=True)
+                Document(id, row.tolist())
+                for id, row in zip(documents.ids, values.reshape(-1, n_features), strict=True)
             ]
         if any(len(document.features) != n_features for document in documents):
             raise ShapeMismatch(f"the ranker {name} has {n_features} features")

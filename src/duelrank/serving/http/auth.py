@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.types import Scope
 
@@ -20,7 +19,7 @@ from duelrank.serving.http.errors import Forwarded, FromAWebPage, NoKey, TooMany
 from duelrank.serving.http.limits import Buckets, WebSettings
 from duelrank.storage import ApiKey, Storage
 
-__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "keys_of", "make_key", "token_of"]
+__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "make_key", "token_of"]
 
 SCOPES = ("rank", "feedback", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -44,8 +43,8 @@ def make_key(scopes: Sequence[str], rankers: Sequence[str] = (), now: float | No
     if not wanted or set(wanted) - set(SCOPES):
         raise InvalidValue(f"the scopes of a key are some of {', '.join(SCOPES)}, got {', '.join(wanted) or 'none'}")
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    limited: Any = {"rankers": tuple(dict.fromkeys(rankers))} if rankers else {}
-    return f"{_PREFIX}_{id}_{secret}", ApiKey(id, _hash(secret), wanted, time.time() if now is None else now, **limited)
+    created = time.time() if now is None else now
+    return f"{_PREFIX}_{id}_{secret}", ApiKey(id, _hash(secret), wanted, created, tuple(dict.fromkeys(rankers)))
 
 
 def _hash(secret: str) -> bytes:
@@ -112,11 +111,10 @@ class KeyRing:
 
     def refresh(self) -> None:
         """Read the keys from the store."""
-        known: list[ApiKey] = keys_of(self._storage).list()
-        keys = {key.id: key for key in known}
+        keys = {key.id: key for key in self._storage.keys.list()}
         verified = list(self._verified.items())  # of one moment: this is not the event loop's thread
         self._verified = {id: token for id, token in verified if id in keys and keys[id] == self._keys.get(id)}
-        self._callers = {id: Caller(id, frozenset(getattr(key, "rankers", ()))) for id, key in keys.items()}
+        self._callers = {id: Caller(id, frozenset(key.rankers)) for id, key in keys.items()}
         self._keys = keys
         self.in_force = self.in_force or bool(keys)
 
@@ -226,15 +224,3 @@ def _refuse_proxies(headers: Mapping[bytes, bytes]) -> None:
 def _is_loopback(given: bytes) -> bool:
     found = _HOST.fullmatch(given.strip())
     return found is not None and found[1].decode("latin-1").strip("[]").lower() in LOOPBACK
-
-
-def keys_of(storage: Storage) -> Any:
-    """Return what lists, adds and revokes the keys of a store."""
-    return _Methods(storage) if callable(storage.keys) else storage.keys
-
-
-class _Methods:
-    """The keys of a store whose methods are not on an object of their own yet."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.list, self.add, self.revoke = storage.keys, storage.add_key, storage.revoke_key

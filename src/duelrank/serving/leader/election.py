@@ -6,11 +6,14 @@ import logging
 from collections.abc import Callable
 from threading import Event as Flag
 from threading import Thread
+from time import perf_counter
 
+from duelrank.api import RankerSpec
 from duelrank.errors import StorageFailure, StoreLocked
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import unpack
+from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import STATUS, VERSION, Status, Versions
 from duelrank.serving.settings import Settings
@@ -94,7 +97,19 @@ class Election:
                 thread.join()
         self._step_down()
 
+    def _warm_up(self) -> None:
+        """Compile what is likely to be needed, before anybody waits for it."""
+        began = perf_counter()
+        for recipe in self._settings.warm_up:
+            Definition(RankerSpec("warm-up", recipe, ("a", "b"), mode="shadow"), 0.0).warm_up()
+        if self._settings.warm_up:
+            logger.info("compiled or loaded kernels in %.1f s", perf_counter() - began)
+
     def _run(self) -> None:
+        try:
+            self._warm_up()
+        except Exception as error:
+            logger.warning("could not compile in advance: %s", error)
         while not self._stop.is_set():
             pause = 0.0
             try:

@@ -42,7 +42,8 @@ def pack_features(features: Features) -> bytes:
     if not hasattr(_threads, "compressor"):
         _threads.compressor = zstandard.ZstdCompressor(level=LEVEL)
     data: bytes = _threads.compressor.compress(np.ascontiguousarray(table).data)
-    return _encode(_Table("<f4" if exact else "<f8", *features.shape, data))
+    n_documents, n_features = features.shape
+    return _encode(_Table("<f4" if exact else "<f8", n_documents, n_features, data))
 
 
 def unpack_features(attachment: bytes) -> Features:

@@ -40,15 +40,16 @@ class DocumentReader:
 
     def read(self, given: Sequence[Document] | DocumentTable, observer: Observer) -> tuple[list[str], Features]:
         """Return the ids and the features, which are read-only."""
-        is_table = isinstance(given, DocumentTable)
-        ids = given.ids if isinstance(given, DocumentTable) else [document.id for document in given]
-        self._check_ids(ids)
         if isinstance(given, DocumentTable):
+            ids = given.ids
+            self._check_ids(ids)
             raw = self._table(given)
         else:
+            ids = [document.id for document in given]
+            self._check_ids(ids)
             packed = b"".join([self._row(document, observer) for document in given])
             raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
-        if self._single and not (is_table and given.type == "float32"):
+        if self._single:
             raw = _single(raw)
         if not math.isfinite(raw.sum()) and not (finite := np.isfinite(raw)).all():
             self._refuse(ids, raw, finite, observer)

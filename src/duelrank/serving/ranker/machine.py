@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -244,10 +245,10 @@ class Machine:
         elif control.action in ("freeze", "resume"):
             self.frozen = control.action == "freeze"
         elif control.action == "change" and control.change is not None:
-            try:
+            with suppress(
+                DuelrankError
+            ):  # two changes that came at once and do not go together: the second does nothing
                 self._redefine(self.definition.changed(control.change))
-            except DuelrankError:
-                pass  # two changes that came at the same moment and do not go together: the second does nothing
         self.changed = True
 
     def _redefine(self, definition: Definition) -> None:
