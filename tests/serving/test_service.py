@@ -323,3 +323,29 @@ class TestFeedback:
                 assert await service.feedback("shop", strange) == FeedbackCounts(unknown=3)
 
         asyncio.run(main())
+
+
+def test_ten_thousand_late_events_leave_the_event_loop_to_others(storage, kit):
+    """Impressions that this process no longer remembers, so that each has to be looked up in the store."""
+
+    async def main():
+        async with kit.running(storage, recent=1) as service:
+            await service.create(kit.spec())
+            for number in range(50):
+                await service.rank("shop", kit.request(number))
+            await service.feedback("shop", [kit.event(number) for number in range(50)])
+            turns = [0]
+
+            async def others():
+                while True:
+                    await asyncio.sleep(0)
+                    turns[0] += 1
+
+            task = asyncio.create_task(others())
+            events = [kit.event(number % 50, event_id=f"late{number}") for number in range(10_000)]
+            counts = await service.feedback("shop", events)
+            task.cancel()
+            assert counts == FeedbackCounts(expired=10_000)
+            assert turns[0] >= 100, "others had their turn in between"
+
+    asyncio.run(main())

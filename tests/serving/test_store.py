@@ -69,6 +69,97 @@ class TestRetention:
         asyncio.run(main())
 
 
+    def test_features_go_as_soon_as_checkpoints_cover_them(self, storage, kit):
+        clock = kit.clock()
+
+        def number(id):
+            return storage.log.find("shop", "ranked", [id])[id].number
+
+        async def main():
+            async with kit.running(storage, clock=clock, tidy_every=100.0) as service:
+                await service.create(kit.spec(close_after=1e6))
+                shown = ids(await service.rank("shop", kit.request(1_000_000)))  # stays open
+                for cycle in range(5):
+                    await traffic(service, kit, range(10 * cycle, 10 * cycle + 10))
+                    await kit.learned(service, 10 * cycle + 10)
+                    tidied = service._election._learner._tidied
+                    clock.advance(150.0)
+                    await kit.until(lambda before=tidied: service._election._learner._tidied > before)
+                kept = [storage.log.attachment("shop", number(f"i{n}")) is not None for n in range(50)]
+                assert kept == [False] * 30 + [True] * 20, "three checkpoints, so two of the five rounds can be replayed"
+                assert storage.log.attachment("shop", number("i1000000")) is not None, "it is not learned from yet"
+                first = await service.rank("shop", kit.request(3, explain=True))
+                assert first.ranking[0].score is None, "its order is known, its scores are not"
+                late = await service.feedback("shop", [kit.event(3), kit.event(4, event_id="new")])
+                assert (late.duplicate, late.expired) == (1, 1), "what is small is still there"
+                await service.feedback("shop", [kit.event(1_000_000, shown[:1])])
+                await kit.learned(service, 51)
+                assert service.ranker("shop").failed == 0
+            result = kit.verified(storage)
+            assert result.after == storage.log.dropped("shop") > 0
+
+        asyncio.run(main())
+
+    def test_features_are_kept_for_longer_where_that_is_asked_for(self, storage, kit):
+        clock = kit.clock()
+
+        async def main():
+            async with kit.running(storage, clock=clock, tidy_every=100.0, keep_features=5000.0) as service:
+                await service.create(kit.spec())
+                for cycle in range(5):
+                    await traffic(service, kit, range(10 * cycle, 10 * cycle + 10))
+                    await kit.learned(service, 10 * cycle + 10)
+                    tidied = service._election._learner._tidied
+                    clock.advance(150.0)
+                    await kit.until(lambda before=tidied: service._election._learner._tidied > before)
+                found = storage.log.find("shop", "ranked", [f"i{n}" for n in range(50)]).values()
+                assert all(storage.log.attachment("shop", event.number) for event in found)
+
+        asyncio.run(main())
+
+
+class TestCapacity:
+    """How long the disk lasts, by sizes that are made up."""
+
+    def look(self, kit, caplog, sizes, free):
+        from duelrank.serving import Observer
+        from duelrank.serving.leader.capacity import Capacity
+        from duelrank.serving.ranker.rankers import Rankers
+        from duelrank.storage import Usage
+
+        clock, told, room = kit.clock(), [], iter(zip(sizes, free, strict=True))
+
+        class Watching(Observer):
+            def store(self, bytes, free, days_left):
+                told.append((bytes, free, days_left))
+
+        with open_storage("sqlite://") as storage:
+            storage.usage = lambda: Usage(*next(room))
+            rankers = Rankers(storage)
+            rankers.observer = Watching()
+            capacity = Capacity(storage, clock, rankers)
+            with caplog.at_level(logging.WARNING):
+                for _ in sizes:
+                    capacity.look()
+                    clock.advance(60.0)
+        return told
+
+    def test_days_are_left_at_the_rate_of_the_last_hour(self, kit, caplog):
+        told = self.look(kit, caplog, [10**9, 10**9 + 10**6, 10**9 + 2 * 10**6], [10**12] * 3)
+        assert told[0] == (10**9, 10**12, None)
+        assert told[2][2] == pytest.approx(10**12 / (10**6 / 60.0) / 86400.0)
+        assert not caplog.text
+
+    def test_it_warns_before_the_disk_is_full_and_not_every_minute(self, kit, caplog):
+        self.look(kit, caplog, [10**9 + n * 10**8 for n in range(5)], [10**11] * 5)
+        assert caplog.text.count("days at the present rate") == 1
+
+    def test_a_store_that_does_not_grow_lasts(self, kit, caplog):
+        assert [days for _, _, days in self.look(kit, caplog, [10**9] * 3, [10**11] * 3)] == [None] * 3
+        assert [days for _, _, days in self.look(kit, caplog, [10**9] * 3, [None] * 3)] == [None] * 3
+        assert not caplog.text
+
+
 class TestReplay:
     def test_finds_what_differs(self, storage, kit):
         async def main():

@@ -63,7 +63,7 @@ PATIENCE = 15.0
 # So many feedback events are taken at once: the event loop sees to other requests in between.
 SLICE = 200
 # A request with more feature values than that is computed in a thread: the event loop must not stand still meanwhile.
-INLINE_VALUES = 4000
+INLINE_VALUES = 20_000
 
 
 class Service:

@@ -41,7 +41,8 @@ class Retention:
     def tidy(self, name: str, created: Definition, machine: Machine, now: float) -> None:
         """Remove features, events, checkpoints and versions of a ranker that are older than they need to be."""
         log, settings = self._storage.log, self._settings
-        kept = self._kept_checkpoints(name, log.number_before(name, now - settings.keep_features))
+        cutoff = log.number_before(name, now - settings.keep_features)
+        kept = self._kept_checkpoints(name, cutoff)
         if not kept:
             return
         self._storage.snapshots.prune(name, CHECKPOINT, NEWEST, [info.number for info in kept])
@@ -54,6 +55,8 @@ class Retention:
             *(each[0] for each in wanted.values())
         )
         oldest = kept[0].number
+        if oldest > cutoff:  # a replay from the beginning is still wanted
+            return
         log.drop_attachments(name, oldest, keep=open_then)
         old = min(oldest, log.number_before(name, now - settings.retention))
         log.delete(name, old, keep=open_then)
