@@ -36,9 +36,9 @@ def store(postgres_url):
 class TestOrder:
     def test_nobody_appends_past_a_commit_that_is_late(self, postgres_url, store, event):
         """One transaction has its number but is not committed: the next must not become visible before it."""
-        with PostgresStorage(postgres_url) as slow, slow._database._borrowed(slow._database._writes) as connection:
+        with PostgresStorage(postgres_url) as slow, slow.database._borrowed(slow.database._writes) as connection:
             with connection.transaction():
-                assert slow._database.insert(_PostgresSession(connection), [event("slow")]) == [Receipt(1, True)]
+                assert slow.database.insert(_PostgresSession(connection), [event("slow")]) == [Receipt(1, True)]
                 fast = store.log.submit([event("fast")])
                 with pytest.raises(TimeoutError):
                     fast.result(0.3)
@@ -49,10 +49,10 @@ class TestOrder:
 
     def test_a_number_that_was_rolled_back_is_given_again(self, postgres_url, store, event):
         with (
-            store._database._borrowed(store._database._writes) as connection,
+            store.database._borrowed(store.database._writes) as connection,
             connection.transaction(force_rollback=True),
         ):
-            assert store._database.insert(_PostgresSession(connection), [event("lost")]) == [Receipt(1, True)]
+            assert store.database.insert(_PostgresSession(connection), [event("lost")]) == [Receipt(1, True)]
         assert store.log.append([event("kept")]) == [Receipt(1, True)]
 
     def test_whatever_isolation_the_server_prefers(self, postgres_url, event):
@@ -64,7 +64,7 @@ class TestOrder:
     def test_is_on_the_disk_before_it_is_acknowledged(self, postgres_url):
         for given, used in (("off", "on"), ("on", "on"), ("remote_apply", "remote_apply")):
             with PostgresStorage(f"{postgres_url}%20-csynchronous_commit%3D{given}") as store:
-                assert store._database.query("SHOW synchronous_commit") == [(used,)]
+                assert store.database.query("SHOW synchronous_commit") == [(used,)]
 
 
 class TestTrouble:
@@ -95,7 +95,7 @@ class TestTrouble:
     )
     def test_the_servers_errors(self, store, event, code, error):
         """The server raises the error itself when an event is inserted; the next append is as if nothing had been."""
-        with psycopg.connect(store._database._server.conninfo, autocommit=True) as admin:
+        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
             admin.execute(
                 "CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS "
                 f"$$ BEGIN RAISE EXCEPTION 'told to' USING ERRCODE = '{code}'; END $$"
@@ -109,7 +109,7 @@ class TestTrouble:
         assert store.log.append([event()]) == [Receipt(1, True)]
 
     def test_a_table_that_is_gone(self, store):
-        with psycopg.connect(store._database._server.conninfo, autocommit=True) as admin:
+        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
             admin.execute("DROP TABLE duelrank_keys")
         with pytest.raises(StorageFailure, match="duelrank_keys"):
             store.keys.list()
@@ -141,7 +141,7 @@ class TestTrouble:
 
     def test_a_server_that_goes_away_again_and_again(self, store, event, monkeypatch):
         """Each new connection is dead before it is used: the one more attempt ends, with an error of ours."""
-        writes = store._database._writes
+        writes = store.database._writes
         lend = writes.getconn
 
         def dead():
@@ -242,7 +242,7 @@ class TestVersions:
 
     def test_an_older_store_is_brought_up_to_date(self, first, event):
         with PostgresStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store._database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             PostgresStorage(first, migrations=MIGRATIONS[:1])
@@ -253,7 +253,7 @@ class TestVersions:
         with PostgresStorage(first, migrations=MIGRATIONS[:1]) as store:
             assert len(store.log.read()) == 1
             with pytest.raises(StorageFailure, match="note"):
-                store._database.query("SELECT note FROM duelrank_events")
+                store.database.query("SELECT note FROM duelrank_events")
 
     def test_many_open_a_new_store_at_once(self, postgres_url):
         stores, problems = [], []

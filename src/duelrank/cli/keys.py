@@ -30,7 +30,7 @@ def create(store: StoreOption = SQLITE, scope: ScopeOption = None, json: JsonOpt
 
     token, key = make_key(scope or ["rank", "feedback"])
     with open_storage(store) as storage:
-        storage.add_key(key)
+        storage.keys.add(key)
     if json:
         print_json({"key": token, "id": key.id, "scopes": key.scopes})
         return
@@ -46,7 +46,7 @@ def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        keys = storage.keys()
+        keys = storage.keys.list()
     if json:
         print_json([{"id": key.id, "scopes": key.scopes, "created": key.created} for key in keys])
         return
@@ -70,8 +70,8 @@ def revoke(
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        known = storage.keys()
-        if not storage.revoke_key(id):
+        known = storage.keys.list()
+        if not storage.keys.revoke(id):
             raise UnknownName.among("API key", id, [key.id for key in known])
     left = len(known) - 1
     tell(

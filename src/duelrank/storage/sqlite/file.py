@@ -60,6 +60,6 @@ def size(path: Path) -> int:
 def _inode(path: Path) -> tuple[int, int] | None:
     try:
         found = os.stat(path)  # half the time of Path.stat, once per transaction
-    except FileNotFoundError:
+    except OSError:  # not there, or its folder is closed to us
         return None
     return found.st_dev, found.st_ino
