@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from duelrank import parse, simulate, spell
 from duelrank.cli import app
 from duelrank.experiments.run.extensions import VARIABLE, load_extension
-from duelrank.testing import check_algorithm
+from duelrank.storage import NewEvent, open_storage
+from duelrank.testing import check_algorithm, check_storage
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FILES = {
@@ -26,6 +27,7 @@ SMALL = {
     "run": ["-n", "50"],
     "reproduce": ["--workers", "1"],
     "describe": [],
+    "keys": [],
 }
 
 
@@ -50,6 +52,7 @@ def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
         "my_data.py",
         "my_table.py",
         "my_command.py",
+        "my_storage.py",
     }
     assert {file for file, _ in COMMANDS} == wanted
     assert set(FILES) == wanted | {"my-suite.toml"}
@@ -86,3 +89,12 @@ def test_nothing_is_learned_from_noise(files):
     load_extension("my_data.py")
     record = simulate("mgd", "noise", "perfect", impressions=300)
     assert abs(record.offline[-1] - record.offline[0]) < 0.15
+
+
+def test_the_storage_backend_keeps_the_conventions(files):
+    load_extension("my_storage.py")
+    check_storage("compressed:///empty.db")
+    with open_storage("compressed:///other.db") as store, open_storage("sqlite:///other.db") as plain:
+        store.log.append([NewEvent("shop", "ranked", "k", 0.0, b"", attachment=bytes(100_000))])
+        assert store.log.attachment("shop", 1) == bytes(100_000)
+        assert len(plain.log.attachment("shop", 1)) < 1000

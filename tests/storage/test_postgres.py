@@ -21,9 +21,10 @@ from duelrank.errors import (  # noqa: E402
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import Receipt, open_storage  # noqa: E402
+from duelrank.storage import ApiKey, Event, Receipt, Snapshot, open_storage  # noqa: E402
 from duelrank.storage.postgres import PostgresStorage  # noqa: E402
 from duelrank.storage.postgres.database import _PostgresSession  # noqa: E402
+from duelrank.storage.sql import checksum  # noqa: E402
 from duelrank.storage.sql.schema import MIGRATIONS  # noqa: E402
 
 
@@ -88,6 +89,7 @@ class TestTrouble:
             ("53300", StoreUnavailable),
             ("57P01", StoreUnavailable),
             ("25006", StoreUnavailable),
+            ("25P03", StoreUnavailable),
             ("40P01", StoreLocked),
             ("XX001", StoreCorrupt),
             ("22000", StorageFailure),
@@ -230,6 +232,68 @@ class TestRestart:
         assert store.log.append([event(2)]) == [Receipt(2, True)]
 
 
+HOLDER = """
+    import time
+    store = open_storage(sys.argv[1])
+    lease = store.leases.acquire("learner")
+    print("held" if lease else "not held", flush=True)
+    while lease.renew():
+        time.sleep(0.2)
+    print("lost" if not lease.held() else "held", flush=True)
+"""
+
+
+class TestHeartbeat:
+    def beat(self, url, change):
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute(f"UPDATE duelrank_leases SET {change}")
+
+    def test_a_process_that_hangs_loses_its_lease(self, postgres_url, store, process):
+        holder = process(HOLDER, postgres_url)
+        assert holder.stdout.readline() == "held\n"
+        assert store.leases.acquire("learner") is None
+        holder.send_signal(signal.SIGSTOP)
+        leases = []
+        try:
+            until(lambda: leases.append(store.leases.acquire("learner")) or leases[-1] is not None)
+        finally:
+            holder.send_signal(signal.SIGCONT)
+        assert holder.stdout.readline() == "lost\n", "it finds out when it wakes up"
+        assert leases[-1].renew()
+
+    def test_a_holder_that_sends_heartbeats_keeps_its_lease(self, postgres_url, store):
+        with PostgresStorage(postgres_url) as other:
+            lease = other.leases.acquire("learner")
+            self.beat(postgres_url, "beat = beat - 1000")
+            assert lease.renew()
+            assert store.leases.acquire("learner") is None
+            assert lease.held()
+            self.beat(postgres_url, "beat = beat - 1000")
+            leases = [store.leases.acquire("learner")]
+            until(lambda: leases[-1] is not None or leases.append(store.leases.acquire("learner")))
+            assert not lease.renew()
+            assert not lease.held()
+            lease.release()
+            assert leases[-1].renew(), "who has lost a lease does not release it for the next holder"
+
+    def test_only_the_holder_of_this_very_lease_is_ended(self, postgres_url, store):
+        """The number of a process may belong to another one by the time that a heartbeat is old."""
+        with PostgresStorage(postgres_url) as other:
+            lease, unrelated = other.leases.acquire("learner"), other.leases.acquire("unrelated")
+            pid = unrelated._connection.info.backend_pid
+            self.beat(postgres_url, f"beat = 0, holder = {pid} WHERE name = 'learner'")
+            assert store.leases.acquire("learner") is None
+            assert unrelated.held()
+            assert lease.held()
+
+    def test_the_clock_of_a_process_plays_no_part(self, postgres_url, store, monkeypatch):
+        with PostgresStorage(postgres_url) as other:
+            lease = other.leases.acquire("learner")
+            monkeypatch.setattr(time, "time", lambda: 1e12)
+            assert store.leases.acquire("learner") is None
+            assert lease.held()
+
+
 SECOND = ("ALTER TABLE duelrank_events ADD COLUMN note TEXT", "UPDATE duelrank_events SET note = kind")
 
 
@@ -246,6 +310,29 @@ class TestVersions:
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             PostgresStorage(first, migrations=MIGRATIONS[:1])
+
+    def test_a_store_of_version_1_with_snapshots_and_pruned_events(self, first, event):
+        with psycopg.connect(first, autocommit=True) as admin:
+            for ranker, number, body in (
+                ("shop", 1, b"checkpoint"),
+                ("shop/model", 1, b"one"),
+                ("shop/model", 7, b"seven"),
+            ):
+                row = (ranker, number, checksum(body, ranker, number), body)
+                admin.execute("INSERT INTO duelrank_snapshots VALUES (%s, %s, 2.5, %s, %s)", row)
+            admin.execute("DELETE FROM duelrank_bodies")
+            admin.execute("INSERT INTO duelrank_keys VALUES ('id', 'hash', 'rank', 1.5)")
+        with PostgresStorage(first) as store:
+            assert store.snapshots.load("shop", "checkpoint", 1) == Snapshot(
+                "shop", "checkpoint", 1, 2.5, b"checkpoint"
+            )
+            assert store.snapshots.load("shop", "version", 7).body == b"seven"
+            assert [info.number for info in store.snapshots.list("shop", "version")] == [1, 7]
+            assert store.log.read() == []
+            assert store.log.find("shop", "ranked", ["k"]) == {"k": Event(1, "shop", "ranked", "k", 1.5, b"")}
+            assert store.keys.list() == [ApiKey("id", b"hash", ("rank",), 1.5)]
+            assert store.log.append([event(), event("new", attachment=b"x")]) == [Receipt(1, False), Receipt(2, True)]
+            assert store.log.attachment("shop", 2) == b"x"
 
     def test_a_migration_that_fails_leaves_the_store_as_it_was(self, first):
         with pytest.raises(StorageFailure, match="nonsense"):

@@ -24,7 +24,7 @@ from duelrank.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import ApiKey, Event, NewEvent, Receipt, open_storage
+from duelrank.storage import ApiKey, Event, NewEvent, Receipt, open_storage, register_storage
 from duelrank.storage.sql.schema import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
 
@@ -54,6 +54,27 @@ class TestOpening:
     def test_other_addresses_say_what_is_possible(self, url):
         with pytest.raises(InvalidValue, match="sqlite:///relative"):
             open_storage(url)
+
+    def test_a_backend_of_somebody_else(self, clean_registry):
+        opened = []
+
+        @register_storage("mine", "mine+tls", example="mine://host")
+        def opens(url):
+            opened.append(url)
+            return open_storage("sqlite://")
+
+        open_storage("mine://a").close()
+        open_storage("mine+tls://b").close()
+        assert opened == ["mine://a", "mine+tls://b"]
+        with pytest.raises(
+            InvalidValue, match=r"mine, mine\+tls, postgres, postgresql, sqlite; .*mine://host.*'mime://'"
+        ):
+            open_storage("mime://")
+
+    @pytest.mark.parametrize("scheme", ["sqlite", "Mine", "a b", ""])
+    def test_schemes_that_are_taken_or_malformed(self, scheme):
+        with pytest.raises(InvalidValue, match="scheme"):
+            register_storage(scheme, example="")(lambda url: None)
 
     def test_a_password_is_never_shown(self):
         with pytest.raises(InvalidValue, match="address") as caught:
