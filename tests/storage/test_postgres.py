@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 import pytest
 from tests.waiting import until
@@ -140,6 +141,19 @@ class TestTrouble:
         with pytest.raises((StoreUnavailable, InvalidValue)) as caught:
             open_storage(url)
         assert "secret" not in str(caught.value)
+
+    def test_who_comes_when_all_connections_are_in_use_waits(self, store, event):
+        store.log.append([event()])
+        reads = store.database._reads
+        reads.timeout = 0.02
+        with ExitStack() as stack, ThreadPoolExecutor(1) as threads:
+            for _ in range(reads.max_size):
+                stack.enter_context(store.database._borrowed(reads))
+            reading = threads.submit(store.log.read)
+            until(lambda: reads.get_stats().get("requests_errors", 0) >= 3)  # it has given up and asked again
+            assert not reading.done()
+            stack.close()
+            assert len(reading.result()) == 1
 
     def test_a_server_that_goes_away_again_and_again(self, store, event, monkeypatch):
         """Each new connection is dead before it is used: the one more attempt ends, with an error of ours."""

@@ -183,6 +183,15 @@ class TestFile:
                 store.log.read()
             assert not path.exists()
 
+    def test_a_lock_file_that_is_gone_protects_nobody(self, path):
+        with SQLiteStorage(path) as one, SQLiteStorage(path) as other:
+            lease = one.leases.acquire("learner")
+            path.with_name("store.db.learner.lock").unlink()
+            assert not lease.renew()
+            with other.leases.acquire("learner"):
+                assert one.leases.acquire("learner") is None
+                assert not lease.held()
+
     def test_what_it_takes_and_what_is_left(self, path, event):
         with SQLiteStorage(path) as store:
             store.log.append([event(body=bytes(100_000))])
