@@ -15,7 +15,8 @@ from duelrank.cli import app
 from duelrank.experiments.run.extensions import VARIABLE, load_extension
 from duelrank.export import FORMATS, LinearModel, export
 from duelrank.export.query import export_query, options_of
-from duelrank.testing import check_algorithm
+from duelrank.storage import NewEvent, open_storage
+from duelrank.testing import check_algorithm, check_storage
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FILES = {
@@ -30,6 +31,7 @@ SMALL = {
     "reproduce": ["--workers", "1"],
     "describe": [],
     "export": [],
+    "keys": [],
 }
 
 MODEL = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25])
@@ -60,6 +62,7 @@ def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
         "my_table.py",
         "my_command.py",
         "my_format.py",
+        "my_storage.py",
     }
     assert {file for file, _ in COMMANDS} == wanted
     assert set(FILES) == wanted | {"my-suite.toml"}
@@ -106,3 +109,12 @@ def test_the_format_is_known_to_python_to_the_command_line_and_to_http(files):
     assert "--decimal-comma" in shown
     query = msgspec.convert({"format": "csv", "digits": "1"}, export_query(), strict=False)
     assert options_of(query) == {"digits": 1}
+
+
+def test_the_storage_backend_keeps_the_conventions(files):
+    load_extension("my_storage.py")
+    check_storage("compressed:///empty.db")
+    with open_storage("compressed:///other.db") as store, open_storage("sqlite:///other.db") as plain:
+        store.log.append([NewEvent("shop", "ranked", "k", 0.0, b"", attachment=bytes(100_000))])
+        assert store.log.attachment("shop", 1) == bytes(100_000)
+        assert len(plain.log.attachment("shop", 1)) < 1000

@@ -17,6 +17,7 @@ from tests.effort import examples
 
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage, open_storage
+from duelrank.testing import STORAGE_CHECKS, check_storage
 
 
 def numbers(store, **what):
@@ -499,6 +500,31 @@ class TestDeleting:
             assert deleting.result() == 3010
             assert sorted(each.result()[0].number for each in appends) == list(range(last + 1, last + 101))
         assert numbers(store, ranker="shop") == list(range(last + 1, last + 101))
+
+
+class TestShippedChecks:
+    """The checks for authors of backends hold for ours, and find what is wrong with another."""
+
+    def test_our_stores_pass(self, any_url):
+        check_storage(any_url)
+
+    @pytest.mark.parametrize(
+        ("part", "method", "wrong"),
+        [
+            ("log", "append", lambda events: [Receipt(1, True)] * len(events)),
+            ("log", "find", lambda *_: {}),
+            ("log", "attachment", lambda *_: None),
+            ("log", "delete", lambda *_, **__: 7),
+            ("snapshots", "newest", lambda _: {}),
+            ("keys", "list", list),
+            ("leases", "acquire", lambda _: None),
+        ],
+    )
+    def test_a_store_that_does_not_do_what_it_must_fails(self, part, method, wrong, monkeypatch):
+        with open_storage("sqlite://") as store:
+            monkeypatch.setattr(getattr(store, part), method, wrong)
+            with pytest.raises(AssertionError):
+                [check(store) for check in STORAGE_CHECKS]
 
 
 class TestUsage:

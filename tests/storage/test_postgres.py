@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 import pytest
 from tests.waiting import until
@@ -21,9 +22,10 @@ from duelrank.errors import (  # noqa: E402
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import Receipt, open_storage  # noqa: E402
+from duelrank.storage import ApiKey, Event, Receipt, Snapshot, open_storage  # noqa: E402
 from duelrank.storage.postgres import PostgresStorage  # noqa: E402
 from duelrank.storage.postgres.database import _PostgresSession  # noqa: E402
+from duelrank.storage.sql import checksum  # noqa: E402
 from duelrank.storage.sql.schema import MIGRATIONS  # noqa: E402
 
 
@@ -36,9 +38,9 @@ def store(postgres_url):
 class TestOrder:
     def test_nobody_appends_past_a_commit_that_is_late(self, postgres_url, store, event):
         """One transaction has its number but is not committed: the next must not become visible before it."""
-        with PostgresStorage(postgres_url) as slow, slow._database._borrowed(slow._database._writes) as connection:
+        with PostgresStorage(postgres_url) as slow, slow.database._borrowed(slow.database._writes) as connection:
             with connection.transaction():
-                assert slow._database.insert(_PostgresSession(connection), [event("slow")]) == [Receipt(1, True)]
+                assert slow.database.insert(_PostgresSession(connection), [event("slow")]) == [Receipt(1, True)]
                 fast = store.log.submit([event("fast")])
                 with pytest.raises(TimeoutError):
                     fast.result(0.3)
@@ -49,10 +51,10 @@ class TestOrder:
 
     def test_a_number_that_was_rolled_back_is_given_again(self, postgres_url, store, event):
         with (
-            store._database._borrowed(store._database._writes) as connection,
+            store.database._borrowed(store.database._writes) as connection,
             connection.transaction(force_rollback=True),
         ):
-            assert store._database.insert(_PostgresSession(connection), [event("lost")]) == [Receipt(1, True)]
+            assert store.database.insert(_PostgresSession(connection), [event("lost")]) == [Receipt(1, True)]
         assert store.log.append([event("kept")]) == [Receipt(1, True)]
 
     def test_whatever_isolation_the_server_prefers(self, postgres_url, event):
@@ -64,7 +66,7 @@ class TestOrder:
     def test_is_on_the_disk_before_it_is_acknowledged(self, postgres_url):
         for given, used in (("off", "on"), ("on", "on"), ("remote_apply", "remote_apply")):
             with PostgresStorage(f"{postgres_url}%20-csynchronous_commit%3D{given}") as store:
-                assert store._database.query("SHOW synchronous_commit") == [(used,)]
+                assert store.database.query("SHOW synchronous_commit") == [(used,)]
 
 
 class TestTrouble:
@@ -88,6 +90,7 @@ class TestTrouble:
             ("53300", StoreUnavailable),
             ("57P01", StoreUnavailable),
             ("25006", StoreUnavailable),
+            ("25P03", StoreUnavailable),
             ("40P01", StoreLocked),
             ("XX001", StoreCorrupt),
             ("22000", StorageFailure),
@@ -95,7 +98,7 @@ class TestTrouble:
     )
     def test_the_servers_errors(self, store, event, code, error):
         """The server raises the error itself when an event is inserted; the next append is as if nothing had been."""
-        with psycopg.connect(store._database._server.conninfo, autocommit=True) as admin:
+        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
             admin.execute(
                 "CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS "
                 f"$$ BEGIN RAISE EXCEPTION 'told to' USING ERRCODE = '{code}'; END $$"
@@ -109,7 +112,7 @@ class TestTrouble:
         assert store.log.append([event()]) == [Receipt(1, True)]
 
     def test_a_table_that_is_gone(self, store):
-        with psycopg.connect(store._database._server.conninfo, autocommit=True) as admin:
+        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
             admin.execute("DROP TABLE duelrank_keys")
         with pytest.raises(StorageFailure, match="duelrank_keys"):
             store.keys.list()
@@ -139,9 +142,22 @@ class TestTrouble:
             open_storage(url)
         assert "secret" not in str(caught.value)
 
+    def test_who_comes_when_all_connections_are_in_use_waits(self, store, event):
+        store.log.append([event()])
+        reads = store.database._reads
+        reads.timeout = 0.02
+        with ExitStack() as stack, ThreadPoolExecutor(1) as threads:
+            for _ in range(reads.max_size):
+                stack.enter_context(store.database._borrowed(reads))
+            reading = threads.submit(store.log.read)
+            until(lambda: reads.get_stats().get("requests_errors", 0) >= 3)  # it has given up and asked again
+            assert not reading.done()
+            stack.close()
+            assert len(reading.result()) == 1
+
     def test_a_server_that_goes_away_again_and_again(self, store, event, monkeypatch):
         """Each new connection is dead before it is used: the one more attempt ends, with an error of ours."""
-        writes = store._database._writes
+        writes = store.database._writes
         lend = writes.getconn
 
         def dead():
@@ -230,6 +246,68 @@ class TestRestart:
         assert store.log.append([event(2)]) == [Receipt(2, True)]
 
 
+HOLDER = """
+    import time
+    store = open_storage(sys.argv[1])
+    lease = store.leases.acquire("learner")
+    print("held" if lease else "not held", flush=True)
+    while lease.renew():
+        time.sleep(0.2)
+    print("lost" if not lease.held() else "held", flush=True)
+"""
+
+
+class TestHeartbeat:
+    def beat(self, url, change):
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute(f"UPDATE duelrank_leases SET {change}")
+
+    def test_a_process_that_hangs_loses_its_lease(self, postgres_url, store, process):
+        holder = process(HOLDER, postgres_url)
+        assert holder.stdout.readline() == "held\n"
+        assert store.leases.acquire("learner") is None
+        holder.send_signal(signal.SIGSTOP)
+        leases = []
+        try:
+            until(lambda: leases.append(store.leases.acquire("learner")) or leases[-1] is not None)
+        finally:
+            holder.send_signal(signal.SIGCONT)
+        assert holder.stdout.readline() == "lost\n", "it finds out when it wakes up"
+        assert leases[-1].renew()
+
+    def test_a_holder_that_sends_heartbeats_keeps_its_lease(self, postgres_url, store):
+        with PostgresStorage(postgres_url) as other:
+            lease = other.leases.acquire("learner")
+            self.beat(postgres_url, "beat = beat - 1000")
+            assert lease.renew()
+            assert store.leases.acquire("learner") is None
+            assert lease.held()
+            self.beat(postgres_url, "beat = beat - 1000")
+            leases = [store.leases.acquire("learner")]
+            until(lambda: leases[-1] is not None or leases.append(store.leases.acquire("learner")))
+            assert not lease.renew()
+            assert not lease.held()
+            lease.release()
+            assert leases[-1].renew(), "who has lost a lease does not release it for the next holder"
+
+    def test_only_the_holder_of_this_very_lease_is_ended(self, postgres_url, store):
+        """The number of a process may belong to another one by the time that a heartbeat is old."""
+        with PostgresStorage(postgres_url) as other:
+            lease, unrelated = other.leases.acquire("learner"), other.leases.acquire("unrelated")
+            pid = unrelated._connection.info.backend_pid
+            self.beat(postgres_url, f"beat = 0, holder = {pid} WHERE name = 'learner'")
+            assert store.leases.acquire("learner") is None
+            assert unrelated.held()
+            assert lease.held()
+
+    def test_the_clock_of_a_process_plays_no_part(self, postgres_url, store, monkeypatch):
+        with PostgresStorage(postgres_url) as other:
+            lease = other.leases.acquire("learner")
+            monkeypatch.setattr(time, "time", lambda: 1e12)
+            assert store.leases.acquire("learner") is None
+            assert lease.held()
+
+
 SECOND = ("ALTER TABLE duelrank_events ADD COLUMN note TEXT", "UPDATE duelrank_events SET note = kind")
 
 
@@ -242,10 +320,33 @@ class TestVersions:
 
     def test_an_older_store_is_brought_up_to_date(self, first, event):
         with PostgresStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store._database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             PostgresStorage(first, migrations=MIGRATIONS[:1])
+
+    def test_a_store_of_version_1_with_snapshots_and_pruned_events(self, first, event):
+        with psycopg.connect(first, autocommit=True) as admin:
+            for ranker, number, body in (
+                ("shop", 1, b"checkpoint"),
+                ("shop/model", 1, b"one"),
+                ("shop/model", 7, b"seven"),
+            ):
+                row = (ranker, number, checksum(body, ranker, number), body)
+                admin.execute("INSERT INTO duelrank_snapshots VALUES (%s, %s, 2.5, %s, %s)", row)
+            admin.execute("DELETE FROM duelrank_bodies")
+            admin.execute("INSERT INTO duelrank_keys VALUES ('id', 'hash', 'rank', 1.5)")
+        with PostgresStorage(first) as store:
+            assert store.snapshots.load("shop", "checkpoint", 1) == Snapshot(
+                "shop", "checkpoint", 1, 2.5, b"checkpoint"
+            )
+            assert store.snapshots.load("shop", "version", 7).body == b"seven"
+            assert [info.number for info in store.snapshots.list("shop", "version")] == [1, 7]
+            assert store.log.read() == []
+            assert store.log.find("shop", "ranked", ["k"]) == {"k": Event(1, "shop", "ranked", "k", 1.5, b"")}
+            assert store.keys.list() == [ApiKey("id", b"hash", ("rank",), 1.5)]
+            assert store.log.append([event(), event("new", attachment=b"x")]) == [Receipt(1, False), Receipt(2, True)]
+            assert store.log.attachment("shop", 2) == b"x"
 
     def test_a_migration_that_fails_leaves_the_store_as_it_was(self, first):
         with pytest.raises(StorageFailure, match="nonsense"):
@@ -253,7 +354,7 @@ class TestVersions:
         with PostgresStorage(first, migrations=MIGRATIONS[:1]) as store:
             assert len(store.log.read()) == 1
             with pytest.raises(StorageFailure, match="note"):
-                store._database.query("SELECT note FROM duelrank_events")
+                store.database.query("SELECT note FROM duelrank_events")
 
     def test_many_open_a_new_store_at_once(self, postgres_url):
         stores, problems = [], []

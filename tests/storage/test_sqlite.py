@@ -1,8 +1,10 @@
-"""What can happen to a file: locks, damage, a full disk, another version, endless traffic."""
+"""What can happen to a file: locks, damage, a full disk, another version, endless traffic; gone, or read by others."""
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,8 +22,9 @@ from duelrank.errors import (
     StoreFull,
     StoreLocked,
     StoreTooNew,
+    StoreUnavailable,
 )
-from duelrank.storage import NewEvent, Receipt, open_storage
+from duelrank.storage import ApiKey, Event, NewEvent, Receipt, open_storage, register_storage
 from duelrank.storage.sql.schema import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
 
@@ -51,6 +54,27 @@ class TestOpening:
     def test_other_addresses_say_what_is_possible(self, url):
         with pytest.raises(InvalidValue, match="sqlite:///relative"):
             open_storage(url)
+
+    def test_a_backend_of_somebody_else(self, clean_registry):
+        opened = []
+
+        @register_storage("mine", "mine+tls", example="mine://host")
+        def opens(url):
+            opened.append(url)
+            return open_storage("sqlite://")
+
+        open_storage("mine://a").close()
+        open_storage("mine+tls://b").close()
+        assert opened == ["mine://a", "mine+tls://b"]
+        with pytest.raises(
+            InvalidValue, match=r"mine, mine\+tls, postgres, postgresql, sqlite; .*mine://host.*'mime://'"
+        ):
+            open_storage("mime://")
+
+    @pytest.mark.parametrize("scheme", ["sqlite", "Mine", "a b", ""])
+    def test_schemes_that_are_taken_or_malformed(self, scheme):
+        with pytest.raises(InvalidValue, match="scheme"):
+            register_storage(scheme, example="")(lambda url: None)
 
     def test_a_password_is_never_shown(self):
         with pytest.raises(InvalidValue, match="address") as caught:
@@ -91,9 +115,91 @@ class TestOpening:
             assert store.log.last_number() == 5
 
     def test_is_on_the_disk_before_it_is_acknowledged(self, path):
-        with SQLiteStorage(path) as store, store._database._writes.borrow() as connection:
+        with SQLiteStorage(path) as store, store.database._writes.borrow() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+class TestFile:
+    def test_only_its_owner_can_read_it(self, path, event):
+        before = os.umask(0)
+        try:
+            with SQLiteStorage(path) as store, store.leases.acquire("learner"):
+                store.log.append([event()])
+                store.log.read()
+                modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+        finally:
+            os.umask(before)
+        names = ("store.db", "store.db-wal", "store.db-shm", "store.db.learner.lock")
+        assert {name: modes.get(name) for name in names} == dict.fromkeys(names, 0o600)
+        assert set(modes.values()) == {0o600}
+
+    def test_rights_that_somebody_chose_stay(self, path):
+        SQLiteStorage(path).close()
+        path.chmod(0o640)
+        with SQLiteStorage(path):
+            assert path.stat().st_mode & 0o777 == 0o640
+
+    def refused(self, store, event):
+        """Every write, and the question whether all is well."""
+        for call in (
+            lambda: store.log.append([event("lost")]),
+            lambda: store.snapshots.save("shop", "version", 1, 0.0, b""),
+            lambda: store.keys.revoke("x"),
+            store.ping,
+            store.usage,
+        ):
+            with pytest.raises(StoreUnavailable, match=r"move the file back.*or restart") as caught:
+                call()
+            assert caught.value.retryable
+
+    def test_a_file_that_is_gone_is_noticed_until_it_is_back(self, path, event):
+        with SQLiteStorage(path) as store:
+            store.log.append([event("before")])
+            path.rename(path.with_name("elsewhere"))
+            self.refused(store, event)
+            assert not path.exists(), "nothing makes an empty one in its place"
+            path.with_name("elsewhere").rename(path)
+            store.ping()
+            assert store.log.append([event("after")]) == [Receipt(2, True)]
+
+    def test_a_file_that_was_replaced_is_noticed_until_it_is_back(self, path, event):
+        with SQLiteStorage(path.with_name("other")) as other:
+            other.log.append([event(i) for i in range(5)])
+        with SQLiteStorage(path) as store:
+            store.log.append([event("before")])
+            path.rename(path.with_name("elsewhere"))
+            path.with_name("other").rename(path)
+            self.refused(store, event)
+            path.with_name("elsewhere").replace(path)
+            assert store.log.append([event("after")]) == [Receipt(2, True)]
+
+    def test_a_new_reader_does_not_read_the_wrong_file(self, path, event):
+        with SQLiteStorage(path) as store:
+            store.log.append([event()])
+            store.database._reads.clear()
+            path.unlink()
+            with pytest.raises(StoreUnavailable, match="is gone"):
+                store.log.read()
+            assert not path.exists()
+
+    def test_a_lock_file_that_is_gone_protects_nobody(self, path):
+        with SQLiteStorage(path) as one, SQLiteStorage(path) as other:
+            lease = one.leases.acquire("learner")
+            path.with_name("store.db.learner.lock").unlink()
+            assert not lease.renew()
+            with other.leases.acquire("learner"):
+                assert one.leases.acquire("learner") is None
+                assert not lease.held()
+
+    def test_what_it_takes_and_what_is_left(self, path, event):
+        with SQLiteStorage(path) as store:
+            store.log.append([event(body=bytes(100_000))])
+            usage = store.usage()
+            wal = path.with_name("store.db-wal")
+            assert usage.bytes == path.stat().st_size + wal.stat().st_size
+            total = shutil.disk_usage(path.parent).total
+            assert 0 < usage.free <= total
 
 
 class TestLocked:
@@ -135,7 +241,7 @@ class TestDamage:
     @pytest.fixture
     def filled(self, path, event):
         with SQLiteStorage(path) as store:
-            store.log.append([event(i, body=b"%06d" % i * 200) for i in range(300)])
+            store.log.append([event(i, body=b"%06d" % i * 200, attachment=b"a%05d" % i * 200) for i in range(300)])
             store.snapshots.save("shop", "checkpoint", 100, 0.0, b"first snapshot " * 50)
             store.snapshots.save("shop", "checkpoint", 200, 0.0, b"second snapshot " * 50)
         return path
@@ -165,7 +271,7 @@ class TestDamage:
         with pytest.raises(StoreCorrupt), SQLiteStorage(filled) as store:
             store.log.read()
 
-    @pytest.mark.parametrize("body", [b"%06d" % 7 * 200, b"second snapshot "])
+    @pytest.mark.parametrize("body", [b"%06d" % 7 * 200, b"second snapshot ", b"a00007a00007"])
     def test_bytes_that_only_a_checksum_can_miss(self, filled, body):
         content = filled.read_bytes()
         assert body in content
@@ -175,6 +281,10 @@ class TestDamage:
                 with pytest.raises(StoreCorrupt, match="checkpoint 200 of 'shop' is damaged"):
                     store.snapshots.load("shop", "checkpoint")
                 assert store.snapshots.load("shop", "checkpoint", 100).number == 100
+            elif body.startswith(b"a"):
+                with pytest.raises(StoreCorrupt, match="attachment of event 8 is damaged"):
+                    store.log.attachment("shop", 8)
+                assert store.log.attachment("shop", 9) == b"a00008" * 200
             else:
                 with pytest.raises(StoreCorrupt, match="event 8 is damaged"):
                     store.log.read()
@@ -209,7 +319,7 @@ class TestFull:
     def test_nothing_half_written_and_it_goes_on_afterwards(self, path, event):
         with SQLiteStorage(path) as store:
             store.log.append([event("before")])
-            with store._database._writes.borrow() as connection:
+            with store.database._writes.borrow() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
             with pytest.raises(StoreFull, match="no room") as caught:
@@ -220,14 +330,14 @@ class TestFull:
                 store.snapshots.save("shop", "checkpoint", 1, 0.0, bytes(100_000))
             assert store.snapshots.list("shop", "checkpoint") == []
             assert store.log.append([event("small")]) == [Receipt(2, True)]
-            with store._database._writes.borrow() as connection:
+            with store.database._writes.borrow() as connection:
                 connection.execute("PRAGMA max_page_count = 1000000")
             assert store.log.append([event(i, body=bytes(1000)) for i in range(100)])[-1] == Receipt(102, True)
 
     def test_what_does_not_fit_leaves_room_for_what_does(self, path, event):
         with SQLiteStorage(path) as store:
             with (
-                store._database._writes.borrow() as connection
+                store.database._writes.borrow() as connection
             ):  # the writer waits for it: the batches will share a group
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
@@ -284,7 +394,7 @@ class TestVersions:
     def test_an_older_file_is_brought_up_to_date(self, first, event):
         assert self.version(first) == 1
         with SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store._database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         assert self.version(first) == 2
 
@@ -302,6 +412,70 @@ class TestVersions:
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             SQLiteStorage(first, migrations=MIGRATIONS[:1])
         assert first.read_bytes() == before
+
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+class TestStoreOfVersion1:
+    """A file that duelrank 0.1.0 has written: two rankers, 272 events, 30 versions, two checkpoints."""
+
+    @pytest.fixture
+    def old(self, path):
+        path.write_bytes(gzip.decompress((DATA / "store-0.1.0.db.gz").read_bytes()))
+        return path
+
+    def rows(self, path, statement):
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute(statement).fetchall()
+
+    def test_all_its_events_can_be_read_and_found(self, old):
+        expected = self.rows(old, "SELECT * FROM duelrank_events ORDER BY number")
+        bodies = self.rows(old, "SELECT body FROM duelrank_bodies ORDER BY number")
+        assert len(expected) == 272
+        with SQLiteStorage(old) as store:
+            events = store.log.read()
+            assert [(e.number, e.ranker, e.kind, e.key, e.time) for e in events] == expected
+            assert [(event.body,) for event in events] == bodies
+            for event in events:
+                assert store.log.find(event.ranker, event.kind, [event.key]) == {event.key: event}
+                assert store.log.attachment(event.ranker, event.number) is None
+
+    def test_all_its_checkpoints_and_versions_can_be_loaded(self, old):
+        expected = {
+            (ranker.removesuffix("/model"), "version" if ranker.endswith("/model") else "checkpoint", number): body
+            for ranker, number, body in self.rows(old, "SELECT ranker, number, body FROM duelrank_snapshots")
+        }
+        with SQLiteStorage(old) as store:
+            for (ranker, kind, number), body in expected.items():
+                assert store.snapshots.load(ranker, kind, number).body == body
+            assert store.snapshots.newest("checkpoint") == {"nsgd-dsp": 140, "mgd-dsp": 272}
+            assert store.snapshots.newest("version") == {"nsgd-dsp": 18, "mgd-dsp": 14}
+            counts = [len(store.snapshots.list(name, "version")) for name in ("nsgd-dsp", "mgd-dsp")]
+            assert counts == [17, 13]
+
+    def test_what_it_had_pruned_is_known_and_has_no_body(self, old, event):
+        with closing(sqlite3.connect(old)) as connection, connection:
+            connection.execute("DELETE FROM duelrank_bodies WHERE number <= 20")
+            connection.execute("INSERT INTO duelrank_pruned VALUES ('nsgd-dsp', 20)")
+            ((ranker, kind, key, time),) = connection.execute(
+                "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = 20"
+            )
+            connection.execute("INSERT INTO duelrank_keys VALUES ('id', x'00', 'rank admin', 1.5)")
+        with SQLiteStorage(old) as store:
+            assert store.log.read()[0].number == 21
+            assert store.log.dropped("nsgd-dsp") == 20
+            assert store.log.find(ranker, kind, [key]) == {key: Event(20, ranker, kind, key, time, b"")}
+            assert store.log.append([NewEvent(ranker, kind, key, 0.0, b"")]) == [Receipt(20, False)]
+            assert store.keys.list() == [ApiKey("id", b"\0", ("rank", "admin"), 1.5, rankers=())]
+
+    def test_it_goes_on_as_a_store_of_today(self, old, event):
+        with SQLiteStorage(old) as store:
+            assert store.log.append([event(attachment=b"x")]) == [Receipt(273, True)]
+            store.snapshots.save("mgd-dsp", "version", 15, 0.0, b"new")
+        with SQLiteStorage(old) as store:
+            assert store.log.attachment("shop", 273) == b"x"
+            assert store.snapshots.newest("version")["mgd-dsp"] == 15
 
 
 class TestSize:
@@ -332,7 +506,7 @@ class TestSize:
                 limits = set()  # there is a new one each time that the reader was waited for
                 for i in range(40):
                     store.log.append([event(i, body=bytes(20_000))])
-                    limits.add(store._database._wal_most)
+                    limits.add(store.database._wal_most)
                 assert log.stat().st_size > 800_000, "the reader still needs it"
                 assert 2 <= len(limits) <= 6, "and is waited for when the log has doubled, not each time"
             for i in range(100):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import unquote
 
 from duelrank.errors import InvalidValue, MissingExtra
@@ -11,12 +12,14 @@ from duelrank.storage.base import Storage
 
 __all__ = ["open_storage", "register_storage", "without_password"]
 
+Opens = TypeVar("Opens", bound=Callable[[str], Storage])
+
 _BACKENDS: dict[str, Callable[[str], Storage]] = {}
 _EXAMPLES: dict[str, str] = {}
 
 
-def register_storage(*schemes: str, example: str) -> Callable[[Callable[[str], Storage]], Callable[[str], Storage]]:
-    """Decorate a function that opens a store, so that `open_storage` calls it for addresses with one of the schemes.
+def register_storage(*schemes: str, example: str) -> Callable[[Opens], Opens]:
+    """Decorate a function that opens a store, or a `Storage`, to be called with addresses that have one of the schemes.
 
     The same module may register a scheme again.
 
@@ -28,7 +31,7 @@ def register_storage(*schemes: str, example: str) -> Callable[[Callable[[str], S
         An address, for messages.
     """
 
-    def register(opens: Callable[[str], Storage]) -> Callable[[str], Storage]:
+    def register(opens: Opens) -> Opens:
         for scheme in schemes:
             if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
                 raise InvalidValue(f"a scheme has lower-case letters, digits, '+', '.' and '-', got {scheme!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -42,6 +43,10 @@ READERS = 4
 # Seconds to wait for a connection, such as while the server restarts.
 PATIENCE = 3.0
 
+# What the pool warns of at each attempt, we raise with the reason.
+if (_logger := logging.getLogger("psycopg.pool")).level == logging.NOTSET:
+    _logger.setLevel(logging.ERROR)
+
 
 class PostgresDatabase(Database):
     """One connection that writes and a few that read; lost ones are made again."""
@@ -67,8 +72,6 @@ class PostgresDatabase(Database):
         with self._server.translated():
             try:
                 return ask()
-            except PoolTimeout:
-                raise
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith("57P"):
                     raise
@@ -133,11 +136,12 @@ class PostgresDatabase(Database):
     @contextmanager
     def _borrowed(self, pool: Pool) -> Iterator[Connection]:
         """Have a connection for the length of a block."""
-        try:
-            connection = pool.getconn()
-        except PoolTimeout:
-            close(self._server.connect())  # raises what the pool has not said: why there is no connection
-            raise
+        connection = None
+        while connection is None:
+            try:
+                connection = pool.getconn()
+            except PoolTimeout:
+                close(self._server.connect())  # raises why there is none; else all are in use, and one will be free
         try:
             yield connection
         finally:

@@ -59,9 +59,11 @@ class _SessionLease(Lease):
         self._connection, self._name = connection, name
 
     def renew(self) -> bool:
-        with suppress(psycopg.Error):  # where the connection lives, such as on a full disk, the lock is still ours
+        try:
             self._connection.execute(RENEW, {"name": self._name})
-        return self.held()
+        except psycopg.Error:
+            return self.held()  # as on a full disk: where the connection lives, the lock is still ours
+        return True
 
     def held(self) -> bool:
         try:

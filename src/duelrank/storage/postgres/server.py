@@ -37,7 +37,7 @@ CONNECTION = {
 # In milliseconds or seconds, as the server counts each. A client that is gone must not hold a lock or a lease for long,
 # one that does nothing may stay. A plan that was made when the table was small is a bad one later.
 SETTINGS = {
-    "idle_in_transaction_session_timeout": "10000",
+    "idle_in_transaction_session_timeout": "5000",
     "idle_session_timeout": "0",
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
@@ -51,6 +51,7 @@ ERRORS: dict[str, tuple[type[StorageFailure], str]] = {
     "53100": (StoreFull, "there is no room left on the server's disk; nothing was written"),
     "55P03": (StoreLocked, "another process has held the log for too long; try again"),
     "25006": (StoreUnavailable, "the server accepts no writing at present"),
+    "25P03": (StoreUnavailable, "the server has ended a transaction of a process that stood still; try again"),
     "57014": (StoreLocked, "the server was told to stop this"),
     "XX001": (StoreCorrupt, "the server found its files damaged; restore a backup"),
     "XX002": (StoreCorrupt, "the server found an index damaged; restore a backup, or REINDEX"),

@@ -2,6 +2,7 @@
 
 from duelrank.storage.sql.checksums import checksum
 from duelrank.storage.sql.database import Database, Session
+from duelrank.storage.sql.log import SQLEventLog
 from duelrank.storage.sql.store import SQLStorage
 
-__all__ = ["Database", "SQLStorage", "Session", "checksum"]
+__all__ = ["Database", "SQLEventLog", "SQLStorage", "Session", "checksum"]

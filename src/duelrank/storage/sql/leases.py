@@ -25,8 +25,11 @@ class HeldLeases(Leases):
         """Return a lease on a name, or None where it is held."""
         checked_text("name", name)
         with self._lock:
-            if name in self._held and self._held[name].held():
-                return None
+            before = self._held.get(name)
+            if before is not None:
+                if before.held():
+                    return None
+                before.release()
             lease = self._take(name)
             if lease is not None:
                 self._held[name] = lease

@@ -106,7 +106,8 @@ class SQLEventLog(EventLog):
     def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
         """Remove attachments."""
         place, kept = _checked_range(ranker, up_to, keep)
-        self._database.write(lambda session: _cover(session, *place))
+        self._check_covered(*place)
+        self._note_dropped(*place)
         return self._remove(WITH_ATTACHMENT, (REMOVE_ATTACHMENT,), *place, kept)
 
     def dropped(self, ranker: str) -> int:
@@ -117,8 +118,22 @@ class SQLEventLog(EventLog):
     def delete(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
         """Remove events."""
         place, kept = _checked_range(ranker, up_to, keep)
-        self._database.write(lambda session: session.run(SET_DROPPED, *place))
+        self._note_dropped(*place)
         return self._remove(ALL, (REMOVE_ATTACHMENT, REMOVE_BODY, REMOVE_EVENT), *place, kept)
+
+    def _check_covered(self, ranker: str, up_to: int) -> None:
+        """Refuse to drop attachments where that would lose what no checkpoint has."""
+        newest = self._database.query(NEWEST_CHECKPOINT, ranker)[0][0]
+        if newest is None or newest < up_to:
+            have = "there is none" if newest is None else f"the newest covers event {newest}"
+            raise InvalidValue(
+                f"cannot drop attachments of {ranker!r} up to event {up_to} without a checkpoint that covers it; {have}"
+            )
+
+    def _note_dropped(self, ranker: str, up_to: int) -> None:
+        """Note that data is removed up to a number, before any is; a run of the retention that removes nothing writes nothing."""
+        if self.dropped(ranker) < up_to:
+            self._database.write(lambda session: session.run(SET_DROPPED, ranker, up_to))
 
     def _remove(self, which: str, how: Sequence[str], ranker: str, up_to: int, kept: Collection[int]) -> int:
         """Remove attachments or whole events in small transactions; return how many."""
@@ -149,14 +164,3 @@ def _checked_range(ranker: str, up_to: int, keep: Collection[int]) -> tuple[tupl
 def _run_many(statements: Sequence[str], parameters: Sequence[Sequence[Any]], session: Session) -> None:
     for statement in statements:
         session.run_many(statement, parameters)
-
-
-def _cover(session: Session, ranker: str, up_to: int) -> None:
-    """Note that attachments are dropped up to a number, or refuse where that would lose what no checkpoint has."""
-    newest = session.rows(NEWEST_CHECKPOINT, ranker)[0][0]
-    if newest is None or newest < up_to:
-        have = "there is none" if newest is None else f"the newest covers event {newest}"
-        raise InvalidValue(
-            f"cannot drop attachments of {ranker!r} up to event {up_to} without a checkpoint that covers it; {have}"
-        )
-    session.run(SET_DROPPED, ranker, up_to)

@@ -17,19 +17,19 @@ class SQLStorage(Storage):
     """The part of a store that is the same in all databases."""
 
     def __init__(self, database: Database, leases: HeldLeases) -> None:
-        self._database = database
+        self.database = database
         self.log, self.snapshots, self.keys = SQLEventLog(database), SQLSnapshots(database), SQLKeys(database)
         self.leases = self._leases = leases
 
     def usage(self) -> Usage:
         """Return the size of the store."""
-        return self._database.usage()
+        return self.database.usage()
 
     def ping(self) -> None:
         """Raise where the store does not answer."""
-        self._database.ping()
+        self.database.ping()
 
     def close(self) -> None:
         """Finish the appends, release the leases, and close the connections."""
-        self._database.close()
+        self.database.close()
         self._leases.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from duelrank.errors import StoreUnavailable
 from duelrank.storage.values import Usage
 
-__all__ = ["StoreFile", "create_private"]
+__all__ = ["StoreFile", "create_private", "inode", "size"]
 
 
 class StoreFile:
@@ -23,11 +23,11 @@ class StoreFile:
 
     def remember(self) -> None:
         """Take the file that is at the path now for the store."""
-        self._inode = _inode(self.path)
+        self._inode = inode(self.path)
 
     def check(self) -> None:
         """Raise where the file is no longer at its path: what is written to it would be lost when the process ends."""
-        if self._inode is None or (found := _inode(self.path)) == self._inode:
+        if self._inode is None or (found := inode(self.path)) == self._inode:
             return
         what = "is gone" if found is None else "was replaced by another file"
         raise StoreUnavailable(
@@ -57,9 +57,10 @@ def size(path: Path) -> int:
         return 0
 
 
-def _inode(path: Path) -> tuple[int, int] | None:
+def inode(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one at the same path, None where there is none."""
     try:
         found = os.stat(path)  # half the time of Path.stat, once per transaction
-    except FileNotFoundError:
+    except OSError:  # not there, or its folder is closed to us
         return None
     return found.st_dev, found.st_ino

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from duelrank.storage.base import Lease
 from duelrank.storage.sql.leases import HeldLeases
-from duelrank.storage.sqlite.file import create_private
+from duelrank.storage.sqlite.file import create_private, inode
 
 if TYPE_CHECKING:
     from duelrank.storage.sqlite.database import SQLiteDatabase
@@ -39,21 +39,23 @@ class SQLiteLeases(HeldLeases):
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
                 return None
-        return _FileLease(lock)
+        return _FileLease(lock, file)
 
 
 class _FileLease(Lease):
-    """Held while a transaction is open on a file that nothing is written to."""
+    """Held while a transaction is open on a file that nothing is written to, and the file is at its path."""
 
-    def __init__(self, lock: sqlite3.Connection) -> None:
-        self._lock = lock
+    def __init__(self, lock: sqlite3.Connection, file: Path) -> None:
+        self._lock, self._file, self._inode = lock, file, inode(file)
 
     def renew(self) -> bool:
         return self.held()
 
     def held(self) -> bool:
         try:
-            return self._lock.in_transaction
+            return (
+                self._lock.in_transaction and inode(self._file) == self._inode
+            )  # else another process can lock it too
         except sqlite3.ProgrammingError:  # closed
             return False
 
