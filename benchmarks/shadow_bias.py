@@ -22,7 +22,7 @@ from duelrank.randomness import stream
 from duelrank.users import User
 
 N_DOCUMENTS, N_FEATURES, LENGTH, METRIC = 20, 6, 10, "nDCG@10"
-#: The first sees the whole list; "decay 1" and "decay 2" see position r with probability 1 / r and 1 / r²; the last scan from the top.
+#: The first sees the whole list; "decay 1" and "decay 2" see position r with probability 1 / r and 1 / r²; two more scan it.
 USERS = {
     "perfect": "perfect",
     "decay 1": "pbm(like=navigational)",
@@ -48,7 +48,8 @@ class World:
 
     def production(self) -> Floats:
         """Return the weights of production."""
-        return np.eye(self.train.n_features)[self.sorted_by]
+        weights: Floats = np.eye(self.train.n_features)[self.sorted_by]
+        return weights
 
     def ndcg(self, weights: Floats) -> float:
         """Return the quality of a ranker; zero weights are a random order."""
@@ -122,7 +123,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lists", type=int, default=3000, help="lists that are watched")
     parser.add_argument("--seeds", type=int, default=3, help="runs per row")
-    parser.add_argument("--swaps", type=float, default=0.0, help="share of the lists in which neighbours are swapped at random")
+    parser.add_argument(
+        "--swaps", type=float, default=0.0, help="share of the lists in which neighbours are swapped at random"
+    )
     parser.add_argument("--users", default=",".join(USERS), help="of " + ", ".join(USERS))
     parser.add_argument("--algorithms", nargs="*", default=ALGORITHMS)
     parser.add_argument("--dataset", help="such as mq2007, instead of two equal features")

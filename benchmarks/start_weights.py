@@ -76,7 +76,9 @@ def main() -> None:
     # Users of the simulation ask training queries, so production is judged by these.
     quality, chance = (evaluate(w, fold.train, METRIC, stream(1, "evaluation")) for w in (unit, 0.0 * unit))
     print(f"nDCG@10 of production {quality:.3f}, of a random order {chance:.3f}\n")
-    print("| user | algorithm | length of the start weights | first tenth | last tenth | all |\n|---|---|---|---|---|---|")
+    print(
+        "| user | algorithm | length of the start weights | first tenth | last tenth | all |\n|---|---|---|---|---|---|"
+    )
     for user in options.users.split(","):
         for algorithm in options.algorithms:
             print(row(fold, algorithm, user, 0.0 * unit, "0", options), flush=True)
