@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from duelrank.storage import open_storage
+from duelrank.storage import Storage, open_storage
 from load import Connection, Target, Traffic
 from served import Process, duelrank, service
 
@@ -251,19 +251,16 @@ def hang_leader(processes: Sequence[Process], log: Acknowledged, hang: float) ->
     return took
 
 
-def missing(opened: Any, ranker: str, kind: str, keys: Sequence[str]) -> list[str]:
+def missing(opened: Storage, ranker: str, kind: str, keys: Sequence[str]) -> list[str]:
     """Return which keys a store does not know."""
-    log = getattr(opened, "log", opened)
-    if hasattr(log, "known"):
-        return [key for key in keys if log.known(ranker, kind, key) is None]
-    chunks = [keys[start : start + 5000] for start in range(0, len(keys), 5000)]
-    return [key for chunk in chunks for found in [log.find(ranker, kind, chunk)] for key in chunk if key not in found]
+    known = opened.log.find(ranker, kind, keys)
+    return [key for key in keys if key not in known]
 
 
-def count(opened: Any, ranker: str, kind: str) -> int:
+def count(opened: Storage, ranker: str, kind: str) -> int:
     """Return how many events of a kind a ranker has."""
     after, total = 0, 0
-    while events := getattr(opened, "log", opened).read(after=after, limit=1000, ranker=ranker):
+    while events := opened.log.read(after=after, limit=1000, ranker=ranker):
         total += sum(event.kind == kind for event in events)
         after = events[-1].number
     return total

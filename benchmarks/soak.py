@@ -119,7 +119,7 @@ class Users:
         if counts.unknown or counts.invalid:
             self.ledger.trouble(f"a list that was shown is not known: {counts}")
         if not counts.expired:
-            self.ledger.events.update((name, event.event_id) for event in events)
+            self.ledger.events.update((name, event.event_id or "") for event in events)
 
 
 @contextmanager
@@ -177,8 +177,7 @@ def verify(store: str, ledger: Ledger, infos: list[dict[str, Any]]) -> dict[str,
         for kind, acknowledged in (("ranked", ledger.shown), ("feedback", ledger.events)):
             for name in RANKERS:
                 lost += missing(opened, name, kind, [id for ranker, id in acknowledged if ranker == name])
-        log = getattr(opened, "log", opened)
-        ranked = Counter(event.ranker for event in everything(log.read) if event.kind == "ranked")
+        ranked = Counter(event.ranker for event in everything(opened.log.read) if event.kind == "ranked")
     if lost:
         ledger.trouble(f"{len(lost)} acknowledged events are gone, such as {lost[0]}")
     for info in infos:

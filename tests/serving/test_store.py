@@ -68,7 +68,6 @@ class TestRetention:
 
         asyncio.run(main())
 
-
     def test_features_go_as_soon_as_checkpoints_cover_them(self, storage, kit):
         clock = kit.clock()
 
@@ -86,7 +85,9 @@ class TestRetention:
                     clock.advance(150.0)
                     await kit.until(lambda before=tidied: service._election._learner._tidied > before)
                 kept = [storage.log.attachment("shop", number(f"i{n}")) is not None for n in range(50)]
-                assert kept == [False] * 30 + [True] * 20, "three checkpoints, so two of the five rounds can be replayed"
+                assert kept == [False] * 30 + [True] * 20, (
+                    "three checkpoints, so two of the five rounds can be replayed"
+                )
                 assert storage.log.attachment("shop", number("i1000000")) is not None, "it is not learned from yet"
                 first = await service.rank("shop", kit.request(3, explain=True))
                 assert first.ranking[0].score is None, "its order is known, its scores are not"
