@@ -69,14 +69,14 @@ def throughput(floor: Process, target: Process, seconds: float, rounds: int) -> 
 
     busiest = max(each["busy"] for several in found.values() for each in several)
     rows = [
-        Row("bare FastAPI endpoint, requests/s", f"{middle(found['bare'], 'rate'):,.0f}"),
+        Row("bare Starlette endpoint, requests/s", f"{middle(found['bare'], 'rate'):,.0f}"),
         Row("the same as plain ASGI, requests/s", f"{middle(found['barest'], 'rate'):,.0f}"),
         Row("rank, requests/s", f"{middle(found['rank'], 'rate'):,.0f}"),
-        Row("rank / bare FastAPI", ratio("rank", "bare"), "at least 40%"),
+        Row("rank / bare Starlette", ratio("rank", "bare"), "at least 40%"),
         Row("rank / plain ASGI", ratio("rank", "barest")),
         Row("rank while all lists are clicked and learned, requests/s", f"{middle(found['learn'], 'rate'):,.0f}"),
-        Row("the same / bare FastAPI", ratio("learn", "bare")),
-        Row("processor time of a request: bare FastAPI, all threads", cost("bare")),
+        Row("the same / bare Starlette", ratio("learn", "bare")),
+        Row("processor time of a request: bare Starlette, all threads", cost("bare")),
         Row("of a rank", cost("rank")),
         Row("of a rank that is clicked and learned, with its feedback", cost("learn")),
         Row(
@@ -97,7 +97,7 @@ def latency(floor: Process, target: Process, seconds: float, rounds: int, most: 
     return [
         Row(f"rank at {most / 2:,.0f} requests/s and as many clicks, p50", f"{middle(asked, 'p50'):.1f} ms"),
         Row("the same, p99", f"{middle(asked, 'p99'):.1f} ms", "under 50 ms"),
-        Row("bare FastAPI endpoint at the same rate, p99", f"{middle(quiet, 'p99'):.1f} ms"),
+        Row("bare Starlette endpoint at the same rate, p99", f"{middle(quiet, 'p99'):.1f} ms"),
     ]
 
 

@@ -111,7 +111,7 @@ def service(store: str, folder: Path, *options: str) -> Process:
 def bare(folder: Path) -> Process:
     """Return the endpoint to compare with, not started yet."""
     port = free_port()
-    return Process([sys.executable, str(HERE / "bare.py"), str(port)], port, "/openapi.json", folder / "bare.log")
+    return Process([sys.executable, str(HERE / "bare.py"), str(port)], port, "/ready", folder / "bare.log")
 
 
 def load(target: Process, *options: object) -> dict[str, Any]:

@@ -195,9 +195,9 @@ def test_two_services_answer_alike(postgres_url, kit):
 
 def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
     """As when a lease is lost and nobody has noticed: all that a leader does follows from the log, so it is only done twice."""
-    from duelrank.storage.sqlite import _MemoryLease
+    from duelrank.storage.sqlite.leases import _MemoryLease
 
-    monkeypatch.setattr(storage, "try_lead", lambda name: _MemoryLease())
+    monkeypatch.setattr(storage.leases, "acquire", lambda name: _MemoryLease())
 
     async def main():
         clock = kit.clock()

@@ -252,7 +252,7 @@ class TestModes:
                 assert (await service.control("shop", "unpin")).pinned is None
                 assert ids(await service.rank("shop", kit.request(50))) == ["d0", "d1", "d2", "d3", "d4"]
                 await service.create(kit.spec("other"))
-                with pytest.raises(InvalidValue, match="no shadow"):
+                with pytest.raises(InvalidValue, match="not a shadow"):
                     await service.control("other", "pin", 1)
             kit.verified(storage)
 

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from duelrank.algorithms import MGD
 from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
-from duelrank.serving.log.bodies import Control, StoredFeedback, StoredImpression, digest, pack, pack_state, unpack, unpack_state
+from duelrank.serving.log.bodies import (
+    Control,
+    StoredFeedback,
+    StoredImpression,
+    digest,
+    pack,
+    pack_state,
+    unpack,
+    unpack_state,
+)
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import WINDOW, Machine
 from duelrank.storage import Event
@@ -57,7 +66,9 @@ class Log:
             self.shown[key] = StoredImpression.of(version, list("vwxyz"), order, way), raw
             self.add("ranked", key, pack(self.shown[key][0]))
         elif kind == "feedback":
-            self.add("feedback", f"e{len(self.events)}", pack(StoredFeedback(f"i{what[0]}", sorted(what[1]), what[2], None)))
+            self.add(
+                "feedback", f"e{len(self.events)}", pack(StoredFeedback(f"i{what[0]}", sorted(what[1]), what[2], None))
+            )
         elif kind == "closed":
             self.add("closed", f"{len(self.events)}", pack(f"i{what[0]}"))
         elif kind == "published":

@@ -34,7 +34,9 @@ class TestRecent:
     def test_bytes_count_too(self):
         recent = RecentImpressions(1000, most_bytes=10_000)
         for number in range(50):
-            recent.put("shop", f"i{number}", KnownImpression(number, StoredImpression.of(1, ["a"], [0], 0), bytes(4000)))
+            recent.put(
+                "shop", f"i{number}", KnownImpression(number, StoredImpression.of(1, ["a"], [0], 0), bytes(4000))
+            )
         assert len(recent) == 2
 
 
@@ -56,7 +58,7 @@ class TestTail:
             self.append(store, tail, "b", "c", "b")
             self.append(store, tail, "d", tell=False)  # as by another process
             self.append(store, tail, "e")
-            assert self.take(tail, store) == ["a"]
+            assert self.take(tail, store, limit=1) == ["a"]
             assert self.take(tail, store, 1, limit=1) == ["b"]
             assert self.take(tail, store, 2) == ["c"]
             assert self.take(tail, store, 3) == ["d", "e"], "the store is read as far as it goes"
@@ -123,13 +125,13 @@ class TestAppender:
             def fail(events):
                 raise StoreFull("no room")
 
-            store._writer._insert, insert = fail, store._writer._insert
+            store._database._writer._insert, insert = fail, store._database._writer._insert
             futures = [appender.append([new(1)]), appender.append([new(2)])]
             for future in futures:
                 with pytest.raises(StoreFull, match="no room"):
                     await future
             await appender.settled()
-            store._writer._insert = insert
+            store._database._writer._insert = insert
             assert await appender.append([new(1)]) == [Receipt(1, True)]
 
         with open_storage("sqlite://") as store:

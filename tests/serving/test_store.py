@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
-from duelrank.errors import Conflict, StorageFailure, StoreCorrupt, StoreFull, UnknownName
+from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, UnknownName
 from duelrank.serving import FeedbackCounts, Service
 from duelrank.serving.replay import ranker_names, replay
 from duelrank.storage import open_storage
@@ -61,8 +62,9 @@ class TestRetention:
             kit.verified(storage)
             async with kit.running(storage, clock=clock) as service:
                 assert service.ranker("shop").learned == 321
-                with pytest.raises(Conflict, match="long ago"):
-                    await service.rank("shop", kit.request(200))
+                assert await service.feedback("shop", [kit.event(200, ["d1"])]) == FeedbackCounts(unknown=1)
+                await service.rank("shop", kit.request(200))  # its id is free again
+                await kit.until(lambda: service.ranker("shop").impressions == 322)
 
         asyncio.run(main())
 
@@ -85,11 +87,11 @@ class TestReplay:
         with pytest.raises(UnknownName, match="shop"):
             replay(storage, "shap")
         from duelrank.serving.ranker.definition import Definition
-        from duelrank.serving.ranker.versions import Model, Versions
+        from duelrank.serving.ranker.versions import Versions
 
         versions = Versions(storage, Definition(kit.spec(), 0.0))
         third = versions.load(3)
-        versions.save(Model(3, third.number, third.time, False, third.tally, 0, versions.load(2).state))
+        versions.save(replace(third, state=versions.load(2).state))
         assert "version 3" in replay(storage, "shop").difference
 
     def test_from_the_command_line(self, sqlite_url, tmp_path, kit):
@@ -128,7 +130,7 @@ class TestReplay:
                 "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = ?", (number,)
             ).fetchone()
             from duelrank.serving.log.bodies import StoredFeedback, pack, unpack
-            from duelrank.storage.sql import checksum
+            from duelrank.storage.sql.checksums import checksum
 
             fed = unpack(body, StoredFeedback)
             body = pack(StoredFeedback(fed.impression, [4], fed.examined, fed.time))
@@ -148,7 +150,8 @@ class Failing:
 
     def __init__(self, storage, monkeypatch):
         self.error = None
-        insert, transact = storage._writer._insert, storage._transact
+        database = storage._database
+        insert, transact = database._writer._insert, database.transact
 
         def failing_insert(events):
             if self.error is not None:
@@ -160,8 +163,8 @@ class Failing:
                 raise self.error
             return transact(work)
 
-        monkeypatch.setattr(storage._writer, "_insert", failing_insert)
-        monkeypatch.setattr(storage, "_transact", failing_transact)
+        monkeypatch.setattr(database._writer, "_insert", failing_insert)
+        monkeypatch.setattr(database, "transact", failing_transact)
 
 
 class TestFailures:

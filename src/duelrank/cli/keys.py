@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duelrank.cli.console import out, print_json, tell
 from duelrank.cli.options import JsonOption
 from duelrank.cli.serve import SQLITE, StoreOption, need_extra
+
+if TYPE_CHECKING:
+    from duelrank.storage import ApiKey
 
 __all__ = ["app"]
 
@@ -19,44 +22,59 @@ ScopeOption = Annotated[
     list[str] | None,
     typer.Option("--scope", "-s", help="Scope of the key: rank, feedback or admin (everything). May be repeated."),
 ]
+RankerOption = Annotated[
+    list[str] | None,
+    typer.Option("--ranker", "-r", help="Limit the key to this ranker. May be repeated; all rankers if not given."),
+]
 
 
 @app.command()
-def create(store: StoreOption = SQLITE, scope: ScopeOption = None, json: JsonOption = False) -> None:
+def create(
+    store: StoreOption = SQLITE, scope: ScopeOption = None, ranker: RankerOption = None, json: JsonOption = False
+) -> None:
     """Create a key and show it once; a running service accepts it within seconds."""
     need_extra()
     from duelrank.serving.http import make_key
+    from duelrank.serving.http.auth import keys_of
     from duelrank.storage import open_storage
 
-    token, key = make_key(scope or ["rank", "feedback"])
+    token, key = make_key(scope or ["rank", "feedback"], ranker or ())
     with open_storage(store) as storage:
-        storage.add_key(key)
+        keys_of(storage).add(key)
     if json:
-        print_json({"key": token, "id": key.id, "scopes": key.scopes})
+        print_json({"key": token, **_described(key)})
         return
     typer.echo(token)
-    tell(f"key {key.id} for {' and '.join(key.scopes)}; store it safely now: only its hash is kept")
+    limited = f" on {' and '.join(ranker)}" if ranker else ""
+    tell(f"key {key.id} for {' and '.join(key.scopes)}{limited}; store it safely now: only its hash is kept")
+
+
+def _described(key: ApiKey) -> dict[str, Any]:
+    return {"id": key.id, "scopes": key.scopes, "rankers": list(getattr(key, "rankers", ())), "created": key.created}
 
 
 @app.command("list")
 def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
     """List the keys of a store, without their secrets."""
+    need_extra()
     from rich.table import Table
 
+    from duelrank.serving.http.auth import keys_of
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        keys = storage.keys()
+        keys: list[ApiKey] = keys_of(storage).list()
     if json:
-        print_json([{"id": key.id, "scopes": key.scopes, "created": key.created} for key in keys])
+        print_json([_described(key) for key in keys])
         return
     if not keys:
         tell("no keys: the service accepts only requests from this machine, from all its users")
         return
-    table = Table("id", "scopes", "created")
+    table = Table("id", "scopes", "rankers", "created")
     for key in keys:
         created = datetime.fromtimestamp(key.created).astimezone()
-        table.add_row(key.id, " ".join(key.scopes), f"{created:%Y-%m-%d %H:%M}")
+        rankers = " ".join(getattr(key, "rankers", ())) or "all"
+        table.add_row(key.id, " ".join(key.scopes), rankers, f"{created:%Y-%m-%d %H:%M}")
     out().print(table)
 
 
@@ -66,12 +84,14 @@ def revoke(
     store: StoreOption = SQLITE,
 ) -> None:
     """Revoke a key; a running service rejects it within seconds."""
+    need_extra()
     from duelrank.errors import UnknownName
+    from duelrank.serving.http.auth import keys_of
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        known = storage.keys()
-        if not storage.revoke_key(id):
+        known = keys_of(storage).list()
+        if not keys_of(storage).revoke(id):
             raise UnknownName.among("API key", id, [key.id for key in known])
     left = len(known) - 1
     tell(

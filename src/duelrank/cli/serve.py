@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import tell
-
 if TYPE_CHECKING:
-    from duelrank.serving import Service
-    from duelrank.serving.http import KeyRing
+    import socket
+    from multiprocessing.connection import Connection
+
+    from duelrank.serving import Service, Settings
+    from duelrank.serving.http import KeyRing, WebSettings
+    from duelrank.serving.http.telemetry import LogFormat
+    from duelrank.storage import Storage
 
 __all__ = ["StoreOption", "serve"]
 
@@ -29,6 +34,9 @@ StoreOption = Annotated[
 ]
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all network interfaces.")]
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
+WorkersOption = Annotated[
+    int, typer.Option("--workers", min=1, help="Number of processes that serve; more than 1 needs PostgreSQL.")
+]
 InsecureOption = Annotated[
     bool, typer.Option("--insecure", help="Accept requests without API keys from other machines.")
 ]
@@ -40,7 +48,7 @@ RetentionOption = Annotated[
 ]
 VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Number of model versions to keep.")]
 OpenOption = Annotated[
-    int, typer.Option("--max-open", min=1, help="Maximum number of lists per ranker that wait for clicks.")
+    int, typer.Option("--max-open", min=1, help="Maximum number of impressions per ranker that wait for clicks.")
 ]
 DocumentsOption = Annotated[
     int, typer.Option("--max-documents", min=1, help="Maximum number of documents in a request.")
@@ -51,12 +59,14 @@ RateOption = Annotated[
     float, typer.Option("--rate", min=0.0, help="Maximum requests per second for each API key; 0 for no limit.")
 ]
 AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
+LogFormatOption = Annotated[str, typer.Option("--log-format", help="Format of the log on stderr: text or json.")]
 
 
 def serve(
     store: StoreOption = SQLITE,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
+    workers: WorkersOption = 1,
     insecure: InsecureOption = False,
     publish_every: PublishOption = 1.0,
     retention: RetentionOption = "7d",
@@ -67,17 +77,13 @@ def serve(
     max_requests: RequestsOption = 1000,
     rate: RateOption = 1000.0,
     access_log: AccessLogOption = False,
+    log_format: LogFormatOption = "text",
 ) -> None:
     """Serve rankers that learn from clicks, until Ctrl-C or SIGTERM."""
     need_extra()
-    from duelrank.serving import Service, Settings
-    from duelrank.serving.http import KeyRing, WebSettings, create_app
-    from duelrank.serving.http.server import check_exposure, listen, run_server
-    from duelrank.storage import open_storage
+    from duelrank.serving import Settings
+    from duelrank.serving.http import WebSettings
 
-    logging.basicConfig(
-        level=logging.INFO if access_log else logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-    )
     settings = Settings(
         publish_every=publish_every,
         retention=_seconds(retention),
@@ -86,15 +92,104 @@ def serve(
         max_documents=max_documents,
     )
     web = WebSettings(max_body=max_body, max_requests=max_requests, rate=rate, insecure=insecure)
-    with open_storage(store) as storage:
+    work = _Work(store, settings, web, access_log, _log_format(log_format))
+    work.configure()
+    _run(work, host, port, workers)
+    typer.echo("stopped; everything is saved")
+
+
+def _run(work: _Work, host: str, port: int, workers: int) -> None:
+    """Listen, and serve in this process or in several others."""
+    from duelrank.serving.http import KeyRing
+    from duelrank.serving.http.server import check_exposure, listen
+    from duelrank.storage import open_storage
+
+    with open_storage(work.store) as storage:
         keys = KeyRing(storage)
-        check_exposure(host, keys, insecure)
+        check_exposure(host, keys, work.web.insecure)
+        if workers > 1:
+            _check_shared(storage, work.store)
         with listen(host, port) as listening:
-            service = Service(storage, settings)
-            _announce(_address(host, listening.getsockname()[1]), store, keys, insecure)
-            app = create_app(service, keys, web)
-            run_server(app, service, listening, lambda: _ready(service), access_log)
-    tell("stopped; everything is saved")
+            _announce(_address(host, listening.getsockname()[1]), work.store, keys, work.web.insecure)
+            if workers == 1:
+                work.serve(storage, keys, listening, lambda service: _ready(_names(service)))
+                return
+            storage.close()  # the workers open it, each for itself
+            _supervise(work, listening, workers)
+
+
+def _supervise(work: _Work, listening: socket.socket, workers: int) -> None:
+    from duelrank.serving.http.workers import Supervisor
+
+    typer.echo(f"{workers} workers")
+    Supervisor(work, listening, workers, _ready).run()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What one process does; it can be sent to another."""
+
+    store: str
+    settings: Settings
+    web: WebSettings
+    access_log: bool
+    log_format: LogFormat
+
+    def configure(self) -> None:
+        """Set up the log."""
+        from duelrank.serving.http.telemetry import configure_logging
+
+        configure_logging(self.log_format, self.access_log)
+
+    def __call__(self, listening: socket.socket, ready: Connection) -> None:
+        """Serve in a process of its own, and send the names of the rankers when it is ready."""
+        from duelrank.cli.console import complain
+        from duelrank.errors import DuelrankError
+        from duelrank.experiments.run.extensions import load_extensions
+        from duelrank.serving.http import KeyRing
+        from duelrank.serving.http.workers import FATAL
+        from duelrank.storage import open_storage
+
+        self.configure()
+        load_extensions()
+        try:
+            with open_storage(self.store) as storage:
+                self.serve(storage, KeyRing(storage), listening, lambda service: ready.send(_names(service)))
+        except DuelrankError as error:
+            complain(f"error: {error}")
+            sys.exit(1 if getattr(error, "retryable", False) else FATAL)
+
+    def serve(
+        self, storage: Storage, keys: KeyRing, listening: socket.socket, when_ready: Callable[[Service], None]
+    ) -> None:
+        """Serve until SIGINT or SIGTERM."""
+        from duelrank.serving import Service
+        from duelrank.serving.http import create_app
+        from duelrank.serving.http.server import run_server
+        from duelrank.serving.http.telemetry import traced
+
+        service = Service(storage, self.settings)
+        app = create_app(service, keys, self.web)
+        run_server(traced(app, app.routes), service, listening, lambda: when_ready(service), self.access_log)
+
+
+def _log_format(text: str) -> LogFormat:
+    from duelrank.errors import InvalidValue
+
+    if text not in ("text", "json"):
+        raise InvalidValue(f"the format of the log is text or json, got {text!r}")
+    return "json" if text == "json" else "text"
+
+
+def _check_shared(storage: Storage, store: str) -> None:
+    """Refuse several processes on a store that one process must have for itself."""
+    from duelrank.errors import InvalidValue
+
+    if not getattr(storage, "shared", store.startswith("postgres")):
+        raise InvalidValue(
+            "several workers need a store that several processes may use, which is PostgreSQL: "
+            "--store postgresql://USER@HOST/DATABASE; with SQLite, leave --workers at 1"
+        )
 
 
 def _seconds(text: str) -> float:
@@ -108,26 +203,30 @@ def _seconds(text: str) -> float:
 
 
 def _announce(address: str, store: str, keys: KeyRing, insecure: bool) -> None:
+    """Write to stdout, for people; stderr has the log."""
     from duelrank import __version__
     from duelrank.storage.opening import without_password
 
-    tell(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
-    tell(
-        f"store: {without_password(store)}"
-        + (", in memory: lost when the service stops" if store == "sqlite://" else "")
-    )
+    typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
+    lost = ", in memory: lost when the service stops" if store == "sqlite://" else ""
+    typer.echo(f"store: {without_password(store)}{lost}")
     if keys.in_force:
-        tell("requests need an API key (duelrank keys list)")
+        typer.echo("requests need an API key (duelrank keys list)")
     elif insecure:
-        tell("no API keys, and --insecure: everyone who can reach this address can use and change the rankers")
+        typer.echo("no API keys, and --insecure: everyone who can reach this address can use and change the rankers")
     else:
-        tell("no API keys: only requests from this machine are accepted (duelrank keys create)")
+        typer.echo("no API keys: only requests from this machine are accepted (duelrank keys create)")
+    sys.stdout.flush()
 
 
-def _ready(service: Service) -> None:
-    names = [info.name for info in service.rankers()]
+def _names(service: Service) -> list[str]:
+    return [info.name for info in service.rankers()]
+
+
+def _ready(names: list[str]) -> None:
     shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-    tell(f"ready: {len(names)} ranker{'' if len(names) == 1 else 's'}" + (f" ({shown})" if names else ""))
+    typer.echo(f"ready: {len(names)} ranker{'' if len(names) == 1 else 's'}" + (f" ({shown})" if names else ""))
+    sys.stdout.flush()
 
 
 def _address(host: str, port: int) -> str:

@@ -87,7 +87,9 @@ class Intake:
         """Return where the clicked documents were shown; those that were not are reported."""
         shown = body.shown
         if event.examined is not None and not 0 <= event.examined <= len(shown):
-            raise InvalidValue(f"examined is from 0 to {len(shown)}, the number of documents shown, got {event.examined}")
+            raise InvalidValue(
+                f"examined is from 0 to {len(shown)}, the number of documents shown, got {event.examined}"
+            )
         if not event.clicks:
             return []
         places = {id: place for place, id in enumerate(shown)}

@@ -96,7 +96,7 @@ class _Replay:
     def _begin(self) -> int:
         """Start from nothing where the log is whole, else from the oldest checkpoint behind what was dropped."""
         dropped = self._storage.log.dropped(self._name)
-        if dropped == 0:
+        if dropped <= self._machine.number:  # at the creation of the ranker, or before it
             return 0
         oldest = min((number for number in self._checkpoints if number >= dropped), default=None)
         found = None if oldest is None else self._storage.snapshots.load(self._name, CHECKPOINT, oldest)

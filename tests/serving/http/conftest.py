@@ -9,11 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from tests.waiting import until
 from typer.testing import CliRunner, Result
 
+from duelrank.api import Change, Document, DocumentTable
 from duelrank.cli import app
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel, Normalisation
@@ -57,6 +59,7 @@ class FakeService(Service):
         self.events: dict[str, FeedbackEvent] = {}
         self.raised: Exception | None = None
         self.stopped = False
+        self.seen: list[Document] = []
 
     @property
     def ready(self) -> bool:
@@ -76,12 +79,25 @@ class FakeService(Service):
     async def stop(self) -> None:
         self.stopped = True
 
-    async def create(self, spec: RankerSpec) -> RankerInfo:
+    async def create(self, spec: RankerSpec) -> tuple[RankerInfo, bool]:
         if not spec.name.isidentifier() or len(spec.name) > 100:
             raise InvalidValue(f"the name of a ranker has letters and digits, got {spec.name!r}")
+        new = spec.name not in self.specs
         if self.specs.setdefault(spec.name, spec) != spec:
             raise Conflict(f"the ranker {spec.name} exists with another spec")
-        return self.ranker(spec.name)
+        return self.ranker(spec.name), new
+
+    async def change(self, name: str, change: Change) -> RankerInfo:
+        self.ranker(name)
+        given = {field: getattr(change, field) for field in ("exploration", "close_after", "length", "mode")}
+        self.specs[name] = msgspec.structs.replace(
+            self.specs[name], **{field: value for field, value in given.items() if value is not None}
+        )
+        return self.ranker(name)
+
+    async def delete(self, name: str) -> None:
+        self.ranker(name)
+        del self.specs[name]
 
     def rankers(self) -> list[RankerInfo]:
         return [self.ranker(name) for name in sorted(self.specs)]
@@ -93,24 +109,31 @@ class FakeService(Service):
         counts = dict.fromkeys(("learned", "skipped", "failed", "open", "updates"), 0)
         return RankerInfo(**spec, **counts, impressions=len(self.lists), model_version=1, created=0.0, frozen=False)
 
-    async def rank(self, name: str, request: RankRequest) -> RankAnswer:
+    async def rank(self, name: str, request: RankRequest, caller: str = "") -> RankAnswer:
         if self.raised is not None:
             raise self.raised
         n_features = len(self.ranker(name).features)
-        if len(request.documents) > self.settings.max_documents:
-            raise LimitExceeded(f"a request may have {self.settings.max_documents} documents")
-        if not request.documents:
-            raise InvalidValue("a request needs documents")
-        if any(len(document.features) != n_features for document in request.documents):
+        documents = request.documents
+        if isinstance(documents, DocumentTable):
+            values = np.frombuffer(documents.features, "<f4" if documents.type == "float32" else "<f8")
+            documents = [
+                Document(id, row.tolist()) for id, row in zip(documents.ids, values.reshape(-1, n_features), strict=True)
+            ]
+        if any(len(document.features) != n_features for document in documents):
             raise ShapeMismatch(f"the ranker {name} has {n_features} features")
-        self.observer.ranked(name, len(request.documents))
+        self.seen = documents
+        if len(documents) > self.settings.max_documents:
+            raise LimitExceeded(f"a request may have {self.settings.max_documents} documents")
+        if not documents:
+            raise InvalidValue("a request needs documents")
+        self.observer.ranked(name, len(documents))
         key = (name, request.impression_id or f"i{len(self.lists)}")
         if key not in self.lists:
-            order = [RankedDocument(document.id, i + 1) for i, document in enumerate(request.documents)]
+            order = [RankedDocument(document.id, i + 1) for i, document in enumerate(documents)]
             self.lists[key] = RankAnswer(key[1], 1, order)
         return self.lists[key]
 
-    async def feedback(self, name: str, events: Any) -> FeedbackCounts:
+    async def feedback(self, name: str, events: Any, caller: str = "") -> FeedbackCounts:
         self.ranker(name)
         counts = {"accepted": 0, "duplicate": 0, "unknown": 0}
         invalid = []

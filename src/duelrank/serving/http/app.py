@@ -1,64 +1,107 @@
-"""The service as an ASGI application."""
+"""The service as an ASGI application, and the way of one request: let in, read, decoded, answered, encoded, counted."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from itertools import count
+from secrets import token_hex
+from time import perf_counter
 
-from fastapi import FastAPI
+import msgspec
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from duelrank.serving.http.bodies import BodyReader
-from duelrank.serving.http.endpoint import Desk, Endpoint
-from duelrank.serving.http.gate import Gate
-from duelrank.serving.http.keys import KeyRing
+from duelrank.errors import NotReady
+from duelrank.serving.http.auth import Caller, Gate, KeyRing
+from duelrank.serving.http.errors import (
+    ClientGone,
+    NoSuchPage,
+    TooBusy,
+    WrongMethod,
+    WrongScope,
+    explain,
+)
+from duelrank.serving.http.limits import BodyReader, Turns, WebSettings
 from duelrank.serving.http.metrics import Metrics
-from duelrank.serving.http.operations import OPERATIONS
-from duelrank.serving.http.problems import problem
-from duelrank.serving.http.refusals import NoSuchPage, WrongMethod
-from duelrank.serving.http.replies import Receive, Scope, Send, send_reply
-from duelrank.serving.http.schema import describe
-from duelrank.serving.http.settings import WebSettings
+from duelrank.serving.http.openapi import describe, page
+from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
 from duelrank.serving.service import Service
 
-if TYPE_CHECKING:
-    from fastapi.telemetry import TelemetryConfig
+__all__ = ["Desk", "Endpoint", "create_app"]
 
-__all__ = ["create_app"]
-
-# FastAPI would look at each request whether OpenTelemetry was set up, at a cost; earlier versions ignore the setting.
-_UNWATCHED: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+_encode = msgspec.json.Encoder().encode
 
 
-def create_app(service: Service, keys: KeyRing, settings: WebSettings | None = None) -> FastAPI:
+@dataclass
+class Desk:
+    """What all endpoints share."""
+
+    service: Service
+    gate: Gate
+    settings: WebSettings
+    bodies: BodyReader
+    turns: Turns
+    metrics: Metrics
+    document: bytes = b"{}"
+    page: bytes = b""
+    inside: int = 0
+
+    def __post_init__(self) -> None:
+        self._ids, self._prefix = count(1), token_hex(4)
+
+    def request_id(self, headers: Mapping[bytes, bytes]) -> str:
+        """Return the client's own ``X-Request-ID`` where it is a plain one, else a new one."""
+        given = headers.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given.decode("ascii")
+        return f"{self._prefix}-{next(self._ids):x}"
+
+    def enter(self) -> None:
+        """Become one of the requests that are being answered; `leave` must follow."""
+        if self.inside >= self.settings.max_requests:
+            raise TooBusy(f"{self.inside:,} requests are being answered already")
+        self.inside += 1
+
+    def leave(self) -> None:
+        """Be no longer one of them."""
+        self.inside -= 1
+
+
+def create_app(
+    service: Service,
+    keys: KeyRing,
+    settings: WebSettings | None = None,
+    operations: Sequence[Operation] = OPERATIONS,
+) -> Starlette:
     """Put a service on the web; it starts and stops with the application.
 
-    The endpoints are ASGI applications of their own, which FastAPI only routes to: bodies are decoded by msgspec straight
+    The endpoints are ASGI applications of their own, which Starlette only routes to: bodies are decoded by msgspec straight
     into the values that the service takes, and nothing else is done on the way.
     """
     settings = settings or WebSettings()
-    metrics = Metrics()
-    service.observer = metrics
+    service.observer = metrics = Metrics()
     desk = Desk(
         service,
         Gate(keys, settings),
+        settings,
         BodyReader(settings.max_body, settings.max_waiting),
+        Turns(settings.heavy_at_once, settings.heavy_waiting),
         metrics,
-        describe(OPERATIONS, _version()),
+        _encode(describe(operations, _version())),
+        page("duelrank"),
     )
-    app = _Application(
-        title="duelrank", openapi_url=None, docs_url=None, redoc_url=None, lifespan=_lifespan, telemetry=_UNWATCHED
-    )
-    app.openapi = lambda: desk.document  # type: ignore[method-assign]
+    routes = [Route(one.path, Endpoint(one, desk), methods=[one.method]) for one in operations]
+    app = _Application(routes=routes, lifespan=_lifespan)
     app.router.redirect_slashes = False
     app.state.desk = desk
-    for operation in OPERATIONS:
-        app.add_route(operation.path, Endpoint(operation, desk), methods=[operation.method])  # type: ignore[arg-type]
     return app
 
 
@@ -70,7 +113,7 @@ def _version() -> str:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     desk: Desk = app.state.desk
     await desk.service.start()
     refreshing = asyncio.create_task(desk.gate.keys.keep_fresh())
@@ -83,12 +126,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await desk.service.stop()
 
 
-class _Application(FastAPI):
-    """FastAPI without its layers around the router, which cost a third of a request.
-
-    They turn exceptions into answers and close what dependencies have opened; our endpoints do the one themselves and have none
-    of the other.
-    """
+class _Application(Starlette):
+    """Starlette without its layers around the router: they turn exceptions into answers, which our endpoints do themselves."""
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the router, with our own answer to what it finds nothing for."""
@@ -102,23 +141,109 @@ class _Application(FastAPI):
         return routed
 
 
-async def _not_routed(app: FastAPI, scope: Scope, send: Send) -> None:
+async def _not_routed(app: Starlette, scope: Scope, send: Send) -> None:
     """Answer what the router found nothing for."""
     desk: Desk = app.state.desk
     path, method, allowed = scope["path"][:200], scope["method"], _methods(app, scope)
     refusal: Exception = NoSuchPage(f"there is nothing at {path}; GET /docs lists what there is")
     if allowed:
         refusal = WrongMethod(f"{path} has {allowed}, not {method}", allowed)
-    request_id = desk.gate.request_id(dict(scope["headers"]))
-    reply = problem(refusal, request_id)
+    request_id = desk.request_id(dict(scope["headers"]))
+    reply = _refusal(refusal, request_id)
     desk.metrics.requests("other", "other")(reply.status, 0.0)
-    await send_reply(send, reply, request_id)
+    await _send(send, reply, request_id)
 
 
-def _methods(app: FastAPI, scope: Scope) -> str:
+def _methods(app: Starlette, scope: Scope) -> str:
     """Return what methods this path has, over all of its operations."""
     found: set[str] = set()
     for route in app.routes:
         if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE:
             found |= route.methods or set()
     return ", ".join(sorted(found))
+
+
+class Endpoint:
+    """An operation as an ASGI application."""
+
+    def __init__(self, operation: Operation, desk: Desk) -> None:
+        self.operation = operation
+        self.desk = desk
+        self._about_a_ranker = "{name}" in operation.path
+        self._count = desk.metrics.requests(operation.method, operation.path)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, whatever happens."""
+        began = perf_counter()
+        desk = self.desk
+        headers = dict(scope["headers"])
+        request_id = desk.request_id(headers)
+        try:
+            desk.enter()
+            try:
+                reply = await self._reply(scope, headers, receive)
+            finally:
+                desk.leave()
+        except ClientGone:
+            return
+        except Exception as error:
+            reply = _refusal(error, request_id)
+        await _send(send, reply, request_id)
+        self._count(reply.status, perf_counter() - began)
+
+    async def _reply(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Reply:
+        operation, desk = self.operation, self.desk
+        caller = desk.gate.admit(scope, headers, operation.needs)
+        path = scope["path_params"]
+        if caller.rankers:
+            self._check_rankers(caller, path)
+        if not operation.always and not desk.service.ready:
+            raise NotReady("what was learned is being restored; GET /readyz says when that is done")
+        call = Call(desk, desk.service, caller, path, headers)
+        if operation.query is not None:
+            call.query = operation.decoded_query(scope["query_string"])
+        if operation.decode is None:
+            return await self._answer(call)
+        body = await desk.bodies.read(headers, receive)
+        if len(body) > desk.settings.heavy:
+            return await self._in_turn(call, body)
+        call.body = operation.decode(body, call)
+        return await self._answer(call)
+
+    async def _in_turn(self, call: Call, body: bytes) -> Reply:
+        """Answer a heavy request: one after the other, those of different callers and rankers in turns."""
+        assert self.operation.decode is not None
+        async with self.desk.turns.turn((call.path.get("name"), call.caller.id)):
+            call.body = await asyncio.to_thread(self.operation.decode, body, call)
+            return await self._answer(call)
+
+    async def _answer(self, call: Call) -> Reply:
+        answer = await self.operation.handle(call)
+        return answer if type(answer) is Reply else Reply(_encode(answer), self.operation.statuses[0])
+
+    def _check_rankers(self, caller: Caller, path: Mapping[str, str]) -> None:
+        if self._about_a_ranker:
+            caller.check(path["name"])
+        elif self.operation.all_rankers:
+            names = ", ".join(sorted(caller.rankers))
+            raise WrongScope(f"this shows all rankers, and this API key is for {names} only")
+
+
+def _refusal(error: Exception, request_id: str) -> Reply:
+    problem, headers = explain(error, request_id)
+    return Reply(_encode(problem), problem.status, b"application/problem+json", headers)
+
+
+async def _send(send: Send, reply: Reply, request_id: str) -> None:
+    """Send a whole answer, with the id of its request."""
+    headers = [
+        (b"content-type", reply.media_type),
+        (b"content-length", b"%d" % len(reply.body)),
+        (b"x-request-id", request_id.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        *reply.headers,
+    ]
+    if reply.status == 204:
+        del headers[:2]  # there is no content to describe
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})

@@ -1,9 +1,11 @@
-"""What Prometheus sees: requests, events, learning, features, and the rankers' own numbers."""
+"""What Prometheus sees: requests, events, learning, features, the store, and the rankers' own numbers."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from threading import Lock
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -14,7 +16,13 @@ __all__ = ["Metrics"]
 SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 NORMS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
 MEMORY = 1000
-"""The click-through rate and its like are averages over about so many closed lists; counters have the whole story."""
+"""The click-through rate and its like are averages over about so many closed impressions; counters have the whole story."""
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable with the folder in which several workers keep their numbers; prometheus_client reads it too."""
+
+# How numbers of several workers become one: the sum over those that live, the largest, or the newest.
+Together = Literal["livesum", "max", "livemostrecent"]
 
 
 class Metrics(Observer):
@@ -27,45 +35,80 @@ class Metrics(Observer):
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-
-        def counter(name: str, help: str, *labels: str) -> Counter:
-            return Counter(f"duelrank_{name}", help, labels, registry=registry)
-
-        def gauge(name: str, help: str, *labels: str) -> Gauge:
-            return Gauge(f"duelrank_{name}", help, labels, registry=registry)
-
-        def histogram(name: str, help: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"duelrank_{name}", help, labels, buckets=buckets, registry=registry)
-
-        self._http = counter("http_requests_total", "Requests.", "method", "path", "status")
-        self._seconds = histogram("http_request_seconds", "Time to answer, body and all.", SECONDS, "method", "path")
-        self._ranked = counter("rank_requests_total", "Lists that were made.", "ranker")
-        self._documents = counter("rank_documents_total", "Documents that were ordered.", "ranker")
-        self._latency = histogram("rank_latency_seconds", "Time to make a list and store it.", SECONDS, "ranker")
-        self._events = counter("feedback_events_total", "Feedback events by what became of them.", "ranker", "outcome")
-        self._learned = counter("learned_impressions_total", "Closed lists that the learner came to.", "ranker")
-        self._clicked = counter("clicked_impressions_total", "Those of them with a click.", "ranker")
-        self._clicks = counter("clicks_total", "Clicks on them.", "ranker")
-        self._updates = counter("updates_total", "Those that changed the weights.", "ranker")
-        self._norm = histogram("update_norm", "How far one list moved the weights.", NORMS, "ranker")
-        self._version = gauge("model_version", "The version that is served.", "ranker")
-        self._rate = gauge("click_through_rate", f"Share of lists with a click, of the last {MEMORY} or so.", "ranker")
-        self._reciprocal = gauge(
-            "click_reciprocal_rank", f"Mean of 1 / position of the first click, of the last {MEMORY} or so.", "ranker"
-        )
-        self._features = counter(
-            "feature_trouble_total", "Feature values that were not as they should be.", "ranker", "kind"
-        )
-        self._failures = counter("failures_total", "What should never happen.", "ranker", "what")
-        self._open = gauge("open_impressions", "Lists that still wait for clicks.", "ranker")
-        self._age = gauge("oldest_unlearned_event_age_seconds", "How far the learner is behind.", "ranker")
-        self._leading = gauge("leading", "1 in the process that learns.")
         self._averages: dict[str, tuple[int, float, float]] = {}
         self._lock = Lock()
         self._latencies: dict[str, Callable[[float], None]] = {}
+        self._make_requests(registry)
+        self._make_learning(registry)
+        self._make_state(registry)
+
+    def _make_requests(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(f"duelrank_{name}", help, labels, registry=registry)
+
+        def histogram(name: str, help: str, *labels: str) -> Histogram:
+            return Histogram(f"duelrank_{name}", help, labels, buckets=SECONDS, registry=registry)
+
+        self._http = counter("http_requests_total", "Requests.", "method", "path", "status")
+        self._seconds = histogram("http_request_seconds", "Time to answer, body and all.", "method", "path")
+        self._ranked = counter("rank_requests_total", "Impressions that were made.", "ranker")
+        self._documents = counter("rank_documents_total", "Documents that were ordered.", "ranker")
+        self._latency = histogram("rank_latency_seconds", "Time to make an impression and store it.", "ranker")
+        self._events = counter("feedback_events_total", "Feedback events by what became of them.", "ranker", "outcome")
+        self._features = counter(
+            "feature_trouble_total", "Feature values that were not as they should be.", "ranker", "kind"
+        )
+
+    def _make_learning(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(f"duelrank_{name}", help, ("ranker", *labels), registry=registry)
+
+        self._learned = counter("learned_impressions_total", "Closed impressions that were learned from.")
+        self._silent = counter("no_feedback_impressions_total", "Closed impressions without any feedback.")
+        self._clicked = counter("clicked_impressions_total", "Closed impressions with a click.")
+        self._clicks = counter("clicks_total", "Clicks on closed impressions.")
+        self._updates = counter("updates_total", "Impressions that changed the weights.")
+        self._norm = Histogram(
+            "duelrank_update_norm",
+            "How far an impression moved the weights.",
+            ("ranker",),
+            buckets=NORMS,
+            registry=registry,
+        )
+        self._failures = counter("failures_total", "What should never happen.", "what")
+
+    def _make_state(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, help: str, together: Together, *labels: str) -> Gauge:
+            return Gauge(f"duelrank_{name}", help, labels, registry=registry, multiprocess_mode=together)
+
+        recent = f"of the last {MEMORY} or so closed impressions"
+        self._version = gauge("model_version", "The version that is served.", "max", "ranker")
+        self._rate = gauge("click_through_rate", f"Share with a click, {recent}.", "livemostrecent", "ranker")
+        self._reciprocal = gauge(
+            "click_reciprocal_rank", f"Mean of 1 / position of the first click, {recent}.", "livemostrecent", "ranker"
+        )
+        self._open = gauge("open_impressions", "Impressions that wait for clicks.", "livemostrecent", "ranker")
+        self._lag = gauge(
+            "learner_lag_events", "Events of the store that the learner has still to come to.", "livemostrecent"
+        )
+        self._age = gauge("oldest_unlearned_event_age_seconds", "How old the oldest of them is.", "livemostrecent")
+        self._bytes = gauge("store_bytes", "Size of the store.", "livemostrecent")
+        self._free = gauge("store_free_bytes", "Free space of its disk; NaN where it is not known.", "livemostrecent")
+        self._days = gauge(
+            "store_days_left",
+            "Days until the disk is full, at the present rate; NaN where it is not known.",
+            "livemostrecent",
+        )
+        self._leading = gauge("leading", "1 in the process that learns.", "livesum")
 
     def text(self) -> bytes:
-        """Return everything in Prometheus' text format."""
+        """Return everything in Prometheus' text format, with several workers the numbers of all."""
+        if os.environ.get(SHARED):
+            from prometheus_client.multiprocess import MultiProcessCollector
+
+            together = CollectorRegistry()
+            MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+            return generate_latest(together)
         return generate_latest(self.registry)
 
     def requests(self, method: str, path: str) -> Callable[[int, float], None]:
@@ -82,13 +125,13 @@ class Metrics(Observer):
         return count
 
     def listed(self, name: str, seconds: float) -> None:
-        """A list was made and stored in so many seconds."""
+        """An impression was made and stored in so many seconds."""
         if name not in self._latencies:
             self._latencies[name] = self._latency.labels(name).observe
         self._latencies[name](seconds)
 
     def ranked(self, name: str, n_documents: int) -> None:
-        """A list was made of so many documents."""
+        """An impression was made of so many documents."""
         self._ranked.labels(name).inc()
         self._documents.labels(name).inc(n_documents)
 
@@ -96,13 +139,15 @@ class Metrics(Observer):
         """So many events had an outcome."""
         self._events.labels(name, outcome).inc(count)
 
-    def learned(self, name: str, norm: float, clicks: int, reciprocal_rank: float) -> None:
-        """A list was closed; averages forget slowly, and start as plain means."""
-        self._learned.labels(name).inc()
+    def closed(self, name: str, outcome: str, norm: float, clicks: int, reciprocal_rank: float) -> None:
+        """An impression was closed; averages are over all of them, forget slowly, and start as plain means."""
+        if outcome == "learned":
+            self._learned.labels(name).inc()
+            self._norm.labels(name).observe(norm)
+        self._silent.labels(name).inc(outcome == "no_feedback")
         self._clicks.labels(name).inc(clicks)
         self._clicked.labels(name).inc(clicks > 0)
         self._updates.labels(name).inc(norm > 0.0)
-        self._norm.labels(name).observe(norm)
         with self._lock:
             seen, rate, reciprocal = self._averages.get(name, (0, 0.0, 0.0))
             seen = min(seen + 1, MEMORY)
@@ -125,12 +170,19 @@ class Metrics(Observer):
         self._failures.labels(name, what).inc()
 
     def open_impressions(self, name: str, count: int) -> None:
-        """So many lists are open."""
+        """So many impressions are open."""
         self._open.labels(name).set(count)
 
-    def oldest_unlearned_age(self, name: str, seconds: float) -> None:
-        """The oldest event that the learner has not come to yet is so old."""
-        self._age.labels(name).set(seconds)
+    def lag(self, events: int, seconds: float) -> None:
+        """How far the learner is behind."""
+        self._lag.set(events)
+        self._age.set(seconds)
+
+    def store(self, bytes: int, free: int | None, days_left: float | None) -> None:
+        """How large the store is, and how much there is still room for."""
+        self._bytes.set(bytes)
+        self._free.set(float("nan") if free is None else free)
+        self._days.set(float("nan") if days_left is None else days_left)
 
     def leading(self, leads: bool) -> None:
         """Whether this process is the one that learns."""

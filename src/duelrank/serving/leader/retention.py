@@ -50,7 +50,9 @@ class Retention:
         versions = set(machine.references).union(*(each[1] for each in wanted.values()))
         Versions(self._storage, created).prune(settings.keep_versions, versions)
         # The impressions that were open at a checkpoint are needed to learn from them after it.
-        open_then = {impression.number for impression in machine.open.values()}.union(*(each[0] for each in wanted.values()))
+        open_then = {impression.number for impression in machine.open.values()}.union(
+            *(each[0] for each in wanted.values())
+        )
         oldest = kept[0].number
         log.drop_attachments(name, oldest, keep=open_then)
         old = min(oldest, log.number_before(name, now - settings.retention))

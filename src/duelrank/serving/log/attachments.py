@@ -35,7 +35,8 @@ _decode = msgspec.msgpack.Decoder(_Table).decode
 
 def pack_features(features: Features) -> bytes:
     """Return a table of features as bytes; in single precision where that loses nothing."""
-    single = features.astype("<f4")
+    with np.errstate(over="ignore"):
+        single = features.astype("<f4")
     exact = bool((single == features).all())
     table = single if exact else features.astype("<f8", copy=False)
     if not hasattr(_threads, "compressor"):

@@ -79,9 +79,7 @@ class Impressions:
         Whether this process is the one that learns.
     """
 
-    def __init__(
-        self, storage: Storage, recent: RecentImpressions, max_id: int, leads: Callable[[], bool]
-    ) -> None:
+    def __init__(self, storage: Storage, recent: RecentImpressions, max_id: int, leads: Callable[[], bool]) -> None:
         self._storage, self._recent, self._max_id, self._leads = storage, recent, max_id, leads
         self._readers = ThreadPoolExecutor(READERS, "duelrank-reader")
 

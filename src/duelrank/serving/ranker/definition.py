@@ -128,7 +128,9 @@ class Definition:
             normalisation=_normalisation_without(spec.normalisation, change.retire_features),
         )
         if features != self.spec.features and self.algorithm.weights_follow_memory:
-            raise InvalidRecipe(f"{spec.algorithm} computes its weights from all it has seen: its features cannot change")
+            raise InvalidRecipe(
+                f"{spec.algorithm} computes its weights from all it has seen: its features cannot change"
+            )
         return self.with_spec(spec)
 
     def with_spec(self, spec: RankerSpec) -> Definition:

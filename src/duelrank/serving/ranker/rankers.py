@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-
 from duelrank.api import RankerInfo
 from duelrank.errors import UnknownName
 from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, Created, Deleted, unpack
@@ -72,7 +71,9 @@ class Rankers:
         self._storage = storage
         self.by_name: dict[str, Ranker] = {}
         self.observer = Observer()
-        self.tell: Callable[[], None] = lambda: None  # is called when another version of a ranker is served, or one is gone
+        self.tell: Callable[[], None] = lambda: (
+            None
+        )  # is called when another version of a ranker is served, or one is gone
         self._read, self._defining = 0, Lock()
 
     def __getitem__(self, name: str) -> Ranker:

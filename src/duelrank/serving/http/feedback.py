@@ -11,7 +11,7 @@ import msgspec
 from duelrank.api import FeedbackEvent
 from duelrank.errors import LimitExceeded
 from duelrank.serving.feedback import Rejected
-from duelrank.serving.http.refusals import MalformedBody
+from duelrank.serving.http.errors import MalformedBody, wrong_shape
 
 __all__ = ["NDJSON", "UbiEvent", "decode_events"]
 
@@ -27,9 +27,9 @@ _anything = msgspec.json.Decoder()
 
 
 class UbiObject(msgspec.Struct, frozen=True):
-    """What an action was on."""
+    """What an action was on; a number as ``object_id`` means its decimal text, and 12.0 the same as 12."""
 
-    object_id: str | None = None
+    object_id: str | int | float | None = None
 
 
 class UbiAttributes(msgspec.Struct, frozen=True):
@@ -41,8 +41,9 @@ class UbiAttributes(msgspec.Struct, frozen=True):
 class UbiEvent(msgspec.Struct, frozen=True):
     """An event of User Behavior Insights 1.3.0, unchanged.
 
-    A "click" is a click on the document ``event_attributes.object.object_id`` of the list ``query_id``. All other actions
-    are taken and kept, and nothing is learned from them. UBI events have no id of their own: the same content counts once.
+    A "click" is a click on the document ``event_attributes.object.object_id`` of the impression ``query_id``. All other
+    actions are taken and kept, and nothing is learned from them. UBI events have no id of their own: the same content counts
+    once. Fields that UBI has and duelrank does not use are allowed.
     """
 
     action_name: str
@@ -67,7 +68,7 @@ def decode_events(body: bytes, content_type: bytes, most: int) -> Sequence[Decod
     try:
         pieces = _pieces.decode(body)
     except _BROKEN as error:
-        raise MalformedBody(f"the body is no JSON: {error}") from None
+        raise MalformedBody(f"the body is not valid JSON: {error}") from None
     _check(len(pieces), most)
     return [_event(bytes(piece), _rejected) for piece in pieces]
 
@@ -94,14 +95,14 @@ def _event(text: bytes, otherwise: Callable[[bytes, Exception], Decoded]) -> Dec
 
 
 def _whole(text: bytes, error: Exception) -> Decoded:
-    """What to do with a body that should be one event: no JSON at all is the request's fault, not the event's."""
+    """What to do with a body that should be one event: that it is not valid JSON is the request's fault, not the event's."""
     if not isinstance(error, msgspec.ValidationError):
-        raise MalformedBody(f"the body is no JSON: {error}") from None
+        raise MalformedBody(f"the body is not valid JSON: {error}") from None
     return _rejected(text, error)
 
 
 def _rejected(text: bytes, error: Exception) -> Rejected:
-    return Rejected(_event_id(_content(text)), str(error))
+    return Rejected(_event_id(_content(text)), wrong_shape(error, FeedbackEvent))
 
 
 def _from_ubi(text: bytes) -> Decoded:
@@ -111,13 +112,22 @@ def _from_ubi(text: bytes) -> Decoded:
         return _rejected(text, error)
     id = _event_id(content) or _fingerprint(content)
     if event.query_id is None:
-        return Rejected(id, f"a UBI event without query_id belongs to no list (action_name {event.action_name[:50]!r})")
+        name = event.action_name[:50]
+        return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
     if event.action_name != "click":
-        return FeedbackEvent(event.query_id, event_id=id)
+        return FeedbackEvent(impression_id=event.query_id, event_id=id)
     attributes = event.event_attributes
     if attributes is None or attributes.object is None or attributes.object.object_id is None:
         return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-    return FeedbackEvent(event.query_id, [attributes.object.object_id], event_id=id)
+    clicked = _document(attributes.object.object_id)
+    return FeedbackEvent(impression_id=event.query_id, event_id=id, clicks=[clicked])
+
+
+def _document(object_id: str | int | float) -> str:
+    """Return the id of a document; catalogues with numbers as ids write 12, and some JSON libraries make 12.0 of that."""
+    if isinstance(object_id, float) and object_id.is_integer():
+        return str(int(object_id))
+    return str(object_id)
 
 
 def _content(text: bytes) -> Any:

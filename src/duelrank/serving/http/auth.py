@@ -1,0 +1,240 @@
+"""Who comes in: API keys with their scopes and rankers, and what is asked of requests where there are no keys."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import Scope
+
+from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.serving.http.errors import Forwarded, FromAWebPage, NoKey, TooManyRequests, WrongScope
+from duelrank.serving.http.limits import Buckets, WebSettings
+from duelrank.storage import ApiKey, Storage
+
+__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "keys_of", "make_key", "token_of"]
+
+SCOPES = ("rank", "feedback", "admin")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+REFRESH = 1.0
+"""Seconds between two looks at the store: so long may a revoked key still work."""
+
+_PREFIX = "dr"
+_HOST = re.compile(rb"(?:https?://)?(\[[^\]]*\]|[^:/]*)(?::\d+)?")
+_PROXIES = (b"x-forwarded-for", b"forwarded", b"x-real-ip")
+
+log = logging.getLogger(__name__)
+
+
+def make_key(scopes: Sequence[str], rankers: Sequence[str] = (), now: float | None = None) -> tuple[str, ApiKey]:
+    """Make a key: the text for its holder, shown once, and what the store keeps, from which it cannot be made again.
+
+    The secret has 256 random bits, so a plain SHA-256 of it can be neither guessed nor looked up. A key with ``rankers`` is
+    for these alone.
+    """
+    wanted = tuple(dict.fromkeys(scopes))
+    if not wanted or set(wanted) - set(SCOPES):
+        raise InvalidValue(f"the scopes of a key are some of {', '.join(SCOPES)}, got {', '.join(wanted) or 'none'}")
+    id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    limited: Any = {"rankers": tuple(dict.fromkeys(rankers))} if rankers else {}
+    return f"{_PREFIX}_{id}_{secret}", ApiKey(id, _hash(secret), wanted, time.time() if now is None else now, **limited)
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def token_of(headers: Mapping[bytes, bytes]) -> str | None:
+    """Return the key that a request carries, from ``X-API-Key`` or ``Authorization: Bearer``."""
+    given = headers.get(b"x-api-key")
+    if given is None:
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer":
+            return None
+    return given.strip().decode("latin-1")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the id of a key, or an address where there are no keys ("" for this machine).
+
+    A caller with ``rankers`` may see and touch these alone.
+    """
+
+    id: str = ""
+    rankers: frozenset[str] = frozenset()
+
+    def may_use(self, ranker: str) -> bool:
+        """Whether this ranker is one of the caller's."""
+        return not self.rankers or ranker in self.rankers
+
+    def check(self, ranker: str) -> None:
+        """Raise where this ranker is not one of the caller's, whether there is such a ranker or not."""
+        if not self.may_use(ranker):
+            raise WrongScope(f"this API key is for {', '.join(sorted(self.rankers))} only, not for {ranker[:200]!r}")
+
+
+class KeyRing:
+    """The keys of a store as a running server knows them, looked at again every second.
+
+    Without a key in the store everybody may do everything. Once a key was seen, that is over until the server is started
+    anew: to revoke the last key shuts everybody out, rather than letting everybody in.
+
+    Bad keys cost an address its patience. Ids of keys are no secret, so a key of an unknown id is refused without hashing;
+    each such refusal takes a token from the bucket of the address, and without one the answer is 429. A wrong secret of a
+    known id takes one from a bucket of that address and id. Good keys wait for neither: a key that was verified once is
+    recognised without hashing, and one that was not has a bucket which only guesses at its own secret can empty.
+
+    Parameters
+    ----------
+    storage
+        Where the keys are.
+    bad_keys
+        Bad keys a second of one address, and ten times as many at once.
+    """
+
+    def __init__(self, storage: Storage, bad_keys: float = WebSettings.bad_keys) -> None:
+        self._storage = storage
+        self._keys: dict[str, ApiKey] = {}
+        self._callers: dict[str, Caller] = {}
+        self._verified: dict[str, str] = {}
+        self._bad = Buckets(bad_keys, 10.0 * bad_keys)
+        self.in_force = False
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the keys from the store."""
+        known: list[ApiKey] = keys_of(self._storage).list()
+        keys = {key.id: key for key in known}
+        verified = list(self._verified.items())  # of one moment: this is not the event loop's thread
+        self._verified = {id: token for id, token in verified if id in keys and keys[id] == self._keys.get(id)}
+        self._callers = {id: Caller(id, frozenset(getattr(key, "rankers", ()))) for id, key in keys.items()}
+        self._keys = keys
+        self.in_force = self.in_force or bool(keys)
+
+    async def keep_fresh(self) -> None:
+        """Read the keys again and again; where the store does not answer, the known ones stay good."""
+        while True:
+            await asyncio.sleep(REFRESH)
+            try:
+                await asyncio.to_thread(self.refresh)
+            except StorageFailure as error:
+                log.warning("the API keys could not be read again: %s", error)
+
+    def holder(self, token: str | None, needs: str, address: str = "") -> Caller:
+        """Return who holds a key, or raise where it is none of ours or not for this; "admin" is for everything."""
+        if token is None:
+            raise NoKey("this needs an API key, as 'Authorization: Bearer KEY' or as 'X-API-Key: KEY'")
+        prefix, _, rest = token.partition("_")
+        id, _, secret = rest.partition("_")
+        key = self._keys.get(id)
+        if key is None or prefix != _PREFIX:
+            raise self._refused(address)
+        if not hmac.compare_digest(self._verified.get(id, "").encode(), token.encode()):
+            self._verify(key, token, secret, address)
+        if needs not in key.scopes and "admin" not in key.scopes:
+            raise WrongScope(f"this needs an API key with the scope {needs}; this one has {', '.join(key.scopes)}")
+        return self._callers.get(id) or Caller(id)
+
+    def _verify(self, key: ApiKey, token: str, secret: str, address: str) -> None:
+        who = (address, key.id)
+        wait = self._bad.needed(who, time.monotonic())
+        if wait > 0.0:
+            raise _too_many(wait)
+        if not hmac.compare_digest(_hash(secret), key.hash):
+            raise self._refused(who)
+        self._verified[key.id] = token
+
+    def _refused(self, who: object) -> Exception:
+        wait = self._bad.wait(who, time.monotonic())
+        return _too_many(wait) if wait > 0.0 else NoKey("this API key is not known; it may have been revoked")
+
+
+def _too_many(wait: float) -> TooManyRequests:
+    return TooManyRequests(f"too many unknown API keys came from this address; wait {wait:.3g} s", wait)
+
+
+class Gate:
+    """Lets requests in, or raises the reason why not."""
+
+    def __init__(self, keys: KeyRing, settings: WebSettings) -> None:
+        self.keys = keys
+        self.settings = settings
+        self.buckets = Buckets(settings.rate, settings.rate * settings.burst)
+
+    def admit(self, scope: Scope, headers: Mapping[bytes, bytes], needs: str | None) -> Caller:
+        """Check the key and the rate; what needs no scope is for everybody, whatever the rate."""
+        if not self.keys.in_force:
+            caller = self._neighbour(scope, headers)
+        elif needs is None:
+            return _ANYBODY
+        else:
+            caller = self.keys.holder(token_of(headers), needs, _address(scope))
+        if needs is not None and caller.id and self.settings.rate > 0.0:
+            wait = self.buckets.wait(caller.id, time.monotonic())
+            if wait > 0.0:
+                raise TooManyRequests(f"more than {self.settings.rate:g} requests a second; wait {wait:.3g} s", wait)
+        return caller
+
+    def _neighbour(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+        """Return somebody without a key; refuse what came through a proxy, and what a browser was tricked into.
+
+        Any page may send requests to 127.0.0.1, and its own name may lead there (DNS rebinding); a browser then says so in
+        Origin or Host. A proxy on this machine passes on requests of other machines, and says so in one of three headers.
+        """
+        address = _address(scope)
+        if not self.settings.insecure:
+            _refuse_pages(headers)
+            _refuse_proxies(headers)
+        return _ANYBODY if address in LOOPBACK else Caller(address)
+
+
+_ANYBODY = Caller()
+
+
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
+def _refuse_pages(headers: Mapping[bytes, bytes]) -> None:
+    for name in (b"host", b"origin"):
+        given = headers.get(name)
+        if given is not None and not _is_loopback(given):
+            raise FromAWebPage(
+                f"without API keys only this machine is answered, but {name.decode().title()} is {given[:200]!r}; "
+                "make a key with 'duelrank keys create'"
+            )
+
+
+def _refuse_proxies(headers: Mapping[bytes, bytes]) -> None:
+    for name in _PROXIES:
+        if name in headers:
+            raise Forwarded(
+                f"without API keys only this machine is answered, but {name.decode().title()} says that the request came "
+                "through a proxy; make a key with 'duelrank keys create'"
+            )
+
+
+def _is_loopback(given: bytes) -> bool:
+    found = _HOST.fullmatch(given.strip())
+    return found is not None and found[1].decode("latin-1").strip("[]").lower() in LOOPBACK
+
+
+def keys_of(storage: Storage) -> Any:
+    """Return what lists, adds and revokes the keys of a store."""
+    return _Methods(storage) if callable(storage.keys) else storage.keys
+
+
+class _Methods:
+    """The keys of a store whose methods are not on an object of their own yet."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.list, self.add, self.revoke = storage.keys, storage.add_key, storage.revoke_key

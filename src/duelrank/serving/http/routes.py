@@ -1,0 +1,628 @@
+"""The whole API in one table of operations, and what each of them does; router, gate and documentation are made from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_origin
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from duelrank.api import (
+    Change,
+    Document,
+    DocumentTable,
+    FeedbackCounts,
+    FeedbackEvent,
+    Health,
+    Model,
+    RankAnswer,
+    RankerInfo,
+    RankerSpec,
+    RankRequest,
+    VersionInfo,
+    VersionNumber,
+)
+from duelrank.errors import (
+    Conflict,
+    DataFormatError,
+    InvalidRecipe,
+    InvalidValue,
+    LimitExceeded,
+    MissingExtra,
+    NotReady,
+    ShapeMismatch,
+    UnknownName,
+)
+from duelrank.export import FORMATS
+from duelrank.export import export as write
+from duelrank.serving.http.auth import Caller
+from duelrank.serving.http.errors import MalformedBody, NoSuchPage, wrong_shape
+from duelrank.serving.http.feedback import NDJSON, UbiEvent, decode_events
+from duelrank.serving.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
+from duelrank.serving.service import Service
+
+if TYPE_CHECKING:
+    from duelrank.serving.http.app import Desk
+
+__all__ = ["MSGPACK", "OPERATIONS", "Call", "DeleteQuery", "ExportQuery", "ModelQuery", "Operation", "Reply"]
+
+JSON = b"application/json"
+MSGPACK = "application/msgpack"
+
+
+class Reply(NamedTuple):
+    """A whole answer."""
+
+    body: bytes
+    status: int = 200
+    media_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Call(msgspec.Struct):
+    """One request as a handler sees it: who asks, the parts of the path, the decoded body, the decoded query."""
+
+    desk: Desk
+    service: Service
+    caller: Caller
+    path: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
+    query: Any = None
+    body: Any = None
+
+    @property
+    def name(self) -> str:
+        """Of the ranker that the path names."""
+        return self.path["name"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One method of one path: everything that the router, the documentation and the gate have to know of it.
+
+    Parameters
+    ----------
+    method, path
+        Where it is.
+    handle
+        Answers a call with a value that is encoded as JSON, or with a `Reply`; its docstring is its documentation.
+    needs
+        The scope that a key needs; None for everybody.
+    takes
+        The type of the body; None where there is none.
+    decode
+        Turns the body's bytes into what the handler wants; from JSON into ``takes`` where it is not given. Large bodies are
+        decoded in a thread.
+    query
+        The struct that the query string is decoded into.
+    answers
+        The type of the answer; None where it has no schema.
+    statuses
+        With which it may succeed.
+    raises
+        The errors of this operation itself; what the way of every request may raise is known.
+    always
+        Whether it answers before everything was restored too.
+    all_rankers
+        Whether it shows all rankers, so that it is not for a key that is limited to some.
+    bodies
+        Types to document the body with, by media type, where that is not just ``takes`` as JSON.
+    examples
+        Bodies that work, by name.
+    named
+        The ranker of the examples.
+    media_types
+        Of the answer.
+    hidden
+        Whether it is left out of the documentation.
+    """
+
+    method: str
+    path: str
+    handle: Callable[[Call], Awaitable[Any]]
+    needs: str | None = None
+    takes: Any = None
+    decode: Callable[[bytes, Call], Any] | None = None
+    query: Any = None
+    answers: Any = None
+    statuses: tuple[int, ...] = (200,)
+    raises: tuple[type[Exception], ...] = ()
+    always: bool = False
+    all_rankers: bool = False
+    bodies: Mapping[str, Any] = field(default_factory=dict)
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    named: str = "shop"
+    media_types: tuple[str, ...] = ("application/json",)
+    hidden: bool = False
+
+    def __post_init__(self) -> None:
+        if self.takes is not None and self.decode is None:
+            object.__setattr__(self, "decode", _json_decoder(self.takes))
+
+    def decoded_query(self, text: bytes) -> Any:
+        """Decode a query string into the struct of this operation; what may be given more than once is a tuple there."""
+        try:
+            pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=10_000)
+        except ValueError as error:
+            raise msgspec.ValidationError(f"the query string cannot be read: {error}") from None
+        several = {each.name for each in msgspec.structs.fields(self.query) if get_origin(each.type) is tuple}
+        values: dict[str, Any] = {}
+        for name, value in pairs:
+            values[name] = (*values.get(name, ()), value) if name in several else value
+        try:
+            return msgspec.convert(values, self.query, strict=False)
+        except msgspec.ValidationError as error:
+            raise msgspec.ValidationError(wrong_shape(error, self.query)) from None
+
+
+# Decoding
+
+
+def _json_decoder(wanted: Any) -> Callable[[bytes, Call], Any]:
+    decode = msgspec.json.Decoder(wanted).decode
+    return lambda body, call: _checked(decode, body, wanted)
+
+
+def _checked(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str = "JSON") -> Any:
+    try:
+        return decode(body)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(wrong_shape(error, wanted)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedBody(f"the body is not valid {form}: {error}") from None
+
+
+class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `RankRequest` whose documents are not decoded yet."""
+
+    documents: list[msgspec.Raw] | DocumentTable
+    impression_id: str | None = None
+    length: int | None = None
+    explain: bool = False
+
+
+class _RankDecoder:
+    """Decodes requests for a ranking, in one go or, where they are large, document by document.
+
+    A decoder holds Python's lock until it is done, 45 ms for 1,000 documents of 800 features: between two documents, other
+    threads may go on.
+    """
+
+    def __init__(self, codec: Any, form: str) -> None:
+        self._form = form
+        self._whole = codec.Decoder(RankRequest).decode
+        self._pieces = codec.Decoder(_Pieces).decode
+        self._document = codec.Decoder(Document).decode
+
+    def __call__(self, body: bytes, large: bool) -> RankRequest:
+        if not large:
+            request: RankRequest = _checked(self._whole, body, RankRequest, self._form)
+            return request
+        found: _Pieces = _checked(self._pieces, body, RankRequest, self._form)
+        documents = found.documents
+        return RankRequest(
+            documents=documents if isinstance(documents, DocumentTable) else self._each(documents),
+            impression_id=found.impression_id,
+            length=found.length,
+            explain=found.explain,
+        )
+
+    def _each(self, pieces: list[msgspec.Raw]) -> list[Document]:
+        documents = []
+        for place, piece in enumerate(pieces):
+            try:
+                documents.append(_checked(self._document, piece, Document, self._form))
+            except msgspec.ValidationError as error:
+                message = str(error).partition(" - at `$")
+                rest = message[2] or "`"
+                raise msgspec.ValidationError(f"{message[0]} - at `$.documents[{place}]{rest}") from None
+        return documents
+
+
+_from_json = _RankDecoder(msgspec.json, "JSON")
+_from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
+_encode_msgpack = msgspec.msgpack.Encoder().encode
+
+
+def _decode_rank(body: bytes, call: Call) -> RankRequest:
+    decode = _from_msgpack if b"msgpack" in call.headers.get(b"content-type", b"") else _from_json
+    return decode(body, len(body) > call.desk.settings.heavy)
+
+
+def _decode_feedback(body: bytes, call: Call) -> Any:
+    return decode_events(body, call.headers.get(b"content-type", b""), call.service.settings.max_events)
+
+
+# Query strings
+
+
+class ModelQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which version; the current one where none is given."""
+
+    version: int | None = None
+
+
+class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of the ranker once more."""
+
+    confirm: str
+
+
+class ExportQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A format, which version, and what some formats can be told.
+
+    For vespa, ``rank_feature=price=attribute(price)`` says what a feature is called there; once for each feature.
+    """
+
+    format: Literal["solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"]
+    version: int | None = None
+    store: str | None = None
+    offset_feature: str | None = None
+    offset: float | None = None
+    allow_negative: bool | None = None
+    weights: Literal["inputs", "constants"] | None = None
+    rerank_count: int | None = None
+    rank_feature: tuple[str, ...] = ()
+
+
+# Rank and feedback
+
+
+async def rank(call: Call) -> RankAnswer | Reply:
+    """Order the documents of one query.
+
+    Show them in this order, and send the clicks to the feedback address under the same impression_id. The same impression_id
+    again, such as after a lost answer or for the next page, gives the same order again. Large requests are smaller and
+    quicker with all documents as one table, in JSON or as application/msgpack; with Accept: application/msgpack, the answer
+    is MessagePack too.
+    """
+    began = perf_counter()
+    answer = await call.service.rank(call.name, call.body)
+    call.desk.metrics.listed(call.name, perf_counter() - began)
+    if b"msgpack" in call.headers.get(b"accept", b""):
+        return Reply(_encode_msgpack(answer), 200, MSGPACK.encode())
+    return answer
+
+
+async def feedback(call: Call) -> FeedbackCounts:
+    """Take what users did with impressions.
+
+    One event, an array of them, or one on each line (application/x-ndjson), in our own form or as UBI 1.3.0 has it. One bad
+    event never keeps out its neighbours; the answer says which were bad, and why. An event counts once, however often it is
+    sent.
+    """
+    return await call.service.feedback(call.name, call.body)
+
+
+# Rankers
+
+
+async def create(call: Call) -> Reply:
+    """Make a ranker.
+
+    The same again changes nothing and answers 200 in place of 201; another ranker of the same name is a conflict.
+    """
+    spec: RankerSpec = call.body
+    call.caller.check(spec.name)
+    if spec.start is not None and spec.start.ranker is not None:
+        call.caller.check(spec.start.ranker)
+    try:
+        info, new = await _create(call.service, spec)
+    except UnknownName as error:  # of an algorithm: the address was right, the body was not
+        raise InvalidRecipe(str(error)) from None
+    return Reply(msgspec.json.encode(info), 201 if new else 200)
+
+
+async def _create(service: Service, spec: RankerSpec) -> tuple[RankerInfo, bool]:
+    known = any(each.name == spec.name for each in service.rankers())
+    made: Any = await service.create(spec)
+    return made if isinstance(made, tuple) else (made, not known)
+
+
+async def rankers(call: Call) -> list[RankerInfo]:
+    """List all rankers that the key is for."""
+    return [info for info in call.service.rankers() if call.caller.may_use(info.name)]
+
+
+async def ranker(call: Call) -> RankerInfo:
+    """Show one ranker."""
+    return await asyncio.to_thread(call.service.ranker, call.name)
+
+
+async def change(call: Call) -> RankerInfo:
+    """Change a ranker, and keep what it has learned.
+
+    What is not given stays. New features start with weight 0; features that are retired may still be sent, and are ignored.
+    """
+    service: Any = call.service
+    info: RankerInfo = await service.change(call.name, call.body)
+    return info
+
+
+async def delete(call: Call) -> Reply:
+    """Delete a ranker with all its data, for good.
+
+    To confirm that, give its name once more: ?confirm=NAME.
+    """
+    if call.query.confirm != call.name:
+        raise InvalidValue(
+            f"to delete {call.name!r} for good, give its name as confirm; got {call.query.confirm[:200]!r}"
+        )
+    service: Any = call.service
+    await service.delete(call.name)
+    return Reply(b"", 204)
+
+
+async def freeze(call: Call) -> RankerInfo:
+    """Stop learning, and serve the current weights without exploring."""
+    return await call.service.control(call.name, "freeze")
+
+
+async def resume(call: Call) -> RankerInfo:
+    """Go on learning."""
+    return await call.service.control(call.name, "resume")
+
+
+async def rollback(call: Call) -> RankerInfo:
+    """Go back to the weights of an earlier version, as a new version."""
+    return await call.service.control(call.name, "rollback", call.body.version)
+
+
+async def pin(call: Call) -> RankerInfo:
+    """Have a shadow serve the best rankings of one version, in place of your own order, while it goes on learning."""
+    return await call.service.control(call.name, "pin", call.body.version)
+
+
+async def unpin(call: Call) -> RankerInfo:
+    """Have a shadow serve your own order again."""
+    return await call.service.control(call.name, "unpin")
+
+
+# Models
+
+
+async def model(call: Call) -> Model:
+    """Show the weights by feature, of the current version or of an earlier one."""
+    found = await asyncio.to_thread(call.service.model, call.name, call.query.version)
+    weights = dict(zip(found.features, found.weights.tolist(), strict=True))
+    return Model(found.name, found.version, weights, found.normalisation.as_dict(found.features))
+
+
+async def versions(call: Call) -> list[VersionInfo]:
+    """List the versions that one can go back to, oldest first."""
+    return await asyncio.to_thread(call.service.versions, call.name)
+
+
+async def export(call: Call) -> Reply:
+    """Write a model as a search engine takes it, or say why that format cannot hold it."""
+    query: ExportQuery = call.query
+    found = await asyncio.to_thread(call.service.model, call.name, query.version)
+    content = await asyncio.to_thread(write, found, query.format, **_options(query))
+    form = FORMATS[query.format]
+    file = f'attachment; filename="{found.versioned_name}{form.suffix}"'
+    return Reply(content, 200, form.media_type.encode(), ((b"content-disposition", file.encode()),))
+
+
+def _options(query: ExportQuery) -> dict[str, Any]:
+    names = ("store", "offset_feature", "offset", "allow_negative", "weights", "rerank_count")
+    options = {name: getattr(query, name) for name in names if getattr(query, name) is not None}
+    if query.rank_feature:
+        pairs = (each.partition("=") for each in query.rank_feature)
+        options["rank_features"] = {name: expression for name, _, expression in pairs}
+    return options
+
+
+# The service itself
+
+
+async def healthz(call: Call) -> Health:
+    """Say that the process is alive."""
+    return Health("ok")
+
+
+async def readyz(call: Call) -> Health:
+    """Say that everything was restored; 503 until then, and while the store keeps the service from going on."""
+    if not call.service.ready:
+        raise NotReady("what was learned is being restored")
+    if call.service.failure is not None:
+        raise NotReady("the service cannot go on; the server's log says why")
+    return Health("ready")
+
+
+async def metrics(call: Call) -> Reply:
+    """Count everything, for Prometheus."""
+    return Reply(call.desk.metrics.text(), 200, call.desk.metrics.media_type)
+
+
+async def openapi(call: Call) -> Reply:
+    """Describe this service for machines."""
+    return Reply(call.desk.document)
+
+
+async def docs(call: Call) -> Reply:
+    """Describe this service for people, who can try every operation there."""
+    return Reply(call.desk.page, 200, b"text/html; charset=utf-8", CONTENT_SECURITY_POLICY)
+
+
+async def asset(call: Call) -> Reply:
+    """Send a file that the page for people loads."""
+    found = ASSETS.get(call.path["file"])
+    if found is None:
+        raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
+    media_type, read = found
+    return Reply(read(), 200, media_type, ((b"cache-control", b"max-age=86400"),))
+
+
+_RANKERS = "/v1/rankers"
+_ONE = "/v1/rankers/{name}"
+_FILES = ("application/json", "text/plain", "application/octet-stream")
+_CONTROL = (InvalidValue, UnknownName, Conflict)
+_READ = (UnknownName, InvalidValue)
+
+_SPEC = {
+    "name": "shop",
+    "algorithm": "mgd-dsp",
+    "features": ["bm25", "rating", "price"],
+    "normalisation": {"kind": "per_query"},
+}
+_SHADOW = {"name": "shadow", "algorithm": "pdgd", "features": ["bm25", "rating", "price"], "mode": "shadow"}
+_RANK = {
+    "an impression": {
+        "impression_id": "i1",
+        "documents": [
+            {"id": "d1", "features": [12.3, 4.1, 20.0]},
+            {"id": "d2", "features": {"bm25": 9.9, "rating": 4.8, "price": 35.0}},
+        ],
+    },
+    # 1.0, 2.0, 3.0 and 4.0, 5.0, 6.0 as float32
+    "a table": {
+        "impression_id": "i2",
+        "documents": {"ids": ["d1", "d2"], "features": "AACAPwAAAEAAAEBAAACAQAAAoEAAAMBA"},
+    },
+}
+_CLICK = {"event_id": "e1", "impression_id": "i1", "clicks": ["d2"], "close": True}
+_UBI = {
+    "action_name": "click",
+    "query_id": "i2",
+    "timestamp": "2026-01-02T03:04:05Z",
+    "event_attributes": {"object": {"object_id": "d1"}, "position": {"ordinal": 1}},
+}
+_EVENT = FeedbackEvent | UbiEvent
+
+# The router tries them in this order, so the busy ones come first.
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path=f"{_ONE}/rank",
+        handle=rank,
+        needs="rank",
+        takes=RankRequest,
+        decode=_decode_rank,
+        bodies={"application/json": RankRequest, MSGPACK: RankRequest},
+        examples=_RANK,
+        answers=RankAnswer,
+        media_types=("application/json", MSGPACK),
+        raises=(UnknownName, InvalidValue, ShapeMismatch, LimitExceeded, Conflict),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/feedback",
+        handle=feedback,
+        needs="feedback",
+        takes=FeedbackEvent,
+        decode=_decode_feedback,
+        bodies={"application/json": _EVENT | list[_EVENT], NDJSON: str},
+        examples={"a click": _CLICK, "UBI 1.3.0": _UBI, "several events": [{"impression_id": "i2", "close": True}]},
+        answers=FeedbackCounts,
+        raises=(UnknownName, InvalidValue, LimitExceeded),
+    ),
+    Operation(
+        method="POST",
+        path=_RANKERS,
+        handle=create,
+        needs="admin",
+        takes=RankerSpec,
+        examples={"a ranker that learns": _SPEC, "a shadow": _SHADOW},
+        answers=RankerInfo,
+        statuses=(200, 201),
+        raises=(Conflict, InvalidValue, InvalidRecipe, ShapeMismatch, DataFormatError, LimitExceeded, UnknownName),
+    ),
+    Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[RankerInfo]),
+    Operation(method="GET", path=_ONE, handle=ranker, needs="rank", answers=RankerInfo, raises=(UnknownName,)),
+    Operation(
+        method="PATCH",
+        path=_ONE,
+        handle=change,
+        needs="admin",
+        takes=Change,
+        examples={"explore less": {"exploration": 0.5}, "a new feature": {"add_features": ["freshness"]}},
+        answers=RankerInfo,
+        raises=(*_CONTROL, LimitExceeded),
+    ),
+    Operation(
+        method="DELETE",
+        path=_ONE,
+        handle=delete,
+        needs="admin",
+        query=DeleteQuery,
+        statuses=(204,),
+        media_types=(),
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/model",
+        handle=model,
+        needs="admin",
+        query=ModelQuery,
+        answers=Model,
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/model/versions",
+        handle=versions,
+        needs="admin",
+        answers=list[VersionInfo],
+        raises=(UnknownName,),
+    ),
+    Operation(method="POST", path=f"{_ONE}/freeze", handle=freeze, needs="admin", answers=RankerInfo, raises=_CONTROL),
+    Operation(method="POST", path=f"{_ONE}/resume", handle=resume, needs="admin", answers=RankerInfo, raises=_CONTROL),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/rollback",
+        handle=rollback,
+        needs="admin",
+        takes=VersionNumber,
+        examples={"the first one": {"version": 1}},
+        answers=RankerInfo,
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/pin",
+        handle=pin,
+        needs="admin",
+        takes=VersionNumber,
+        examples={"the first one": {"version": 1}},
+        named="shadow",
+        answers=RankerInfo,
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/unpin",
+        handle=unpin,
+        needs="admin",
+        named="shadow",
+        answers=RankerInfo,
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/export",
+        handle=export,
+        needs="admin",
+        query=ExportQuery,
+        media_types=_FILES,
+        raises=(*_READ, MissingExtra),
+    ),
+    Operation(method="GET", path="/healthz", handle=healthz, answers=Health, always=True),
+    Operation(method="GET", path="/readyz", handle=readyz, answers=Health, always=True, raises=(NotReady,)),
+    Operation(
+        method="GET",
+        path="/metrics",
+        handle=metrics,
+        needs="admin",
+        media_types=("text/plain",),
+        always=True,
+        all_rankers=True,
+    ),
+    Operation(method="GET", path="/openapi.json", handle=openapi, always=True),
+    Operation(method="GET", path="/docs", handle=docs, media_types=("text/html",), always=True),
+    Operation(method="GET", path="/docs/{file}", handle=asset, always=True, hidden=True),
+)
