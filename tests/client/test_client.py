@@ -109,7 +109,7 @@ def pauses(monkeypatch):
         await sleep(0)
 
     monkeypatch.setattr("duelrank.client.client.time.sleep", made.append)
-    monkeypatch.setattr("duelrank.client.client.asyncio.sleep", awaited)
+    monkeypatch.setattr(asyncio, "sleep", awaited)
     return made
 
 
@@ -523,7 +523,8 @@ class TestShape:
         client.close()
 
     @pytest.mark.parametrize(
-        ("package", "absent"), [("duelrank", ("httpx", "msgspec")), ("duelrank.client", ("numba", "scipy", "numpy"))]
+        ("package", "absent"),
+        [("duelrank", ("httpx", "msgspec")), ("duelrank.client", ("numba", "scipy", "numpy", "httpx", "asyncio"))],
     )
     def test_importing_is_light(self, package, absent):
         code = f"import sys, {package}; print([name for name in {absent} if name in sys.modules])"

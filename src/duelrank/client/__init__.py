@@ -1,5 +1,7 @@
 """Python client of a running duelrank service, blocking or with asyncio; needs the extra ``client`` (httpx and msgspec)."""
 
+from importlib.util import find_spec
+
 try:
     from duelrank.api import (
         FeedbackCounts,
@@ -13,6 +15,9 @@ try:
     )
     from duelrank.client.client import AsyncClient, Client
     from duelrank.client.errors import ServiceError, ServiceUnreachable
+
+    if find_spec("httpx") is None:  # imported by the first client
+        raise ModuleNotFoundError("No module named 'httpx'")
 except ImportError as error:  # pragma: no cover
     from duelrank.errors import MissingExtra
 

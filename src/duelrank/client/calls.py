@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import httpx
 import msgspec
 
 from duelrank import api
@@ -27,7 +26,9 @@ from duelrank.api import (
 from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Value, answer, encode_json, encode_messagepack, new_id
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 
-if TYPE_CHECKING:  # importing these takes time, and only `model` needs them
+if TYPE_CHECKING:  # importing these takes time: httpx waits for the first client, the others for the first `model`
+    import httpx
+
     from duelrank.export import LinearModel
     from duelrank.normalisation import Normalisation
 

@@ -1,22 +1,25 @@
-"""The two clients: `Client` blocks until each answer is there, `AsyncClient` awaits it; both make the same `calls`."""
+"""The two clients: `Client` blocks until each answer is there, `AsyncClient` awaits it; both make the same `calls`.
+
+httpx and asyncio are imported by the functions that need them, because importing them takes longer than all the rest.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import itertools
 import time
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duelrank.client import calls
 from duelrank.client.protocol import Call, Outcome
 from duelrank.errors import InvalidValue
 from duelrank.validation import whole_number
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -51,6 +54,8 @@ def _awaiting(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, 
 
 def _options(base_url: str, api_key: str | None, timeout: float | None, retries: int) -> dict[str, Any]:
     """Check the arguments of a client, and return those of the client of httpx."""
+    import httpx
+
     whole_number("retries", retries, least=0)
     try:
         url = httpx.URL(base_url)
@@ -106,6 +111,8 @@ class Client:
         retries: int = 4,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        import httpx
+
         self._http = httpx.Client(**_options(base_url, api_key, timeout, retries), transport=transport)
         self._retries = retries
 
@@ -139,9 +146,11 @@ class Client:
         raise AssertionError("counting never ends")
 
     def _attempt(self, call: Call[T]) -> Outcome:
+        from httpx import RequestError
+
         try:
             return self._http.send(call.request(self._http))
-        except httpx.RequestError as error:
+        except RequestError as error:
             return error
 
     def close(self) -> None:
@@ -182,6 +191,8 @@ class AsyncClient:
         retries: int = 4,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        import httpx
+
         self._http = httpx.AsyncClient(**_options(base_url, api_key, timeout, retries), transport=transport)
         self._retries = retries
 
@@ -206,6 +217,8 @@ class AsyncClient:
 
     async def send(self, call: Call[T]) -> T:
         """Make a call, retry it where that may help, and return its result."""
+        import asyncio
+
         for attempt in itertools.count():
             outcome = await self._attempt(call)
             wait = call.next_pause(outcome, attempt, self._retries)
@@ -215,9 +228,11 @@ class AsyncClient:
         raise AssertionError("counting never ends")
 
     async def _attempt(self, call: Call[T]) -> Outcome:
+        from httpx import RequestError
+
         try:
             return await self._http.send(call.request(self._http))
-        except httpx.RequestError as error:
+        except RequestError as error:
             return error
 
     async def close(self) -> None:

@@ -9,9 +9,8 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-import httpx
 import msgspec
 
 from duelrank.client.errors import ServiceError, ServiceUnreachable
@@ -30,20 +29,23 @@ __all__ = [
     "pause",
 ]
 
+if TYPE_CHECKING:
+    import httpx
+
 T = TypeVar("T")
 
 #: A value of a query string, which may be repeated.
 Value = str | float | bool | list[str]
 #: The result of one attempt: a response of any status, or the error of a connection.
-Outcome = httpx.Response | httpx.RequestError
+Outcome: TypeAlias = "httpx.Response | httpx.RequestError"
 
 JSON = "application/json"
 MESSAGEPACK = "application/msgpack"
 
 #: Statuses of a service, or of a proxy before it, that is busy, starting or stopping.
 BUSY = frozenset({429, 502, 503, 504})
-#: Errors that a retry cannot repair.
-FINAL = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.ProxyError)
+#: Names of the errors of httpx that a retry cannot repair.
+FINAL = frozenset({"UnsupportedProtocol", "LocalProtocolError", "ProxyError"})
 #: Seconds: the mean of the first pause between two attempts, and the longest pause.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
@@ -86,10 +88,12 @@ class Call(Generic[T]):
 
     def request(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """Return the request of one attempt, for a client of httpx."""
+        from httpx import Timeout
+
         headers = {"X-Request-ID": self.id} | ({} if self.body is None else {"Content-Type": self.content_type})
         usual = client.timeout
         read = None if usual.read is None else max(usual.read, self.patience)
-        timeout = httpx.Timeout(connect=usual.connect, read=read, write=usual.write, pool=usual.pool)
+        timeout = Timeout(connect=usual.connect, read=read, write=usual.write, pool=usual.pool)
         return client.build_request(
             self.method, self.path, params=self.query, content=self.body, headers=headers, timeout=timeout
         )
@@ -100,7 +104,7 @@ class Call(Generic[T]):
 
     def result(self, outcome: Outcome, attempt: int = 0) -> T:
         """Read the answer, or raise the error."""
-        if isinstance(outcome, httpx.RequestError):
+        if isinstance(outcome, Exception):
             text = str(outcome) or type(outcome).__name__
             raise ServiceUnreachable(f"no answer to {self.method} {self.path}: {text}") from outcome
         if not self._is_answer(outcome, attempt):
@@ -108,7 +112,7 @@ class Call(Generic[T]):
         return self.read(outcome)
 
     def _is_answer(self, outcome: Outcome, attempt: int) -> bool:
-        if isinstance(outcome, httpx.RequestError):
+        if isinstance(outcome, Exception):
             return False
         return outcome.status_code in self.answers or (attempt > 0 and outcome.status_code in self.retried_answers)
 
@@ -120,10 +124,10 @@ def pause(outcome: Outcome, attempt: int, retries: int) -> float | None:
     do not come back together. A service that sends Retry-After is not asked earlier; a longer wait than the longest pause
     is left to the caller.
     """
-    if attempt >= retries or isinstance(outcome, FINAL):
+    if attempt >= retries or type(outcome).__name__ in FINAL:
         return None
     backoff = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (attempt + 1)) * secrets.SystemRandom().random()
-    if isinstance(outcome, httpx.RequestError):
+    if isinstance(outcome, Exception):
         return backoff
     if outcome.status_code not in BUSY:
         return None
