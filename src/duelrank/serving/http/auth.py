@@ -20,7 +20,7 @@ from duelrank.serving.http.errors import Forwarded, FromAWebPage, NoKey, TooMany
 from duelrank.serving.http.limits import Buckets, WebSettings
 from duelrank.storage import ApiKey, Storage
 
-__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "keys_of", "make_key", "token_of"]
+__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "make_key", "token_of"]
 
 SCOPES = ("rank", "feedback", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -112,7 +112,8 @@ class KeyRing:
 
     def refresh(self) -> None:
         """Read the keys from the store."""
-        known: list[ApiKey] = keys_of(self._storage).list()
+        storage: Any = self._storage
+        known: list[ApiKey] = storage.keys() if callable(storage.keys) else storage.keys.list()
         keys = {key.id: key for key in known}
         verified = list(self._verified.items())  # of one moment: this is not the event loop's thread
         self._verified = {id: token for id, token in verified if id in keys and keys[id] == self._keys.get(id)}
@@ -226,15 +227,3 @@ def _refuse_proxies(headers: Mapping[bytes, bytes]) -> None:
 def _is_loopback(given: bytes) -> bool:
     found = _HOST.fullmatch(given.strip())
     return found is not None and found[1].decode("latin-1").strip("[]").lower() in LOOPBACK
-
-
-def keys_of(storage: Storage) -> Any:
-    """Return what lists, adds and revokes the keys of a store."""
-    return _Methods(storage) if callable(storage.keys) else storage.keys
-
-
-class _Methods:
-    """The keys of a store whose methods are not on an object of their own yet."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.list, self.add, self.revoke = storage.keys, storage.add_key, storage.revoke_key
