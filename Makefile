@@ -65,8 +65,9 @@ soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted dat
 	$(BIN)/python benchmarks/soak.py
 	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 
-docs: $(VENV)/.dev ## write docs/algorithms.md anew, from the registry and docs/league.csv
+docs: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries
 	@$(BIN)/duelrank list --markdown --results docs/league.csv > docs/algorithms.md.new && mv docs/algorithms.md.new docs/algorithms.md
+	@$(BIN)/python -m duelrank.export docs/export.md
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .

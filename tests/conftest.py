@@ -27,6 +27,7 @@ from duelrank.errors import InvalidValue
 from duelrank.experiments.run import extensions
 from duelrank.home import home
 from duelrank.registry import Between
+from duelrank.storage import opening
 
 os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else the many processes that tests start compile our sources anew
@@ -49,6 +50,7 @@ def clean_registry() -> Iterator[None]:
     """Forget what a test registers, and the extensions that it loads."""
     registry.names()  # what is imported with the first question for a name is no part of the test
     tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
+    tables += (opening._BACKENDS, opening._EXAMPLES)
     before, sources = [dict(table) for table in tables], list(registry._SOURCES)
     yield
     for table, content in zip(tables, before, strict=True):

@@ -6,13 +6,17 @@ import re
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from duelrank import parse, simulate, spell
 from duelrank.cli import app
 from duelrank.experiments.run.extensions import VARIABLE, load_extension
-from duelrank.testing import check_algorithm
+from duelrank.export import FORMATS, LinearModel, export
+from duelrank.export.query import export_query, options_of
+from duelrank.storage import NewEvent, open_storage
+from duelrank.testing import check_algorithm, check_storage
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 FILES = {
@@ -26,7 +30,11 @@ SMALL = {
     "run": ["-n", "50"],
     "reproduce": ["--workers", "1"],
     "describe": [],
+    "export": [],
+    "keys": [],
 }
+
+MODEL = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25])
 
 
 @pytest.fixture
@@ -36,9 +44,12 @@ def files(tmp_path, monkeypatch, clean_registry):
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(VARIABLE, "")
-    commands = list(app.registered_commands)
+    (tmp_path / "model.json").write_bytes(export(MODEL, "json"))
+    commands, formats = list(app.registered_commands), dict(FORMATS)
     yield tmp_path
     app.registered_commands[:] = commands
+    FORMATS.clear()
+    FORMATS.update(formats)
 
 
 def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
@@ -50,6 +61,8 @@ def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
         "my_data.py",
         "my_table.py",
         "my_command.py",
+        "my_format.py",
+        "my_storage.py",
     }
     assert {file for file, _ in COMMANDS} == wanted
     assert set(FILES) == wanted | {"my-suite.toml"}
@@ -61,6 +74,7 @@ def test_the_command_of_the_page_runs(files, file, command):
     result = CliRunner().invoke(app, ["--load", file, *arguments, *SMALL[arguments[0]]], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     shown = {"my_algorithm.py": "clearest-mgd-dsp", "my_table.py": "Updates", "my_command.py": "5 features"}
+    shown["my_format.py"] = "bm25;0,50 price;-0,25"
     assert shown.get(file, "") in " ".join(result.output.split())
 
 
@@ -86,3 +100,21 @@ def test_nothing_is_learned_from_noise(files):
     load_extension("my_data.py")
     record = simulate("mgd", "noise", "perfect", impressions=300)
     assert abs(record.offline[-1] - record.offline[0]) < 0.15
+
+
+def test_the_format_is_known_to_python_to_the_command_line_and_to_http(files):
+    load_extension("my_format.py")
+    assert export(MODEL, "csv", separator=",", digits=1) == b"bm25,0.5\nprice,-0.2\n"
+    shown = CliRunner().invoke(app, ["export", "--help"]).output
+    assert "--decimal-comma" in shown
+    query = msgspec.convert({"format": "csv", "digits": "1"}, export_query(), strict=False)
+    assert options_of(query) == {"digits": 1}
+
+
+def test_the_storage_backend_keeps_the_conventions(files):
+    load_extension("my_storage.py")
+    check_storage("compressed:///empty.db")
+    with open_storage("compressed:///other.db") as store, open_storage("sqlite:///other.db") as plain:
+        store.log.append([NewEvent("shop", "ranked", "k", 0.0, b"", attachment=bytes(100_000))])
+        assert store.log.attachment("shop", 1) == bytes(100_000)
+        assert len(plain.log.attachment("shop", 1)) < 1000

@@ -219,30 +219,30 @@ class RankAnswer(msgspec.Struct, frozen=True):
         return [each.id for each in self.ranking]
 
 
-class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a user did with an impression.
 
     Parameters
     ----------
     impression_id
         Of which impression.
-    event_id
-        The idempotency key: the event counts once however often it is sent. Made from the content where it is not given.
     clicks
         Ids of documents that were clicked; each counts once per impression.
     examined
         How many positions were looked at, only where that was observed.
     close
         Whether nothing more will come: the ranker may learn from the impression now.
+    event_id
+        The idempotency key: the event counts once however often it is sent. Made from the content where it is not given.
     time
         By the client's clock; kept, and used for nothing.
     """
 
     impression_id: str
-    event_id: str | None = None
     clicks: list[str] = []
     examined: int | None = None
     close: bool = False
+    event_id: str | None = None
     time: float | None = None
 
 

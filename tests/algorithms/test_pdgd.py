@@ -16,7 +16,7 @@ from duelrank.algorithms import Projected
 from duelrank.algorithms.pdgd import PDGD
 from duelrank.errors import InvalidValue
 from duelrank.kernels.plackett_luce import draw, pair_gradient
-from duelrank.projection import DocumentSpace, LastClick, WholeList
+from duelrank.projection import DependentClick, DocumentSpace, LastClick, PositionBased, WholeList
 from duelrank.randomness import stream
 from duelrank.registry import aliases
 from duelrank.testing import play
@@ -226,3 +226,50 @@ class TestAlgorithm:
 
     def test_random_start(self):
         assert np.linalg.norm(play(parse("pdgd(initial='random')"), 0).weights) == pytest.approx(1.0)
+
+
+class TestListsOfOtherSystems:
+    ATTRACTION, LENGTH = 0.4, 4
+
+    def expected_gradient(self, recipe: PDGD) -> np.ndarray:
+        """Enumerate all clicks of a user who sees position r with probability 1 / r and likes all documents equally."""
+        learner = Learner(recipe, self.LENGTH)
+        impression = learner.observe(Query("q", np.eye(self.LENGTH)), range(self.LENGTH))
+        total = np.zeros(self.LENGTH)
+        for clicks in product([False, True], repeat=self.LENGTH):
+            odds = [self.ATTRACTION / rank for rank in range(1, self.LENGTH + 1)]
+            chances = [chance if click else 1.0 - chance for chance, click in zip(odds, clicks, strict=True)]
+            gradient, _ = recipe.gradient(learner.state, impression, Feedback(clicks), stream(1, "learn"))
+            total += np.prod(chances) * gradient
+        return total
+
+    def test_teach_nothing_about_equal_documents_if_the_examination_is_right(self):
+        right = PositionBased(attraction=self.ATTRACTION, bias=1.0)
+        assert self.expected_gradient(PDGD(observed=right)) == pytest.approx(np.zeros(self.LENGTH), abs=1e-12)
+
+    def test_teach_their_own_order_if_everything_counts_as_seen(self):
+        found = self.expected_gradient(PDGD(observed=WholeList()))
+        assert found.tolist() == sorted(found, reverse=True)
+        assert found[0] > 0.1 * self.ATTRACTION
+
+    def test_change_what_is_known_of_their_users_and_own_lists_do_not(self):
+        query = Query("q", np.eye(3))
+        learner = Learner(PDGD(observed=DependentClick(forgetting=1.0)), 3)
+        learner.learn(learner.rank(query), Feedback([False, True, False]))
+        assert not learner.state.memory
+        learner.learn(learner.observe(query, [2, 0, 1]), Feedback([False, True, False]))
+        assert "examination_users" in learner.state.of("observed").memory
+
+    def test_are_read_by_the_examination_and_own_lists_are_not(self):
+        plain, reading = (Learner(recipe, 3, seed=5) for recipe in (PDGD(), PDGD(observed=WholeList())))
+        query = Query("q", [[0.1, 0.9, 0.3], [0.7, 0.2, 0.5], [0.4, 0.4, 0.9]])
+        for learner in (plain, reading):
+            learner.learn(learner.rank(query), Feedback([False, True, False]))
+        assert np.array_equal(plain.weights, reading.weights)
+        for learner in (plain, reading):
+            learner.learn(learner.observe(query, [2, 0, 1]), Feedback([True, False, False]))
+        assert not np.array_equal(plain.weights, reading.weights)
+
+    def test_of_today_are_spelled_as_ever(self):
+        assert "observed" not in repr(PDGD())
+        assert parse(repr(PDGD(observed=LastClick()))) == PDGD(observed=LastClick())

@@ -10,8 +10,7 @@ import onnxruntime
 import pytest
 
 from duelrank import Feedback, Learner, Query
-from duelrank.cli.export import NAMES
-from duelrank.export import FORMATS, Fixed, LinearModel, MinMax, PerQuery, export
+from duelrank.export import FORMATS, Fixed, LinearModel, MinMax, PerQuery, export, format_options
 
 
 @pytest.fixture
@@ -178,5 +177,11 @@ def test_a_refusal_leaves_the_file_that_was_there(cli, snapshot, written):
 
 
 def test_help_names_the_formats(cli):
-    assert {name.strip() for name in NAMES.split(",")} == set(FORMATS)
-    assert cli("export", "--help").exit_code == 0
+    shown = " ".join(cli("export", "--help").stdout.replace("│", " ").split())
+    assert f"Output format: {', '.join(sorted(FORMATS))}." in shown
+    assert all(f"--{each.parameter.replace('_', '-')} " in shown for each in format_options())
+
+
+def test_an_offset_of_zero_is_an_offset(cli, written):
+    path = written("model.json", LinearModel("shop", 1, ("a",), [1.0]).to_json())
+    assert "## Linear Regression" in cli("export", path, "-f", "ranklib", "--offset", 0).stdout

@@ -18,7 +18,11 @@ def test_every_option_and_command_is_explained_in_whole_sentences():
     for name, command in commands(typer.main.get_command(app)):
         texts = {
             name: command.help,
-            **{f"{name} {each.name}": each.help for each in command.params if each.name != "help"},
+            **{
+                f"{name} {each.name}": each.help
+                for each in command.get_params(typer.Context(command))
+                if each.name != "help"
+            },
         }
         bad += [place for place, text in texts.items() if not text or not text.strip().endswith(".")]
     assert bad == []

@@ -10,10 +10,13 @@ from collections.abc import Callable
 from functools import partial
 
 import httpx
+import numpy as np
 import pytest
 from tests.waiting import FOR_EVER, until
+from typer.testing import CliRunner, Result
 
-from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, retrying
+from duelrank.cli import app
+from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, protocol
 from duelrank.export import LinearModel
 from duelrank.serving.http import make_key
 from duelrank.storage import open_storage
@@ -72,6 +75,8 @@ def test_the_whole_tour(kind, url):
         assert model.weights.any()
         assert LinearModel.from_json(client.export("shop", version=model.version)) == model
         assert json.loads(client.export("shop", "solr"))["features"] == [{"name": "bm25"}, {"name": "price"}]
+        features = {"bm25": "bm25(title)", "price": "attribute(price)"}
+        assert b"attribute(price)" in client.export("shop", "vespa", rank_features=features)
         current = [each.version for each in client.versions("shop") if each.current]
         assert current == [model.version]
 
@@ -136,7 +141,7 @@ def test_what_the_service_refuses(kind, url):
 
 def test_keys(kind, storage, serve):
     token, key = make_key(["rank"])
-    storage.add_key(key)
+    storage.keys.add(key)
     with serve(storage) as port:
         url = f"http://127.0.0.1:{port}"
         with kind(url) as client, pytest.raises(ServiceError, match="401"):
@@ -160,12 +165,14 @@ def test_a_restart_goes_unnoticed(kind, tmp_path, serve, port, monkeypatch):
     """The service is away while the client asks; the very same list is there afterwards."""
     store, failed = f"sqlite:///{tmp_path}/store.db", threading.Event()
 
+    usual = protocol.pause
+
     def pause(outcome, attempt, retries):
         failed.set()
-        seconds = retrying.pause(outcome, attempt, retries)
+        seconds = usual(outcome, attempt, retries)
         return None if seconds is None else min(seconds, 0.05)
 
-    monkeypatch.setattr("duelrank.client.client.pause", pause)
+    monkeypatch.setattr(protocol, "pause", pause)
     with open_storage(store) as storage, serve(storage, port), kind(f"http://127.0.0.1:{port}") as client:
         client.create_ranker("shop", "mgd", ["bm25", "price"])
         shown = client.rank("shop", DOCUMENTS)
@@ -199,3 +206,80 @@ def test_a_client_is_shared_by_threads(url):
             thread.join()
         assert len(set(seen)) == 40
         until(lambda: httpx.get(f"{url}/v1/rankers/shop", timeout=FOR_EVER).json()["impressions"] == 40)
+
+
+def test_a_ranker_starts_from_what_one_has(kind, url):
+    with kind(url) as client:
+        weights = {"bm25": 1.0, "price": -0.5}
+        made = client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": weights}, precision="float32")
+        assert (made.precision, made.start.weights) == ("float32", weights)
+        model = client.model("shop")
+        assert dict(zip(model.features, model.weights.tolist(), strict=True)) == weights
+        client.create_ranker("heir", "pdgd", ["price", "bm25"], start={"from": "shop", "version": model.version})
+        assert client.model("heir").weights.tolist() == [-0.5, 1.0]
+        client.create_ranker("import", "mgd", ["bm25", "price"], start=model)
+        assert client.model("import").weights.tolist() == [1.0, -0.5]
+        best = max(DOCUMENTS, key=lambda id: DOCUMENTS[id][0] - 0.5 * DOCUMENTS[id][1])
+        assert client.freeze("shop").frozen
+        assert client.rank("shop", DOCUMENTS).ids[0] == best
+
+
+def test_a_ranker_is_changed_and_keeps_what_it_has_learned(kind, url):
+    with kind(url) as client:
+        client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.5}})
+        changed = client.change_ranker("shop", exploration=0.25, length=3, close_after=60)
+        assert (changed.exploration, changed.length, changed.close_after, changed.mode) == (0.25, 3, 60, "learn")
+        changed = client.change_ranker("shop", add_features=["age"], retire_features=["price"])
+        assert (changed.features, changed.retired) == (("bm25", "age"), ("price",))
+        until(lambda: client.model("shop").features == ("bm25", "age"))
+        assert client.model("shop").weights.tolist() == [1.0, 0.0]
+        assert client.rank("shop", {"d1": {"bm25": 1.0, "price": 2.0, "age": 3.0}}).ids == ["d1"]
+        with pytest.raises(ServiceError, match="4"):
+            client.change_ranker("shop", retire_features=["no such feature"])
+
+
+def test_a_ranker_is_deleted_by_its_name_only(kind, url):
+    with kind(url) as client:
+        client.create_ranker("shop", "mgd", ["bm25", "price"])
+        client.rank("shop", DOCUMENTS)
+        with pytest.raises(ServiceError, match="4"):
+            client.delete_ranker("shop", confirm="shoe")
+        assert client.ranker("shop").name == "shop"
+        client.delete_ranker("shop", confirm="shop")
+        assert client.rankers() == ()
+        assert client.create_ranker("shop", "mgd", ["other"]).impressions == 0
+
+
+@pytest.mark.parametrize("numbers", [np.float32, np.float64, np.int64, list])
+def test_documents_as_an_array_are_ranked_as_the_same_documents(kind, url, numbers):
+    rows = [[n % 3, n] for n in range(8)]
+    array = rows if numbers is list else np.array(rows, numbers)
+    with kind(url) as client:
+        client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.125}})
+        client.freeze("shop")
+        ids = [f"d{n}" for n in range(8)]
+        table = client.rank("shop", (ids, array), explain=True)
+        plain = client.rank("shop", dict(zip(ids, rows, strict=True)), explain=True)
+        assert table.ranking == plain.ranking
+        with pytest.raises(ServiceError) as caught:
+            client.rank("shop", (ids, np.zeros((8, 3))))
+        assert caught.value.status == 422
+        with pytest.raises(ServiceError) as caught:
+            client.rank("shop", (["d1"], np.array([[np.nan, 1.0]])))
+        assert caught.value.status == 422
+
+
+def test_the_command_line(url):
+    def rankers(*words: str) -> Result:
+        done = CliRunner().invoke(app, ["rankers", *words, "--url", url])
+        assert done.exit_code == 0, done.output
+        return done
+
+    created = rankers("create", "shop", "mgd", "--features", "bm25,price", "--weight", "bm25=1", "--json")
+    assert json.loads(created.stdout)["start"] == {"weights": {"bm25": 1.0}}
+    assert json.loads(rankers("change", "shop", "--add-feature", "age", "--json").stdout)["features"][-1] == "age"
+    assert json.loads(rankers("freeze", "shop", "--json").stdout)["frozen"]
+    assert "shop" in rankers("list").stdout
+    assert [each["current"] for each in json.loads(rankers("versions", "shop", "--json").stdout)][-1]
+    rankers("delete", "shop", "--yes", "shop")
+    assert json.loads(rankers("list", "--json").stdout) == []

@@ -11,12 +11,24 @@ from email.utils import formatdate
 from types import SimpleNamespace
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 
-from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, ServiceUnreachable, calls, retrying
+from duelrank.api import RankRequest
+from duelrank.client import (
+    AsyncClient,
+    Client,
+    FeedbackEvent,
+    ServiceError,
+    ServiceUnreachable,
+    Start,
+    calls,
+    protocol,
+)
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import Fixed, LinearModel, MinMax
+from duelrank.export.query import export_query, options_of
 
 RANKED = {
     "impression_id": "i1",
@@ -35,6 +47,7 @@ INFO = {
     "model_version": 2, "open": 2, "mode": "learn", "new_in_a_later_version": 1,
 }  # fmt: skip
 DOCUMENTS = {"d2": [0.5, 1.0], "d7": {"bm25": 2.0}}
+MODEL = LinearModel("shop", 3, ("bm25", "price"), [0.5, -0.25])
 
 
 class Script:
@@ -145,6 +158,49 @@ class TestAsking:
         with pytest.raises(InvalidValue, match="cannot be sent"):
             ask(script, "rank", "shop", {"d1": [number]})
 
+    @pytest.mark.parametrize(
+        ("rows", "kind"),
+        [
+            (np.array([[0.5, 2.0], [1.0, 0.1]], np.float32), "float32"),
+            (np.array([[0.5, 2.0], [1.0, 0.1]]), "float64"),
+            (np.array([[0.5, 2.0], [1.0, 0.1]], ">f8"), "float64"),
+            (np.array([[1, 2], [3, 4]]), "float64"),
+            (np.array([[0.5, 1.0], [2.0, 0.1]]).T, "float64"),
+            ([[0.5, 2.0], (1, 0.1)], "float64"),
+        ],
+    )
+    def test_ids_and_an_array_travel_as_bytes(self, ask, rows, kind):
+        script = Script(ok(RANKED))
+        ask(script, "rank", "shop", (np.array(["d1", "d2"]), rows), impression_id="i1", length=3)
+        (request,) = script.requests
+        assert request.headers["Content-Type"] == "application/msgpack"
+        sent = msgspec.msgpack.decode(request.content, type=RankRequest)
+        assert (sent.impression_id, sent.length, sent.documents.ids) == ("i1", 3, ["d1", "d2"])
+        assert sent.documents.type == kind
+        numbers = np.frombuffer(sent.documents.features, "<f4" if kind == "float32" else "<f8")
+        assert numbers.reshape(2, 2).tolist() == np.array(rows).tolist()
+
+    @pytest.mark.parametrize(
+        ("documents", "reason"),
+        [
+            ((["d1"], np.zeros((2, 3))), "1 document ids need 1 rows"),
+            ((["d1", "d2"], np.zeros(2)), "2-D array, got shape"),
+            ((["d1", "d2"], [[1.0], [1.0, 2.0]]), "same number of features"),
+            ((["d1"], [["x"]]), "rows of numbers"),
+            ((["d1"], 7), "rows of numbers"),
+            ((["d1"], np.array([["x"]])), "cannot be sent"),
+        ],
+    )
+    def test_a_table_that_is_none(self, ask, documents, reason):
+        with pytest.raises(InvalidValue, match=reason):
+            ask(Script(), "rank", "shop", documents)
+
+    def test_a_pair_of_documents_is_not_a_table(self, ask):
+        script = Script(ok(RANKED))
+        pair = ({"id": "d1", "features": [1.0]}, {"id": "d2", "features": [2.0]})
+        ask(script, "rank", "shop", pair)
+        assert script.body()["documents"] == list(pair)
+
     def test_every_call_has_an_impression_id_of_its_own(self, ask):
         script = Script(ok(RANKED), ok(RANKED))
         for _ in range(2):
@@ -157,7 +213,7 @@ class TestAsking:
         counts = ask(script, "feedback", "shop", [FeedbackEvent("i1", ["d7"], examined=5, event_id="e1"), ubi])
         assert script.requests[0].url.path == "/v1/rankers/shop/feedback"
         assert script.body() == [
-            {"event_id": "e1", "impression_id": "i1", "clicks": ["d7"], "examined": 5, "close": False},
+            {"event_id": "e1", "impression_id": "i1", "clicks": ["d7"], "examined": 5},
             ubi,
         ]
         assert (counts.accepted, counts.duplicate, counts.unknown, counts.expired) == (1, 2, 3, 4)
@@ -167,11 +223,10 @@ class TestAsking:
         script = Script(ok(COUNTS), ok(COUNTS))
         event = FeedbackEvent("i1", "d7")
         ask(script, "feedback", "shop", event)
-        assert script.body() == [{"event_id": event.event_id, "impression_id": "i1", "clicks": ["d7"], "close": False}]
+        assert script.body() == [{"impression_id": "i1", "clicks": ["d7"]}], "the service makes an id from the content"
         ask(script, "close_impression", "shop", "i1", ["d7"], examined=3)
         (closing,) = script.body()
         assert (closing["close"], closing["clicks"], closing["examined"]) == (True, ["d7"], 3)
-        assert closing["event_id"] != event.event_id
 
     def test_rankers(self, ask):
         script = Script(ok(INFO, 201), ok([INFO]), ok(INFO))
@@ -185,6 +240,62 @@ class TestAsking:
         assert (made.impressions, made.learned, made.model_version, made.open) == (5, 3, 2, 2)
         assert ask(script, "rankers") == (made,)
         assert ask(script, "ranker", "shop") == made
+
+    @pytest.mark.parametrize(
+        ("start", "sent"),
+        [
+            ({"weights": {"bm25": 1.0}}, {"weights": {"bm25": 1.0}}),
+            ({"from": "shop", "version": 40}, {"from": "shop", "version": 40}),
+            (Start(ranker="shop"), {"from": "shop"}),
+            (MODEL, {"model": json.loads(MODEL.to_json())}),
+        ],
+    )
+    def test_first_weights(self, ask, start, sent):
+        script = Script(ok(INFO | {"start": sent}, 201))
+        made = ask(script, "create_ranker", "shop", "mgd", ["bm25"], start=start, precision="float32")
+        assert (script.body()["start"], script.body()["precision"]) == (sent, "float32")
+        assert made.start == msgspec.convert(sent, Start)
+
+    def test_a_normalisation_may_be_a_value(self, ask):
+        script = Script(ok(INFO, 201))
+        ask(script, "create_ranker", "shop", "mgd", iter(("bm25", "price")), normalisation=Fixed((None, MinMax(0, 9))))
+        scaled = {"price": {"min_max": {"minimum": 0.0, "maximum": 9.0}}}
+        assert script.body()["normalisation"] == {"kind": "fixed", "features": scaled}
+        assert script.body()["features"] == ["bm25", "price"]
+
+    def test_first_weights_of_a_wrong_kind(self, ask):
+        with pytest.raises(InvalidValue, match="start is"):
+            ask(Script(), "create_ranker", "shop", "mgd", ["bm25"], start=7)
+
+    def test_change(self, ask):
+        script = Script(ok(INFO), ok(INFO))
+        ask(
+            script, "change_ranker", "shop", exploration=0.5, length=5, add_features=["age"], retire_features=("price",)
+        )
+        assert (script.requests[0].method, script.requests[0].url.path) == ("PATCH", "/v1/rankers/shop")
+        changed = {"exploration": 0.5, "length": 5, "add_features": ["age"], "retire_features": ["price"]}
+        assert script.body() == changed
+        ask(script, "change_ranker", "shop", mode="shadow", close_after=60, add_features="age")
+        assert script.body() == {"mode": "shadow", "close_after": 60, "add_features": ["age"]}
+
+    def test_delete(self, ask):
+        script = Script(httpx.Response(204))
+        assert ask(script, "delete_ranker", "shop", confirm="shop") is None
+        assert (script.requests[0].method, script.requests[0].url.path) == ("DELETE", "/v1/rankers/shop")
+        assert script.requests[0].url.params["confirm"] == "shop"
+        with pytest.raises(ServiceError, match="404"):
+            ask(Script(problem(404)), "delete_ranker", "shop", confirm="shop")
+
+    def test_a_deletion_whose_answer_was_lost_has_happened(self, ask, pauses):
+        script = Script(httpx.ReadTimeout("slow"), problem(404))
+        assert ask(script, "delete_ranker", "shop", confirm="shop") is None
+
+    def test_creating_waits_longer_than_other_calls(self, ask):
+        script = Script(ok(INFO), ok(INFO))
+        ask(script, "create_ranker", "shop", "mgd", ["bm25"])
+        ask(script, "ranker", "shop")
+        assert [each.extensions["timeout"]["read"] for each in script.requests] == [60, 10]
+        assert {each.extensions["timeout"]["connect"] for each in script.requests} == {10}
 
     @pytest.mark.parametrize("name", ["a/b", "ä ö", "..x", "a?b#c%"])
     def test_a_name_stays_one_part_of_the_path(self, ask, name):
@@ -228,6 +339,17 @@ class TestAsking:
         assert ask(script, "export", "shop", "opensearch", allow_negative=True) == b"\x08\x00"
         assert dict(script.requests[0].url.params) == {"format": "opensearch", "allow_negative": "true"}
 
+    def test_the_options_of_an_export_are_those_of_python(self, ask):
+        script = Script(httpx.Response(200, content=b"profile"))
+        features = {"bm25": "bm25(title)", "price": "attribute(price)"}
+        ask(script, "export", "shop", "vespa", 3, rank_features=features, rerank_count=50, weights=None)
+        params = script.requests[0].url.params
+        assert params.get_list("rank_feature") == ["bm25=bm25(title)", "price=attribute(price)"]
+        assert (params["version"], params["rerank_count"], "weights" in params) == ("3", "50", False)
+        sent = {key: params.get_list(key) if key == "rank_feature" else params[key] for key in params}
+        decoded = msgspec.convert(sent, export_query(), strict=False)
+        assert options_of(decoded) == {"rank_features": features, "rerank_count": 50}
+
     def test_a_service_that_is_not_ready_is_an_answer(self, ask, pauses):
         assert ask(Script(ok({})), "ready") is True
         assert ask(Script(problem(503, Retry_After="1")), "ready") is False
@@ -256,9 +378,9 @@ class TestTryingAgain:
     )
     def test_so_is_one_that_did_not_answer(self, ask, pauses, error):
         script = Script(error, ok(COUNTS))
-        event = FeedbackEvent("i1", ["d7"])
-        assert ask(script, "feedback", "shop", event).accepted == 1
-        assert [script.body(index)[0]["event_id"] for index in (0, 1)] == [event.event_id] * 2
+        assert ask(script, "feedback", "shop", FeedbackEvent("i1", ["d7"])).accepted == 1
+        assert len(script.requests) == 2
+        assert len({each.content for each in script.requests}) == 1
 
     def test_until_the_retries_are_used_up(self, ask, pauses):
         script = Script(*[httpx.ConnectError("refused")] * 9)
@@ -283,12 +405,12 @@ class TestTryingAgain:
         assert pauses == []
 
     def test_retry_after_is_the_least_pause(self, ask, pauses, monkeypatch):
-        monkeypatch.setattr(retrying, "time", SimpleNamespace(time=lambda: 1_000_000.0))
+        monkeypatch.setattr(protocol, "time", SimpleNamespace(time=lambda: 1_000_000.0))
         date = formatdate(1_000_020, usegmt=True)
         script = Script(problem(429, Retry_After="7"), problem(503, Retry_After=date), ok([]))
         ask(script, "rankers")
-        assert 7 <= pauses[0] <= 7 + 2 * retrying.FIRST
-        assert 20 <= pauses[1] <= 20 + 4 * retrying.FIRST
+        assert 7 <= pauses[0] <= 7 + 2 * protocol.FIRST_PAUSE
+        assert 20 <= pauses[1] <= 20 + 4 * protocol.FIRST_PAUSE
 
     def test_an_hour_is_for_the_caller_to_wait(self, ask, pauses):
         with pytest.raises(ServiceError) as caught:
@@ -301,13 +423,13 @@ class TestTryingAgain:
         headers = [(b"Retry-After", value.encode("latin-1"))]
         script = Script(httpx.Response(503, headers=headers), ok([]))
         ask(script, "rankers")
-        assert pauses[0] <= 2 * retrying.FIRST
+        assert pauses[0] <= 2 * protocol.FIRST_PAUSE
 
     def test_pauses_double_and_are_spread(self):
         failed = httpx.ConnectError("refused")
         for attempt in range(12):
-            most = min(retrying.MOST, retrying.FIRST * 2 ** (attempt + 1))
-            drawn = [retrying.pause(failed, attempt, 99) for _ in range(200)]
+            most = min(protocol.LONGEST_PAUSE, protocol.FIRST_PAUSE * 2 ** (attempt + 1))
+            drawn = [protocol.pause(failed, attempt, 99) for _ in range(200)]
             assert all(0 <= each <= most for each in drawn)
             # All 200 below half, or all above, has probability 2 · 2^-200.
             assert min(drawn) < most / 2 < max(drawn)
@@ -349,6 +471,12 @@ class TestErrors:
         arguments = ("shop", DOCUMENTS) if method == "rank" else ("shop",)
         with pytest.raises(DataFormatError):
             ask(Script(httpx.Response(200, content=content)), method, *arguments)
+
+    def test_the_message_names_the_address_and_what_is_wrong(self, ask):
+        with pytest.raises(
+            DataFormatError, match=r"the answer to http://service/v1/rankers/shop is not that of a duelrank"
+        ):
+            ask(Script(ok({"name": "shop"})), "ranker", "shop")
 
     def test_a_list_where_an_object_was_expected(self, ask):
         with pytest.raises(DataFormatError, match="array"):
@@ -394,12 +522,32 @@ class TestShape:
         client.close()
         client.close()
 
-    def test_importing_duelrank_does_not_import_httpx(self):
-        code = "import sys, duelrank; print('httpx' in sys.modules)"
+    @pytest.mark.parametrize(
+        ("package", "absent"), [("duelrank", ("httpx", "msgspec")), ("duelrank.client", ("numba", "scipy", "numpy"))]
+    )
+    def test_importing_is_light(self, package, absent):
+        code = f"import sys, {package}; print([name for name in {absent} if name in sys.modules])"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "False"
+        assert done.stdout.strip() == "[]"
 
-    def test_without_httpx_the_extra_is_named(self):
-        code = "import sys; sys.modules['httpx'] = None; import duelrank.client"
+    def test_a_whole_visit_works_without_numpy(self):
+        code = """
+            import sys
+            sys.modules |= dict.fromkeys(["numpy", "scipy", "numba"])
+            import httpx
+            from duelrank.client import Client, FeedbackEvent
+            ranked = {"impression_id": "i1", "model_version": 1, "ranking": [{"id": "d7", "position": 1}]}
+            answers = iter([ranked, ranked, {"accepted": 1}])
+            with Client("http://s", transport=httpx.MockTransport(lambda _: httpx.Response(200, json=next(answers)))) as client:
+                client.rank("shop", {"d7": [0.5, 1.0]})
+                shown = client.rank("shop", (["d7"], [[0.5, 1.0]]))
+                print(client.feedback("shop", FeedbackEvent(shown.impression_id, ["d7"])).accepted)
+            """
+        command = [sys.executable, "-c", inspect.cleandoc(code)]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "1"
+
+    @pytest.mark.parametrize("package", ["httpx", "msgspec"])
+    def test_without_its_packages_the_extra_is_named(self, package):
+        code = f"import sys; sys.modules['{package}'] = None; import duelrank.client"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert "MissingExtra: duelrank.client needs httpx: pip install 'duelrank[client]'" in done.stderr
+        assert "MissingExtra: duelrank.client needs httpx and msgspec: pip install 'duelrank[client]'" in done.stderr

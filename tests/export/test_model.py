@@ -207,7 +207,10 @@ class TestJson:
                 ),
                 "None",
             ),
-            (lambda c: c["normalisation"]["features"]["price"]["min_max"].update(maximum=1), "span no range"),
+            (
+                lambda c: c["normalisation"]["features"]["price"]["min_max"].update(maximum=1),
+                "must not exceed its maximum",
+            ),
         ],
     )
     def test_what_is_wrong_is_said(self, change, hint):

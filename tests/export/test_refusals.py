@@ -3,7 +3,7 @@
 import builtins
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -32,8 +32,11 @@ def test_unknown_formats_and_options():
 def test_the_formats():
     assert set(FORMATS) == {"solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"}
     assert [name for name, each in FORMATS.items() if not each.is_text] == ["onnx"]
-    assert FORMATS["elasticsearch"].options == ("offset_feature", "offset", "allow_negative")
-    assert all(each.description and each.suffix.startswith(".") and "/" in each.media_type for each in FORMATS.values())
+    names = [each.name for each in fields(FORMATS["elasticsearch"])]
+    assert names == ["offset_feature", "offset", "allow_negative"]
+    assert all(
+        each.description() and each.suffix.startswith(".") and "/" in each.media_type for each in FORMATS.values()
+    )
 
 
 @pytest.mark.parametrize("format", GLOBAL)
@@ -135,7 +138,7 @@ class TestVespa:
 
     @pytest.mark.parametrize("name", ["bm25(title)\n}", "bm25(title) }", 'bm25(")', "bm25()", "price", "a(b(c))"])
     def test_names_that_only_look_like_rank_features(self, name):
-        assert "is no rank feature" in refused(LinearModel("shop", 1, (name,), [1.0]), "vespa")
+        assert "is not a rank feature" in refused(LinearModel("shop", 1, (name,), [1.0]), "vespa")
 
     @pytest.mark.parametrize(
         "name",

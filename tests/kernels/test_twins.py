@@ -407,6 +407,12 @@ def plackett_luce_case(draw: Any) -> tuple[Any, ...]:
     return draw(numbers(d)), draw(numbers(n, d)), draw(numbers(n)), ranking, draw(flags(length))
 
 
+def skips_case(draw: Any) -> tuple[Any, ...]:
+    weights, features, _, ranking, clicks = plackett_luce_case(draw)
+    seen = draw(st.lists(st.floats(0, 1), min_size=len(ranking), max_size=len(ranking)))
+    return weights, features, ranking, clicks, np.array(seen, float)
+
+
 def plackett_luce_draw_case(draw: Any) -> tuple[Any, ...]:
     n, d = draw(st.integers(1, 9)), draw(st.integers(1, 4))
     return draw(numbers(d)), draw(numbers(n, d)), draw(st.integers(1, n)), draw(streams())
@@ -535,6 +541,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("lambdarank", "descend"): descend_case,
     ("plackett_luce", "draw"): plackett_luce_draw_case,
     ("plackett_luce", "pair_gradient"): plackett_luce_case,
+    ("plackett_luce", "skip_gradient"): skips_case,
     ("pair_rank", "shuffled_blocks"): blocks_case,
     ("pair_rank", "independent_pairs"): seen_case,
     ("pair_rank", "shrunk_inverse"): inverse_case,

@@ -86,12 +86,12 @@ class Kit:
 
     @classmethod
     async def learned(cls, service: Service, count: int, name: str = "shop") -> None:
-        """Wait until so many lists were learned from, the whole log was read, and the version that knows that is served."""
+        """Wait until so many impressions are done with, the whole log was read, and the version that knows that is served."""
 
         def settled() -> bool:
-            machine, now = service._board[name].machine, service.ranker(name)
-            if now.learned + now.skipped < count or not service.leads:
-                return now.learned + now.skipped >= count
+            machine, now = service._rankers[name].machine, service.ranker(name)
+            if (closed := now.learned + now.skipped + now.no_feedback) < count or not service.leads:
+                return closed >= count
             return machine is not None and not machine.changed and now.model_version == machine.version
 
         await cls.until(lambda: settled() and cls.has_read_all(service), lambda: service.ranker(name))
@@ -99,16 +99,16 @@ class Kit:
     @staticmethod
     def has_read_all(service: Service) -> bool:
         """Whether the learner has taken all events of the log; where another process learns, that is not known."""
-        learning = service._background._learning
-        return learning is None or learning._cursor == service.storage.last_number()
+        learner = service._election._learner
+        return learner is None or learner._cursor == service.storage.log.last_number()
 
     @classmethod
     async def rounds(cls, service: Service) -> None:
         """Wait until the background had the chance to do all that is due now, and to hear of what it has asked for."""
         for _ in range(2):
             for _ in range(2):  # one that may be under way, and a whole one
-                service._background.wake()
-                await cls.until(lambda: not service._background._wake.is_set())
+                service._election.wake()
+                await cls.until(lambda: not service._election._wake.is_set())
             await service._appender.settled()
 
     @staticmethod

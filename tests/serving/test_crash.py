@@ -36,7 +36,7 @@ SERVER = """
             if number % 4 < 3:
                 clicks = [answer.ranking[number % 5].id]
                 closes = number % 4 < 2
-                counts = await service.feedback("shop", [FeedbackEvent(key, f"e-{key}", clicks, None, closes)])
+                counts = await service.feedback("shop", [FeedbackEvent(key, clicks, None, closes, f"e-{key}")])
                 assert counts.accepted == 1
                 say("fed", f"e-{key}", key if closes else "-")
 
@@ -82,15 +82,16 @@ def promises(output: str):
 
 def check(storage, kit, ranked, fed, closed):
     """Hold all promises against the store, and the store against a replay."""
-    from duelrank.serving.log.bodies import Shown, unpack
+    from duelrank.serving.log.bodies import StoredImpression, unpack
 
     for key, order in ranked.items():
-        shown = unpack(storage.find("shop", "ranked", key).body, Shown)
-        assert [shown.ids[document] for document in shown.order] == order
-    assert all(storage.known("shop", "feedback", key) is not None for key in fed)
-    events = storage.read(limit=10_000_000)
+        shown = unpack(storage.log.find("shop", "ranked", [key])[key].body, StoredImpression)
+        assert shown.shown == order
+    assert fed <= storage.log.find("shop", "feedback", fed).keys()
+    events = storage.log.read(limit=10_000_000)
     ends = [event.key for event in events if event.kind == "closed"]
-    numbers = {str(storage.known("shop", "ranked", key)) for key in closed}
+    numbers = {str(event.number) for event in storage.log.find("shop", "ranked", closed).values()}
+    assert len(numbers) == len(closed)
     assert numbers <= set(ends)
     assert len(ends) == len(set(ends))
     result = kit.verified(storage)
@@ -119,13 +120,13 @@ def test_killed_under_load_again_and_again(request, kind, process, kit):
     async def main(storage):
         async with kit.running(storage) as service:
             await kit.learned(service, 0)
-            return service._board["shop"].machine.checkpoint()
+            return service._rankers["shop"].machine.checkpoint()
 
     with open_storage(url) as storage:
         check(storage, kit, ranked, fed, closed)
         restored = asyncio.run(main(storage))
         check(storage, kit, ranked, fed, closed)
-        assert storage.load_snapshot("shop").body == restored
+        assert storage.snapshots.load("shop", "checkpoint").body == restored
 
 
 def test_one_of_two_processes_learns_and_the_other_takes_over(postgres_url, process, kit):
@@ -194,9 +195,9 @@ def test_two_services_answer_alike(postgres_url, kit):
 
 def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
     """As when a lease is lost and nobody has noticed: all that a leader does follows from the log, so it is only done twice."""
-    from duelrank.storage.sqlite import _MemoryLease
+    from duelrank.storage.sqlite.leases import _MemoryLease
 
-    monkeypatch.setattr(storage, "try_lead", lambda name: _MemoryLease())
+    monkeypatch.setattr(storage.leases, "acquire", lambda name: _MemoryLease())
 
     async def main():
         clock = kit.clock()
@@ -214,8 +215,8 @@ def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
             clock.advance(100.0)
             for service in (first, second):
                 await kit.learned(service, 40)
-            machines = [service._board["shop"].machine for service in (first, second)]
-            await kit.until(lambda: machines[0].number == machines[1].number == storage.last_number())
+            machines = [service._rankers["shop"].machine for service in (first, second)]
+            await kit.until(lambda: machines[0].number == machines[1].number == storage.log.last_number())
             assert machines[0].checkpoint() == machines[1].checkpoint()
         result = kit.verified(storage)
         assert (result.learned, result.open) == (40, 0)

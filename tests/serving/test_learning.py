@@ -33,7 +33,7 @@ def test_the_weights_are_those_of_a_plain_loop_to_the_bit(storage, kit, algorith
                 assert await service.feedback("shop", [event]) == FeedbackCounts(accepted=1)
                 rounds.append((f"i{number}", kit.table(number), None, places, examined))
                 await kit.learned(service, number + 1)
-            return rounds, service.model("shop").weights, service._board["shop"].machine.state
+            return rounds, service.model("shop").weights, service._rankers["shop"].machine.state
 
     rounds, weights, state = asyncio.run(main())
     expected = kit.plain(spec, rounds)
@@ -56,7 +56,7 @@ def test_late_feedback_is_learned_with_the_version_that_made_the_list(storage, k
             for count, number in enumerate(order):
                 await service.feedback("shop", [kit.event(number, ids(answers[number])[1:3])])
                 await kit.learned(service, count + 1)
-            start = service._board["shop"].definition.start
+            start = service._rankers["shop"].created.start
             assert service.ranker("shop").model_version > 6
             return kit.plain(spec, [(f"i{n}", kit.table(n), start, (1, 2), None) for n in order]), service.model(
                 "shop"
@@ -88,13 +88,13 @@ def test_a_restart_in_the_middle_changes_nothing(sqlite_url, kit, tmp_path):
                 await service.control("shop", "resume")
                 if not restarts:
                     await some(service, range(10, 20), range(5, 15))
-                    return service._board["shop"].machine
+                    return service._rankers["shop"].machine
             async with kit.running(storage, publish_every=1e12) as service:
                 assert service.ranker("shop").model_version == 2
                 assert service.ranker("shop").open == 5
                 await some(service, range(10, 20), range(5, 15))
                 kit.verified(storage)
-                return service._board["shop"].machine
+                return service._rankers["shop"].machine
 
     one, other = asyncio.run(main(sqlite_url, True)), asyncio.run(main(f"sqlite:///{tmp_path}/other.db", False))
     assert one.state == other.state
@@ -123,14 +123,14 @@ class TestClosing:
                 clock.advance(1.5)
                 await kit.learned(service, 4)
                 now = service.ranker("shop")
-                assert (now.open, now.learned, now.updates) == (0, 4, 1)
+                assert (now.open, now.learned, now.no_feedback, now.updates) == (0, 2, 2, 1)
                 late = await service.feedback("shop", [kit.event(0, shown[0][:1], event_id="late")])
                 assert late == FeedbackCounts(expired=1)
                 clock.now += 5e6
                 await service.rank("shop", kit.request(5))
                 await kit.rounds(service)
                 assert service.ranker("shop").open == 1, "made after the jump, so not old"
-            assert kit.verified(storage).learned == 4
+            assert kit.verified(storage).learned == 2
 
         asyncio.run(main())
 
@@ -204,7 +204,7 @@ class TestModes:
     def test_frozen_from_the_beginning(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
-                assert (await service.create(kit.spec(mode="frozen"))).frozen
+                assert (await service.create(kit.spec(mode="frozen")))[0].frozen
                 shown = ids(await service.rank("shop", kit.request(1)))
                 await service.feedback("shop", [kit.event(1, shown[3:])])
                 await kit.until(lambda: service.ranker("shop").skipped == 1)
@@ -252,7 +252,7 @@ class TestModes:
                 assert (await service.control("shop", "unpin")).pinned is None
                 assert ids(await service.rank("shop", kit.request(50))) == ["d0", "d1", "d2", "d3", "d4"]
                 await service.create(kit.spec("other"))
-                with pytest.raises(InvalidValue, match="no shadow"):
+                with pytest.raises(InvalidValue, match="not a shadow"):
                     await service.control("other", "pin", 1)
             kit.verified(storage)
 
@@ -299,7 +299,7 @@ class TestVersions:
                 shown = ids(await service.rank("shop", kit.request(50)))
                 await service.feedback("shop", [kit.event(50, shown[2:4])])
                 await kit.learned(service, 7)
-                assert service._board["shop"].machine.state.step == 7, "counts go on"
+                assert service._rankers["shop"].machine.state.step == 7, "counts go on"
                 with pytest.raises(UnknownName, match="version 77"):
                     await service.control("shop", "rollback", 77)
                 with pytest.raises(InvalidValue, match="version"):
@@ -308,7 +308,7 @@ class TestVersions:
                     service.model("shop", 0)
             kit.verified(storage)
             async with kit.running(storage) as service:
-                assert service._board["shop"].machine.state.step == 7
+                assert service._rankers["shop"].machine.state.step == 7
 
         asyncio.run(main())
 
@@ -335,7 +335,7 @@ class TestVersions:
 class TestTrouble:
     def test_a_list_that_comes_out_differently_is_counted_and_not_learned(self, storage, kit, caplog):
         """As on a processor that rounds differently: the stored order is not what the version would show."""
-        from duelrank.serving.log.bodies import EXPLORED, Shown, pack
+        from duelrank.serving.log.bodies import EXPLORED, StoredImpression, pack
         from duelrank.storage import NewEvent
 
         told = []
@@ -348,9 +348,9 @@ class TestTrouble:
             async with kit.running(storage) as service:
                 service.observer = Watching()
                 await service.create(kit.spec())
-                honest = (await service.rank("shop", kit.request(1)), service._board.recent.get("shop", "i1").shown)[1]
-                wrong = Shown(1, honest.ids, honest.features, honest.order[::-1], EXPLORED)
-                storage.append([NewEvent("shop", "ranked", "odd", 0.0, pack(wrong))])
+                honest = (await service.rank("shop", kit.request(1)), service._recent.get("shop", "i1"))[1]
+                wrong = StoredImpression.of(1, [f"d{i}" for i in range(8)], honest.body.order[::-1], EXPLORED)
+                storage.log.append([NewEvent("shop", "ranked", "odd", 0.0, pack(wrong), honest.attachment)])
                 counts = await service.feedback("shop", [kit.event(1, ["d0"], impression_id="odd", examined=5)])
                 assert counts.accepted == 1
                 await kit.until(lambda: service.ranker("shop").failed == 1)

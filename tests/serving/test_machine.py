@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from duelrank.algorithms import MGD
 from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
-from duelrank.serving.log.bodies import Control, Fed, Shown, digest, pack, pack_state, unpack, unpack_state
+from duelrank.serving.log.bodies import (
+    Control,
+    StoredFeedback,
+    StoredImpression,
+    digest,
+    pack,
+    pack_state,
+    unpack,
+    unpack_state,
+)
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import WINDOW, Machine
 from duelrank.storage import Event
@@ -33,12 +42,15 @@ class Log:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.shown: dict[str, Shown] = {}
+        self.shown: dict[str, tuple[StoredImpression, np.ndarray]] = {}
         self.states: dict[int, State] = {1: DEFINITION.start}
         self.machine = self.fresh()
 
     def fresh(self) -> Machine:
-        return Machine(DEFINITION, self.shown.get, self.states.get, most_states=1)
+        return Machine(DEFINITION, self.fetch, self.states.get, most_states=1)
+
+    def fetch(self, id, number):
+        return self.shown.get(id)
 
     def add(self, kind, key, body) -> None:
         self.events.append(Event(3 * len(self.events) + 1, "shop", kind, key, float(len(self.events)), body))
@@ -50,11 +62,13 @@ class Log:
             key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random((5, 3))
             raw.flags.writeable = False
             version = max(1, machine.version - what[1])  # who serves may be a little behind
-            order, way = DEFINITION.show(self.states[version], machine.frozen, key, raw, 3)
-            self.shown[key] = Shown(version, list("vwxyz"), raw.tobytes(), order, way)
-            self.add("ranked", key, pack(self.shown[key]))
+            order, way = DEFINITION.order(self.states[version], machine.frozen, key, raw, 3)
+            self.shown[key] = StoredImpression.of(version, list("vwxyz"), order, way), raw
+            self.add("ranked", key, pack(self.shown[key][0]))
         elif kind == "feedback":
-            self.add("feedback", f"e{len(self.events)}", pack(Fed(f"i{what[0]}", sorted(what[1]), what[2], None)))
+            self.add(
+                "feedback", f"e{len(self.events)}", pack(StoredFeedback(f"i{what[0]}", sorted(what[1]), what[2], None))
+            )
         elif kind == "closed":
             self.add("closed", f"{len(self.events)}", pack(f"i{what[0]}"))
         elif kind == "published":
@@ -78,16 +92,16 @@ def test_it_may_stop_and_go_on_anywhere(taken, where):
     for event in log.events:  # those before `where` once more: they count once
         second.apply(event)
     assert second.checkpoint() == log.machine.checkpoint()
-    assert second.pinned == log.machine.pinned
+    assert second.references == log.machine.references
     # Who cannot load earlier states holds those that are needed.
-    alone = Machine(DEFINITION, log.shown.get)
+    alone = Machine(DEFINITION, log.fetch)
     for event in log.events:
         alone.apply(event)
     assert alone.checkpoint() == log.machine.checkpoint()
-    assert all(version in alone.pinned or version >= alone.version - WINDOW for version in alone._states)
+    assert all(version in alone.references or version >= alone.version - WINDOW for version in alone._states)
     tally = log.machine.tally
     assert tally.failed == 0
-    assert tally.impressions == tally.learned + tally.skipped + len(log.machine.open)
+    assert tally.impressions == tally.learned + tally.skipped + tally.no_feedback + len(log.machine.open)
 
 
 def test_where_the_store_fails_the_event_can_be_applied_again():
@@ -96,11 +110,11 @@ def test_where_the_store_fails_the_event_can_be_applied_again():
         log.step(*step)
     fails = [True]
 
-    def fetch(key):
+    def fetch(id, number):
         if fails:
             fails.clear()
             raise StoreLocked("busy")
-        return log.shown[key]
+        return log.shown[id]
 
     machine = Machine(DEFINITION, fetch)
     for event in log.events[:2]:
@@ -119,7 +133,7 @@ def test_lists_of_versions_long_gone_teach_nothing():
             log.step("published")
         for step in [("ranked", 1, behind), ("feedback", 1, {1}, None), ("closed", 1)]:
             log.step(*step)
-        alone = Machine(DEFINITION, log.shown.get)
+        alone = Machine(DEFINITION, log.fetch)
         for event in log.events:
             alone.apply(event)
         for machine in (alone, log.machine):
@@ -130,7 +144,7 @@ def test_lists_of_versions_long_gone_teach_nothing():
 def test_what_it_does_not_know_it_refuses():
     with pytest.raises(StoreCorrupt, match="kind"):
         Log().add("deleted", "x", b"")
-    with pytest.raises(StoreCorrupt, match="Shown"):
+    with pytest.raises(StoreCorrupt, match="StoredImpression"):
         Log().add("ranked", "x", b"\xc1")
     with pytest.raises(StoreCorrupt):
         Log().machine.restore(b"\x90")
@@ -158,4 +172,4 @@ def test_damaged_arrays_are_refused():
         with pytest.raises(StoreCorrupt):
             unpack_state(state.replace(old, new), MGD())
     with pytest.raises(StoreCorrupt):
-        unpack(b"nonsense", Shown)
+        unpack(b"nonsense", StoredImpression)

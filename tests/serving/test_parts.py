@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
+from duelrank.api import FeedbackEvent
 from duelrank.errors import StoreFull
+from duelrank.serving.feedback import made_up
 from duelrank.serving.log.appender import Appender
-from duelrank.serving.log.bodies import Shown
-from duelrank.serving.log.recent import Entry, Recent
-from duelrank.serving.log.tail import MOST, MOST_BYTES, Feed
+from duelrank.serving.log.bodies import StoredImpression
+from duelrank.serving.log.impressions import KnownImpression, RecentImpressions
+from duelrank.serving.log.tail import MOST, MOST_BYTES, Tail
 from duelrank.storage import NewEvent, Receipt, open_storage
 
 
@@ -20,85 +22,87 @@ def new(key, body=b""):
 
 class TestRecent:
     def test_the_oldest_goes_first(self):
-        recent = Recent(3)
+        recent = RecentImpressions(3)
         for number in range(5):
-            recent.put("shop", f"i{number}", Entry(number, None))
+            recent.put("shop", f"i{number}", KnownImpression(number, None))
         assert [recent.get("shop", f"i{number}") is not None for number in range(5)] == [False, False, True, True, True]
         assert recent.get("other", "i4") is None
         first = recent.get("shop", "i3")
-        assert recent.put("shop", "i3", Entry(99, None)) is first
+        assert recent.put("shop", "i3", KnownImpression(99, None)) is first
         assert len(recent) == 3
 
     def test_bytes_count_too(self):
-        recent = Recent(1000, most_bytes=10_000)
+        recent = RecentImpressions(1000, most_bytes=10_000)
         for number in range(50):
-            recent.put("shop", f"i{number}", Entry(number, Shown(1, ["a"], bytes(4000), [0], 0)))
+            recent.put(
+                "shop", f"i{number}", KnownImpression(number, StoredImpression.of(1, ["a"], [0], 0), bytes(4000))
+            )
         assert len(recent) == 2
 
 
-class TestFeed:
-    def take(self, feed, store, after=0, limit=100):
-        return [event.key for event in feed.take(store, after, limit)]
+class TestTail:
+    def take(self, tail, store, after=0, limit=100):
+        return [event.key for event in tail.take(store.log, after, limit)]
 
-    def append(self, store, feed, *keys, tell=True):
+    def append(self, store, tail, *keys, tell=True):
         events = [new(key) for key in keys]
-        receipts = store.append(events)
+        receipts = store.log.append(events)
         if tell:
-            feed.tell(events, receipts)
+            tail.tell(events, receipts)
 
     def test_gives_everything_once_and_in_order_whatever_it_was_told(self):
         with open_storage("sqlite://") as store:
-            feed = Feed()
-            self.append(store, feed, "a")  # before anybody wants it
-            feed.wanted = True
-            self.append(store, feed, "b", "c", "b")
-            self.append(store, feed, "d", tell=False)  # as by another process
-            self.append(store, feed, "e")
-            assert self.take(feed, store) == ["a"]
-            assert self.take(feed, store, 1, limit=1) == ["b"]
-            assert self.take(feed, store, 2) == ["c"]
-            assert self.take(feed, store, 3) == ["d"]
-            assert self.take(feed, store, 4) == ["e"]
-            assert self.take(feed, store, 5) == []
-            assert self.take(feed, store, 2) == ["c", "d", "e"]
+            tail = Tail()
+            self.append(store, tail, "a")  # before anybody wants it
+            tail.wanted = True
+            self.append(store, tail, "b", "c", "b")
+            self.append(store, tail, "d", tell=False)  # as by another process
+            self.append(store, tail, "e")
+            assert self.take(tail, store, limit=1) == ["a"]
+            assert self.take(tail, store, 1, limit=1) == ["b"]
+            assert self.take(tail, store, 2) == ["c"]
+            assert self.take(tail, store, 3) == ["d", "e"], "the store is read as far as it goes"
+            assert self.take(tail, store, 4) == ["e"]
+            assert self.take(tail, store, 5) == []
+            assert self.take(tail, store, 2) == ["c", "d", "e"]
 
     def test_is_bounded(self):
-        feed = Feed()
-        feed.wanted = True
+        tail = Tail()
+        tail.wanted = True
         for number in range(1, MOST + 100):
-            feed.tell([new(number)], [Receipt(number, True)])
-        assert len(feed._events) == MOST
+            tail.tell([new(number)], [Receipt(number, True)])
+        assert len(tail._events) == MOST
         for number in range(6):
-            feed.tell([new(number, bytes(MOST_BYTES // 4))], [Receipt(number, True)])
-        assert len(feed._events) <= 4
+            tail.tell([new(number, bytes(MOST_BYTES // 4))], [Receipt(number, True)])
+        assert len(tail._events) <= 4
 
 
 def test_a_new_leader_takes_on_rankers_that_it_had_not_heard_of(kit):
     """As when another process makes one between two looks."""
     from duelrank.serving.clock import Clock
-    from duelrank.serving.leader.learner import Learning
+    from duelrank.serving.leader.learner import Learner
     from duelrank.serving.log.bodies import RANKERS, Created, pack
-    from duelrank.serving.ranker.rankers import Board
+    from duelrank.serving.ranker.rankers import Rankers
 
     with open_storage("sqlite://") as store:
-        board = Board(10)
-        learning = Learning(store, kit.fast, Clock(), board, lambda name, lists: None)
-        store.append([NewEvent(RANKERS, "created", "shop", 0.0, pack(Created(kit.spec())))])
-        learning.restore()
-        assert board["shop"].machine is not None
-        store.append([NewEvent(RANKERS, "created", "late", 0.0, pack(Created(kit.spec("late"))))])
-        learning.step()
-        assert board["late"].machine is not None
+        rankers = Rankers(store)
+        learner = Learner(store, kit.fast, Clock(), rankers, RecentImpressions(10), Tail(), lambda name, ids: None)
+        store.log.append([NewEvent(RANKERS, "created", "shop", 0.0, pack(Created(kit.spec())))])
+        learner.restore()
+        assert rankers["shop"].machine is not None
+        store.log.append([NewEvent(RANKERS, "created", "late", 0.0, pack(Created(kit.spec("late"))))])
+        learner.step()
+        assert rankers["late"].machine is not None
 
 
 class TestAppender:
     def test_what_comes_together_goes_together_and_each_gets_its_own(self):
         async def main(store):
             sizes = []
-            submit = store.submit
-            store.submit = lambda events: (sizes.append(len(events)), submit(events))[1]
+            submit = store.log.submit
+            store.log.submit = lambda events: (sizes.append(len(events)), submit(events))[1]
             told = []
-            appender = Appender(store, lambda events, receipts: told.extend(receipts))
+            appender = Appender(store.log, lambda events, receipts: told.extend(receipts))
             await appender.settled()
             found = await asyncio.gather(
                 appender.append([new(1), new(2)]), appender.append([]), appender.append([new(1)])
@@ -109,26 +113,31 @@ class TestAppender:
             gone = appender.append([new(3)])
             gone.cancel()
             await appender.append([new(4)])
-            assert store.last_number() == 4, "who went away has still appended"
+            assert store.log.last_number() == 4, "who went away has still appended"
 
         with open_storage("sqlite://") as store:
             asyncio.run(main(store))
 
     def test_failures_reach_everybody(self):
         async def main(store):
-            appender = Appender(store, lambda events, receipts: None)
+            appender = Appender(store.log, lambda events, receipts: None)
 
             def fail(events):
                 raise StoreFull("no room")
 
-            store._writer._insert, insert = fail, store._writer._insert
+            store._database._writer._insert, insert = fail, store._database._writer._insert
             futures = [appender.append([new(1)]), appender.append([new(2)])]
             for future in futures:
                 with pytest.raises(StoreFull, match="no room"):
                     await future
             await appender.settled()
-            store._writer._insert = insert
+            store._database._writer._insert = insert
             assert await appender.append([new(1)]) == [Receipt(1, True)]
 
         with open_storage("sqlite://") as store:
             asyncio.run(main(store))
+
+
+def test_the_key_of_an_event_without_an_id_is_that_of_earlier_versions():
+    """An event that was sent before an update, and again after it, still counts once."""
+    assert made_up(FeedbackEvent("i1", ["d3"], 5, True)) == "=ebd1c83b40db9b6fe548ae72a7731e60"

@@ -10,6 +10,7 @@ import pytest
 
 from duelrank.errors import Conflict, InvalidRecipe, InvalidValue, LimitExceeded, NotReady, ShapeMismatch, UnknownName
 from duelrank.serving import Document, FeedbackCounts, FeedbackEvent, Observer, RankRequest, Rejected, Service
+from duelrank.serving.log.attachments import unpack_features
 from duelrank.storage import open_storage
 
 
@@ -20,7 +21,8 @@ def ids(answer):
 def test_the_first_learned_click(storage, kit):
     async def main():
         async with kit.running(storage) as service:
-            made = await service.create(kit.spec())
+            made, new = await service.create(kit.spec())
+            assert new
             assert (made.model_version, made.impressions, made.learned, made.frozen) == (1, 0, 0, False)
             answer = await service.rank("shop", kit.request(1))
             assert (answer.impression_id, answer.model_version) == ("i1", 1)
@@ -41,12 +43,13 @@ class TestCreating:
     def test_the_same_again_is_the_same_and_another_is_a_conflict(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
-                first = await service.create(kit.spec())
-                assert await service.create(kit.spec()) == first
+                first, _ = await service.create(kit.spec())
+                assert await service.create(kit.spec()) == (first, False)
                 with pytest.raises(Conflict, match="another spec"):
                     await service.create(kit.spec(seed=8))
                 both = await asyncio.gather(*(service.create(kit.spec("two")) for _ in range(4)))
-                assert both[0] == both[3]
+                assert [new for _, new in both].count(True) == 1, "one of those who came at once has created it"
+                assert all(info == both[0][0] for info, _ in both)
                 assert [each.name for each in service.rankers()] == ["shop", "two"]
 
         asyncio.run(main())
@@ -78,7 +81,7 @@ class TestCreating:
                 with pytest.raises(error, match=says):
                     await service.create(kit.spec(**change))
                 assert service.rankers() == []
-                assert storage.last_number() == 0
+                assert storage.log.last_number() == 0
 
         asyncio.run(main())
 
@@ -152,8 +155,9 @@ class TestRanking:
                 )
                 await service.rank("shop", dense)
                 await service.rank("shop", named)
-                stored = [service._board.recent.get("shop", key).shown for key in ("i1", "named")]
-                assert stored[0].features == stored[1].features == kit.table(1).tobytes()
+                stored = [service._recent.get("shop", key).attachment for key in ("i1", "named")]
+                assert stored[0] == stored[1]
+                assert np.array_equal(unpack_features(stored[0]), kit.table(1))
 
         asyncio.run(main())
 
@@ -186,7 +190,7 @@ class TestRanking:
                 ):
                     with pytest.raises(InvalidValue):
                         await service.rank("shop", request)
-                assert storage.last_number() == 1
+                assert storage.log.last_number() == 1
 
         asyncio.run(main())
 
@@ -319,3 +323,29 @@ class TestFeedback:
                 assert await service.feedback("shop", strange) == FeedbackCounts(unknown=3)
 
         asyncio.run(main())
+
+
+def test_ten_thousand_late_events_leave_the_event_loop_to_others(storage, kit):
+    """Impressions that this process no longer remembers, so that each has to be looked up in the store."""
+
+    async def main():
+        async with kit.running(storage, recent=1) as service:
+            await service.create(kit.spec())
+            for number in range(50):
+                await service.rank("shop", kit.request(number))
+            await service.feedback("shop", [kit.event(number) for number in range(50)])
+            turns = [0]
+
+            async def others():
+                while True:
+                    await asyncio.sleep(0)
+                    turns[0] += 1
+
+            task = asyncio.create_task(others())
+            events = [kit.event(number % 50, event_id=f"late{number}") for number in range(10_000)]
+            counts = await service.feedback("shop", events)
+            task.cancel()
+            assert counts == FeedbackCounts(expired=10_000)
+            assert turns[0] >= 100, "others had their turn in between"
+
+    asyncio.run(main())

@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
-from duelrank.errors import Conflict, StorageFailure, StoreCorrupt, StoreFull, UnknownName
+from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, UnknownName
 from duelrank.serving import FeedbackCounts, Service
 from duelrank.serving.replay import ranker_names, replay
 from duelrank.storage import open_storage
@@ -41,16 +42,16 @@ class TestRetention:
                     await traffic(service, kit, range(20 * cycle, 20 * cycle + 20))
                     learned += 20
                     await kit.learned(service, learned)
-                    tidied = service._background._learning._tidied
+                    tidied = service._election._learner._tidied
                     clock.advance(250.0)
-                    await kit.until(lambda before=tidied: service._background._learning._tidied > before)
-                    sizes.append(len(storage.read(limit=100_000)))
+                    await kit.until(lambda before=tidied: service._election._learner._tidied > before)
+                    sizes.append(len(storage.log.read(limit=100_000)))
                 assert max(sizes[8:]) <= max(sizes[:8]), "no more after thousands of seconds than after the first"
-                assert len(storage.snapshots("shop")) <= 12
-                assert len(storage.snapshots("shop/model")) <= 200
-                assert storage.pruned("shop") > 0
+                assert len(storage.snapshots.list("shop", "checkpoint")) <= 12
+                assert len(storage.snapshots.list("shop", "version")) <= 200
+                assert storage.log.dropped("shop") > 0
                 result = kit.verified(storage)
-                assert result.after == storage.pruned("shop")
+                assert result.after == storage.log.dropped("shop")
                 assert (result.learned, result.open) == (320, 1)
                 assert result.versions_compared > 1
                 gone = await service.feedback("shop", [kit.event(200, ["d1"], event_id="new")])
@@ -61,10 +62,103 @@ class TestRetention:
             kit.verified(storage)
             async with kit.running(storage, clock=clock) as service:
                 assert service.ranker("shop").learned == 321
-                with pytest.raises(Conflict, match="long ago"):
-                    await service.rank("shop", kit.request(200))
+                assert await service.feedback("shop", [kit.event(200, ["d1"])]) == FeedbackCounts(unknown=1)
+                await service.rank("shop", kit.request(200))  # its id is free again
+                await kit.until(lambda: service.ranker("shop").impressions == 322)
 
         asyncio.run(main())
+
+    def test_features_go_as_soon_as_checkpoints_cover_them(self, storage, kit):
+        clock = kit.clock()
+
+        def number(id):
+            return storage.log.find("shop", "ranked", [id])[id].number
+
+        async def main():
+            async with kit.running(storage, clock=clock, tidy_every=100.0) as service:
+                await service.create(kit.spec(close_after=1e6))
+                shown = ids(await service.rank("shop", kit.request(1_000_000)))  # stays open
+                for cycle in range(5):
+                    await traffic(service, kit, range(10 * cycle, 10 * cycle + 10))
+                    await kit.learned(service, 10 * cycle + 10)
+                    tidied = service._election._learner._tidied
+                    clock.advance(150.0)
+                    await kit.until(lambda before=tidied: service._election._learner._tidied > before)
+                kept = [storage.log.attachment("shop", number(f"i{n}")) is not None for n in range(50)]
+                assert kept == [False] * 30 + [True] * 20, (
+                    "three checkpoints, so two of the five rounds can be replayed"
+                )
+                assert storage.log.attachment("shop", number("i1000000")) is not None, "it is not learned from yet"
+                first = await service.rank("shop", kit.request(3, explain=True))
+                assert first.ranking[0].score is None, "its order is known, its scores are not"
+                late = await service.feedback("shop", [kit.event(3), kit.event(4, event_id="new")])
+                assert (late.duplicate, late.expired) == (1, 1), "what is small is still there"
+                await service.feedback("shop", [kit.event(1_000_000, shown[:1])])
+                await kit.learned(service, 51)
+                assert service.ranker("shop").failed == 0
+            result = kit.verified(storage)
+            assert result.after == storage.log.dropped("shop") > 0
+
+        asyncio.run(main())
+
+    def test_features_are_kept_for_longer_where_that_is_asked_for(self, storage, kit):
+        clock = kit.clock()
+
+        async def main():
+            async with kit.running(storage, clock=clock, tidy_every=100.0, keep_features=5000.0) as service:
+                await service.create(kit.spec())
+                for cycle in range(5):
+                    await traffic(service, kit, range(10 * cycle, 10 * cycle + 10))
+                    await kit.learned(service, 10 * cycle + 10)
+                    tidied = service._election._learner._tidied
+                    clock.advance(150.0)
+                    await kit.until(lambda before=tidied: service._election._learner._tidied > before)
+                found = storage.log.find("shop", "ranked", [f"i{n}" for n in range(50)]).values()
+                assert all(storage.log.attachment("shop", event.number) for event in found)
+
+        asyncio.run(main())
+
+
+class TestCapacity:
+    """How long the disk lasts, by sizes that are made up."""
+
+    def look(self, kit, caplog, sizes, free):
+        from duelrank.serving import Observer
+        from duelrank.serving.leader.capacity import Capacity
+        from duelrank.serving.ranker.rankers import Rankers
+        from duelrank.storage import Usage
+
+        clock, told, room = kit.clock(), [], iter(zip(sizes, free, strict=True))
+
+        class Watching(Observer):
+            def store(self, bytes, free, days_left):
+                told.append((bytes, free, days_left))
+
+        with open_storage("sqlite://") as storage:
+            storage.usage = lambda: Usage(*next(room))
+            rankers = Rankers(storage)
+            rankers.observer = Watching()
+            capacity = Capacity(storage, clock, rankers)
+            with caplog.at_level(logging.WARNING):
+                for _ in sizes:
+                    capacity.look()
+                    clock.advance(60.0)
+        return told
+
+    def test_days_are_left_at_the_rate_of_the_last_hour(self, kit, caplog):
+        told = self.look(kit, caplog, [10**9, 10**9 + 10**6, 10**9 + 2 * 10**6], [10**12] * 3)
+        assert told[0] == (10**9, 10**12, None)
+        assert told[2][2] == pytest.approx(10**12 / (10**6 / 60.0) / 86400.0)
+        assert not caplog.text
+
+    def test_it_warns_before_the_disk_is_full_and_not_every_minute(self, kit, caplog):
+        self.look(kit, caplog, [10**9 + n * 10**8 for n in range(5)], [10**11] * 5)
+        assert caplog.text.count("days at the present rate") == 1
+
+    def test_a_store_that_does_not_grow_lasts(self, kit, caplog):
+        assert [days for _, _, days in self.look(kit, caplog, [10**9] * 3, [10**11] * 3)] == [None] * 3
+        assert [days for _, _, days in self.look(kit, caplog, [10**9] * 3, [None] * 3)] == [None] * 3
+        assert not caplog.text
 
 
 class TestReplay:
@@ -85,11 +179,11 @@ class TestReplay:
         with pytest.raises(UnknownName, match="shop"):
             replay(storage, "shap")
         from duelrank.serving.ranker.definition import Definition
-        from duelrank.serving.ranker.versions import Model, Versions
+        from duelrank.serving.ranker.versions import Versions
 
         versions = Versions(storage, Definition(kit.spec(), 0.0))
         third = versions.load(3)
-        versions.save(Model(3, third.number, third.time, False, third.tally, 0, versions.load(2).state))
+        versions.save(replace(third, state=versions.load(2).state))
         assert "version 3" in replay(storage, "shop").difference
 
     def test_from_the_command_line(self, sqlite_url, tmp_path, kit):
@@ -127,11 +221,11 @@ class TestReplay:
             row = connection.execute(
                 "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = ?", (number,)
             ).fetchone()
-            from duelrank.serving.log.bodies import Fed, pack, unpack
-            from duelrank.storage.sql import checksum
+            from duelrank.serving.log.bodies import StoredFeedback, pack, unpack
+            from duelrank.storage.sql.checksums import checksum
 
-            fed = unpack(body, Fed)
-            body = pack(Fed(fed.impression, [4], fed.examined, fed.time))
+            fed = unpack(body, StoredFeedback)
+            body = pack(StoredFeedback(fed.impression, [4], fed.examined, fed.time))
             connection.execute(
                 "UPDATE duelrank_bodies SET body = ?, checksum = ? WHERE number = ?",
                 (body, checksum(body, *row), number),
@@ -148,7 +242,8 @@ class Failing:
 
     def __init__(self, storage, monkeypatch):
         self.error = None
-        insert, transact = storage._writer._insert, storage._transact
+        database = storage._database
+        insert, transact = database._writer._insert, database.transact
 
         def failing_insert(events):
             if self.error is not None:
@@ -160,8 +255,8 @@ class Failing:
                 raise self.error
             return transact(work)
 
-        monkeypatch.setattr(storage._writer, "_insert", failing_insert)
-        monkeypatch.setattr(storage, "_transact", failing_transact)
+        monkeypatch.setattr(database._writer, "_insert", failing_insert)
+        monkeypatch.setattr(database, "transact", failing_transact)
 
 
 class TestFailures:

@@ -32,8 +32,8 @@ def store(any_url: str) -> Iterator[Storage]:
 def event() -> Callable[..., NewEvent]:
     """Make an event; what is not given is the same in all of them."""
 
-    def make(key="k", ranker="shop", kind="ranked", time=1.5, body=b"body"):
-        return NewEvent(ranker, kind, str(key), time, body)
+    def make(key="k", ranker="shop", kind="ranked", time=1.5, body=b"body", attachment=None, follows=False):
+        return NewEvent(ranker, kind, str(key), time, body, attachment, follows)
 
     return make
 

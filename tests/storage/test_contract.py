@@ -16,53 +16,60 @@ from hypothesis import strategies as st
 from tests.effort import examples
 
 from duelrank.errors import InvalidValue, StorageFailure
-from duelrank.storage import ApiKey, Event, NewEvent, Receipt, SnapshotInfo, StoredSnapshot, open_storage
+from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage, open_storage
+from duelrank.testing import STORAGE_CHECKS, check_storage
 
 
 def numbers(store, **what):
-    return [event.number for event in store.read(**what)]
+    return [event.number for event in store.log.read(**what)]
+
+
+def found(store, key, kind="ranked", ranker="shop"):
+    """Return the event with a key, None where there is none."""
+    return store.log.find(ranker, kind, [key]).get(key)
 
 
 class TestLog:
     def test_starts_empty(self, store):
         store.ping()
-        assert store.last_number() == 0
-        assert store.read() == []
-        assert store.find("shop", "ranked", "k") is None
-        assert store.known("shop", "ranked", "k") is None
+        assert store.log.last_number() == 0
+        assert store.log.read() == []
+        assert store.log.find("shop", "ranked", ["k"]) == {}
+        assert store.log.attachment("shop", 1) is None
+        assert store.log.dropped("shop") == 0
 
     def test_numbers_start_at_one_and_have_no_gaps(self, store, event):
-        assert store.append([event(1), event(2)]) == [Receipt(1, True), Receipt(2, True)]
-        assert store.append([event(1), event(2)]) == [Receipt(1, False), Receipt(2, False)]
-        assert store.append([event(3)]) == [Receipt(3, True)]
-        assert store.last_number() == 3
+        assert store.log.append([event(1), event(2)]) == [Receipt(1, True), Receipt(2, True)]
+        assert store.log.append([event(1), event(2)]) == [Receipt(1, False), Receipt(2, False)]
+        assert store.log.append([event(3)]) == [Receipt(3, True)]
+        assert store.log.last_number() == 3
 
     def test_gives_back_what_was_appended(self, store):
         body = bytes(range(256)) * 40
-        store.append([NewEvent("shöp", "ranked", "🔑 '%s' ? --", -1e300, body), NewEvent("b", "c", "d", 0.1, b"")])
-        assert store.read() == [
+        store.log.append([NewEvent("shöp", "ranked", "🔑 '%s' ? --", -1e300, body), NewEvent("b", "c", "d", 0.1, b"")])
+        assert store.log.read() == [
             Event(1, "shöp", "ranked", "🔑 '%s' ? --", -1e300, body),
             Event(2, "b", "c", "d", 0.1, b""),
         ]
-        assert store.find("b", "c", "d") == store.read(after=1)[0]
+        assert found(store, "d", "c", "b") == store.log.read(after=1)[0]
 
     def test_an_empty_batch(self, store):
-        assert store.append([]) == []
-        assert store.last_number() == 0
+        assert store.log.append([]) == []
+        assert store.log.last_number() == 0
 
     def test_keys_are_apart_in_each_ranker_and_kind(self, store, event):
         four = [event("k"), event("k", kind="feedback"), event("k", ranker="other"), event("K")]
-        assert [receipt.new for receipt in store.append(four)] == [True] * 4
+        assert [receipt.new for receipt in store.log.append(four)] == [True] * 4
 
     def test_a_duplicate_changes_nothing(self, store, event):
-        store.append([event("k", body=b"first", time=1)])
-        store.append([event("k", body=b"second", time=2)])
-        assert store.find("shop", "ranked", "k") == Event(1, "shop", "ranked", "k", 1.0, b"first")
+        store.log.append([event("k", body=b"first", time=1)])
+        store.log.append([event("k", body=b"second", time=2)])
+        assert found(store, "k") == Event(1, "shop", "ranked", "k", 1.0, b"first")
 
     def test_duplicates_inside_of_a_batch(self, store, event):
-        receipts = store.append([event("a", body=b"first"), event("b"), event("a", body=b"second"), event("c")])
+        receipts = store.log.append([event("a", body=b"first"), event("b"), event("a", body=b"second"), event("c")])
         assert receipts == [Receipt(1, True), Receipt(2, True), Receipt(1, False), Receipt(3, True)]
-        assert store.find("shop", "ranked", "a").body == b"first"
+        assert found(store, "a").body == b"first"
 
     def test_batches_of_many_sizes_with_and_without_duplicates(self, store, event):
         """Also of more events than go with one statement, and longer bodies than are summed up at once."""
@@ -78,18 +85,69 @@ class TestLog:
                     new = each.key not in expected
                     number, _ = expected.setdefault(each.key, (len(expected) + 1, each.body))
                     receipts.append(Receipt(number, new))
-                assert store.append(batch) == receipts
-        found = store.read(limit=10_000)
+                assert store.log.append(batch) == receipts
+        found = store.log.read(limit=10_000)
         assert [(each.key, (each.number, each.body)) for each in found] == list(expected.items())
+
+    def test_finding_many_at_once(self, store, event):
+        store.log.append([event(i, body=b"%d" % i) for i in range(2500)])
+        asked = [str(i) for i in range(1000, 4000)]
+        result = store.log.find("shop", "ranked", asked + asked[:10])
+        assert {key: each.body for key, each in result.items()} == {str(i): b"%d" % i for i in range(1000, 2500)}
+        assert all(each.key == key for key, each in result.items())
+        assert store.log.find("shop", "ranked", []) == {}
+        assert store.log.find("shop", "feedback", asked) == {}
+
+    def test_attachments(self, store, event):
+        large = bytes(range(256)) * 100
+        store.log.append([event(1, attachment=b"one"), event(2), event(3, attachment=large), event(4, attachment=b"")])
+        assert [store.log.attachment("shop", number) for number in range(1, 6)] == [b"one", None, large, b"", None]
+        assert store.log.attachment("other", 1) is None
+        store.log.append([event(1, attachment=b"another"), event(5, attachment=b"five")])
+        assert [store.log.attachment("shop", number) for number in (1, 5)] == [b"one", b"five"]
+
+    def test_an_event_that_follows_a_new_one(self, store, event):
+        pair = [event("a"), event("b", follows=True, attachment=b"x")]
+        assert store.log.append(pair) == [Receipt(1, True), Receipt(2, True)]
+        assert store.log.append(pair) == [Receipt(1, False), Receipt(0, False)]
+        assert numbers(store) == [1, 2]
+
+    def test_an_event_that_follows_a_known_one_is_left_out(self, store, event):
+        store.log.append([event("a")])
+        batch = [event("a"), event("b", follows=True), event("c", follows=True), event("d"), event("e", follows=True)]
+        left_out = Receipt(0, False)
+        assert store.log.append(batch) == [Receipt(1, False), left_out, left_out, Receipt(2, True), Receipt(3, True)]
+        assert [each.key for each in store.log.read()] == ["a", "d", "e"]
+        assert store.log.append([event("b")]) == [Receipt(4, True)], "its key was not taken"
+
+    def test_a_follower_that_is_known_itself(self, store, event):
+        store.log.append([event("b")])
+        batch = [event("a"), event("b", follows=True), event("c", follows=True)]
+        assert store.log.append(batch) == [Receipt(2, True), Receipt(1, False), Receipt(0, False)]
+        assert store.log.append([event("x"), event("x"), event("y", follows=True)])[1:] == [
+            Receipt(3, False),
+            Receipt(0, False),
+        ]
+
+    def test_the_first_of_a_batch_follows_nothing(self, store, event):
+        with pytest.raises(InvalidValue, match="first event"):
+            store.log.submit([event("a", follows=True)])
+
+    def test_followers_in_batches_that_share_a_transaction(self, store, event):
+        batches = [[event(("first", i % 3)), event(("second", i), follows=True)] for i in range(60)]
+        receipts = [future.result() for future in [store.log.submit(batch) for batch in batches]]
+        assert [first.new for first, _ in receipts] == [second.new for _, second in receipts]
+        assert sum(first.new for first, _ in receipts) == 3
+        assert numbers(store) == [1, 2, 3, 4, 5, 6]
 
     def test_the_clock_plays_no_part_in_the_order(self, store, event):
         times = [5.0, 3.0, 1e9, -7.0]
         for time in times:
-            store.append([event(time, time=time)])
-        assert [each.time for each in store.read()] == times
+            store.log.append([event(time, time=time)])
+        assert [each.time for each in store.log.read()] == times
 
     def test_reading_in_pieces(self, store, event):
-        store.append([event(i, ranker="even" if i % 2 == 0 else "odd") for i in range(1, 11)])
+        store.log.append([event(i, ranker="even" if i % 2 == 0 else "odd") for i in range(1, 11)])
         assert numbers(store, after=3, limit=4) == [4, 5, 6, 7]
         assert numbers(store, after=3, limit=3, ranker="even") == [4, 6, 8]
         assert numbers(store, after=9, ranker="odd") == []
@@ -97,12 +155,12 @@ class TestLog:
 
     def test_a_large_body(self, store, event):
         body = bytes(3 << 20)
-        store.append([event(body=body)])
-        assert store.read()[0].body == body
+        store.log.append([event(body=body)])
+        assert store.log.read()[0].body == body
 
     def test_a_future_can_be_awaited(self, store, event):
         async def append(i):
-            return await asyncio.wrap_future(store.submit([event(i)]))
+            return await asyncio.wrap_future(store.log.submit([event(i)]))
 
         async def main():
             return await asyncio.gather(*(append(i) for i in range(200)))
@@ -112,7 +170,7 @@ class TestLog:
     def test_many_threads_at_once(self, store, event):
         # Each key is sent by two threads: exactly one of them was the first.
         with ThreadPoolExecutor(16) as threads:
-            receipts = list(threads.map(lambda i: store.append([event(i % 200), event(("x", i))]), range(400)))
+            receipts = list(threads.map(lambda i: store.log.append([event(i % 200), event(("x", i))]), range(400)))
         assert numbers(store, limit=10_000) == list(range(1, 601))
         for i in range(200):
             one, other = receipts[i][0], receipts[i + 200][0]
@@ -124,7 +182,7 @@ class TestLog:
 
         def append(name):
             for i in range(60):
-                store.append([event((name, i, j)) for j in range(3)])
+                store.log.append([event((name, i, j)) for j in range(3)])
 
         def follow():
             seen = [0]
@@ -164,43 +222,57 @@ class TestValues:
         with pytest.raises(InvalidValue, match="body"):
             NewEvent("a", "b", "c", 0.0, body)
 
+    @pytest.mark.parametrize("attachment", ["text", bytearray(b"x")])
+    def test_attachments_are_bytes(self, attachment):
+        with pytest.raises(InvalidValue, match="attachment"):
+            NewEvent("a", "b", "c", 0.0, b"", attachment)
+
     def test_only_events_are_appended(self, store):
         with pytest.raises(InvalidValue, match="NewEvent"):
-            store.append(["something"])
+            store.log.append(["something"])
 
     @pytest.mark.parametrize("number", [-1, 1 << 63, 1.5, "1", True, None])
     def test_numbers_out_of_range(self, store, number):
         for call in (
-            lambda: store.read(after=number),
-            lambda: store.read(limit=number),
-            lambda: store.save_snapshot("shop", number, 0.0, b""),
-            lambda: store.prune("shop", number),
-            lambda: store.prune("shop", 0, keep=[number]),
-            lambda: store.prune("shop", 0, forget=number),
-            lambda: store.prune_snapshots("shop", number),
+            lambda: store.log.read(after=number),
+            lambda: store.log.read(limit=number),
+            lambda: store.log.attachment("shop", number),
+            lambda: store.log.drop_attachments("shop", number),
+            lambda: store.log.drop_attachments("shop", 0, keep=[number]),
+            lambda: store.log.delete("shop", number),
+            lambda: store.log.delete("shop", 0, keep=[number]),
+            lambda: store.snapshots.save("shop", "checkpoint", number, 0.0, b""),
+            lambda: store.snapshots.prune("shop", "checkpoint", number),
+            lambda: store.snapshots.prune("shop", "checkpoint", 1, needed=[number]),
         ):
             with pytest.raises(InvalidValue, match="whole number"):
                 call()
 
     def test_names_are_checked_everywhere(self, store):
         for call in (
-            lambda: store.read(ranker=""),
-            lambda: store.find("shop", "ranked", "\0"),
-            lambda: store.known("shop", "", "k"),
-            lambda: store.load_snapshot(""),
-            lambda: store.snapshots(""),
-            lambda: store.prune("", 0),
-            lambda: store.pruned(""),
-            lambda: store.number_before("", 0.0),
-            lambda: store.try_lead(""),
-            lambda: store.revoke_key(""),
+            lambda: store.log.read(ranker=""),
+            lambda: store.log.find("shop", "ranked", ["k", "\0"]),
+            lambda: store.log.find("shop", "", ["k"]),
+            lambda: store.log.attachment("", 1),
+            lambda: store.log.drop_attachments("", 0),
+            lambda: store.log.dropped(""),
+            lambda: store.log.delete("", 0),
+            lambda: store.snapshots.save("", "checkpoint", 0, 0.0, b""),
+            lambda: store.snapshots.load("shop", ""),
+            lambda: store.snapshots.list("", "checkpoint"),
+            lambda: store.snapshots.newest(""),
+            lambda: store.snapshots.prune("", "checkpoint", 1),
+            lambda: store.snapshots.delete(""),
+            lambda: store.log.number_before("", 0.0),
+            lambda: store.leases.acquire(""),
+            lambda: store.keys.revoke(""),
         ):
             with pytest.raises(InvalidValue, match="must"):
                 call()
 
     def test_a_member_of_an_enumeration_is_its_text(self, store):
-        store.append([NewEvent("shop", Kind.RANKED, "k", -0.0, b"x")])
-        assert store.find("shop", "ranked", "k") == Event(1, "shop", "ranked", "k", 0.0, b"x")
+        store.log.append([NewEvent("shop", Kind.RANKED, "k", -0.0, b"x")])
+        assert found(store, "k") == Event(1, "shop", "ranked", "k", 0.0, b"x")
 
     @examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
@@ -214,10 +286,10 @@ class TestValues:
         )
     )
     def test_whatever_is_accepted_comes_back(self, store, rows):
-        before = store.last_number()
-        receipts = store.append([NewEvent(f"ranker {before}", "kind", *row) for row in rows])
+        before = store.log.last_number()
+        receipts = store.log.append([NewEvent(f"ranker {before}", "kind", *row) for row in rows])
         first = {key: (key, time, body) for key, time, body in reversed(rows)}
-        found = store.read(after=before, ranker=f"ranker {before}")
+        found = store.log.read(after=before, ranker=f"ranker {before}")
         assert [(event.key, event.time, event.body) for event in found] == [first[e.key] for e in found]
         assert len(found) == len(first) == sum(receipt.new for receipt in receipts)
 
@@ -225,220 +297,337 @@ class TestValues:
 class TestSnapshots:
     @pytest.fixture(autouse=True)
     def events(self, store, event):
-        store.append([event(i) for i in range(20)])
+        store.log.append([event(i) for i in range(20)])
 
-    def test_the_newest_and_the_newest_before(self, store):
-        assert store.load_snapshot("shop") is None
+    def test_the_newest_and_a_certain_one(self, store):
+        assert store.snapshots.load("shop", "checkpoint") is None
         for number in (10, 5, 15):
-            store.save_snapshot("shop", number, number / 2, f"at {number}".encode())
-        assert store.load_snapshot("shop") == StoredSnapshot("shop", 15, 7.5, b"at 15")
-        assert store.load_snapshot("shop", at=14) == StoredSnapshot("shop", 10, 5.0, b"at 10")
-        assert store.load_snapshot("shop", at=10).number == 10
-        assert store.load_snapshot("shop", at=4) is None
-        assert store.load_snapshot("other") is None
-        assert store.snapshots("shop") == [
-            SnapshotInfo("shop", 5, 2.5, 4), SnapshotInfo("shop", 10, 5.0, 5), SnapshotInfo("shop", 15, 7.5, 5),
-        ]  # fmt: skip
+            store.snapshots.save("shop", "checkpoint", number, number / 2, f"at {number}".encode())
+        assert store.snapshots.load("shop", "checkpoint") == Snapshot("shop", "checkpoint", 15, 7.5, b"at 15")
+        assert store.snapshots.load("shop", "checkpoint", 10) == Snapshot("shop", "checkpoint", 10, 5.0, b"at 10")
+        assert store.snapshots.load("shop", "checkpoint", 14) is None
+        assert store.snapshots.load("other", "checkpoint") is None
+        assert store.snapshots.load("shop", "version") is None
+        assert store.snapshots.list("shop", "checkpoint") == [
+            SnapshotInfo("shop", "checkpoint", 5, 2.5, 4),
+            SnapshotInfo("shop", "checkpoint", 10, 5.0, 5),
+            SnapshotInfo("shop", "checkpoint", 15, 7.5, 5),
+        ]
+
+    def test_kinds_are_apart(self, store):
+        for kind in ("checkpoint", "version", "status"):
+            store.snapshots.save("shop", kind, 7, 1.0, kind.encode())
+        assert [store.snapshots.load("shop", kind).body for kind in ("checkpoint", "version", "status")] == [
+            b"checkpoint",
+            b"version",
+            b"status",
+        ]
+        store.snapshots.save("shop", "version", 8, 1.0, b"")
+        assert store.snapshots.prune("shop", "version", keep=1) == 1
+        assert len(store.snapshots.list("shop", "checkpoint")) == 1
+
+    def test_the_newest_of_every_ranker(self, store):
+        assert store.snapshots.newest("version") == {}
+        for ranker, number in (("shop", 3), ("shop", 12), ("other", 5), ("shop", 4)):
+            store.snapshots.save(ranker, "version", number, 0.0, b"")
+        store.snapshots.save("third", "checkpoint", 1, 0.0, b"")
+        assert store.snapshots.newest("version") == {"shop": 12, "other": 5}
 
     def test_the_same_number_again_replaces(self, store):
-        store.save_snapshot("shop", 5, 1.0, b"old")
-        store.save_snapshot("shop", 5, 2.0, b"newer")
-        assert store.snapshots("shop") == [SnapshotInfo("shop", 5, 2.0, 5)]
+        store.snapshots.save("shop", "version", 5, 1.0, b"old")
+        store.snapshots.save("shop", "version", 5, 2.0, b"newer")
+        assert store.snapshots.list("shop", "version") == [SnapshotInfo("shop", "version", 5, 2.0, 5)]
 
-    def test_it_cannot_cover_what_has_not_happened(self, store):
+    def test_a_checkpoint_cannot_cover_what_has_not_happened(self, store):
         with pytest.raises(InvalidValue, match="the newest event is 20"):
-            store.save_snapshot("shop", 21, 1.0, b"")
+            store.snapshots.save("shop", "checkpoint", 21, 1.0, b"")
+        store.snapshots.save("shop", "version", 21, 1.0, b"")  # versions are not numbered as events are
 
-    def test_pruning_leaves_the_newest_and_the_pinned(self, store):
+    def test_pruning_leaves_the_newest_and_the_needed(self, store):
         for number in range(1, 11):
-            store.save_snapshot("shop", number, 0.0, b"")
-            store.save_snapshot("other", number, 0.0, b"")
-        assert store.prune_snapshots("shop", keep=3, pinned=[2, 9, 77]) == 6
-        assert [info.number for info in store.snapshots("shop")] == [2, 8, 9, 10]
-        assert store.prune_snapshots("shop", keep=1) == 3
-        assert store.prune_snapshots("shop", keep=1) == 0
-        assert [info.number for info in store.snapshots("shop")] == [10]
-        assert len(store.snapshots("other")) == 10
+            store.snapshots.save("shop", "version", number, 0.0, b"")
+            store.snapshots.save("other", "version", number, 0.0, b"")
+        assert store.snapshots.prune("shop", "version", keep=3, needed=[2, 9, 77]) == 6
+        assert [info.number for info in store.snapshots.list("shop", "version")] == [2, 8, 9, 10]
+        assert store.snapshots.prune("shop", "version", keep=1) == 3
+        assert store.snapshots.prune("shop", "version", keep=1) == 0
+        assert [info.number for info in store.snapshots.list("shop", "version")] == [10]
+        assert len(store.snapshots.list("other", "version")) == 10
         with pytest.raises(InvalidValue, match="keep"):
-            store.prune_snapshots("shop", keep=0)
+            store.snapshots.prune("shop", "version", keep=0)
+
+    def test_deleting_all_of_a_ranker(self, store):
+        for kind in ("checkpoint", "version", "status"):
+            store.snapshots.save("shop", kind, 7, 1.0, b"")
+            store.snapshots.save("other", kind, 7, 1.0, b"")
+        store.log.drop_attachments("shop", 7)
+        store.log.drop_attachments("other", 6)
+        store.snapshots.delete("shop")
+        for kind in ("checkpoint", "version", "status"):
+            assert store.snapshots.newest(kind) == {"other": 7}
+        assert (store.log.dropped("shop"), store.log.dropped("other")) == (0, 6)
 
 
-class TestPruning:
+class TestDropping:
     @pytest.fixture(autouse=True)
     def events(self, store, event):
-        store.append([event(i, time=float(i)) for i in range(1, 11)])
-        store.append([event(i, ranker="other") for i in range(11, 14)])
+        store.log.append([event(i, attachment=b"features") for i in range(1, 11)])
+        store.log.append([event(i, ranker="other", attachment=b"features") for i in range(11, 14)])
 
-    def test_needs_a_snapshot_that_covers_it(self, store):
+    def attached(self, store):
+        return [n for n in range(1, 14) for ranker in ("shop", "other") if store.log.attachment(ranker, n)]
+
+    def test_needs_a_checkpoint_that_covers_it(self, store):
         with pytest.raises(InvalidValue, match="there is none"):
-            store.prune("shop", 5)
-        store.save_snapshot("shop", 4, 0.0, b"")
-        store.save_snapshot("other", 13, 0.0, b"")
+            store.log.drop_attachments("shop", 5)
+        store.snapshots.save("shop", "checkpoint", 4, 0.0, b"")
+        store.snapshots.save("shop", "version", 9, 0.0, b"")
+        store.snapshots.save("other", "checkpoint", 13, 0.0, b"")
         with pytest.raises(InvalidValue, match="the newest covers event 4"):
-            store.prune("shop", 5)
-        assert len(store.read()) == 13
-        assert store.pruned("shop") == 0
+            store.log.drop_attachments("shop", 5)
+        assert self.attached(store) == list(range(1, 14))
+        assert store.log.dropped("shop") == 0
 
     def test_removes_what_is_covered_of_this_ranker_only(self, store):
-        store.save_snapshot("shop", 13, 0.0, b"")
-        assert store.prune("shop", 5) == 5
-        assert numbers(store) == list(range(6, 14))
-        assert numbers(store, ranker="shop") == [6, 7, 8, 9, 10]
-        assert store.prune("shop", 13) == 5
-        assert numbers(store) == [11, 12, 13]
-        assert (store.pruned("shop"), store.pruned("other")) == (13, 0)
-        assert store.prune("shop", 5) == 0
-        assert store.pruned("shop") == 13
+        store.snapshots.save("shop", "checkpoint", 13, 0.0, b"")
+        assert store.log.drop_attachments("shop", 5) == 5
+        assert self.attached(store) == list(range(6, 14))
+        assert store.log.drop_attachments("shop", 13) == 5
+        assert self.attached(store) == [11, 12, 13]
+        assert (store.log.dropped("shop"), store.log.dropped("other")) == (13, 0)
+        assert store.log.drop_attachments("shop", 5) == 0
+        assert store.log.dropped("shop") == 13
 
-    def test_keys_of_pruned_events_stay_known(self, store, event):
-        store.save_snapshot("shop", 5, 0.0, b"")
-        store.prune("shop", 5)
-        assert store.find("shop", "ranked", "3") is None
-        assert store.known("shop", "ranked", "3") == 3
-        assert store.append([event(3), event(99)]) == [Receipt(3, False), Receipt(14, True)]
-        assert store.find("shop", "ranked", "3") is None
-
-    def test_forgotten_keys_are_new_again(self, store, event):
-        store.save_snapshot("shop", 5, 0.0, b"")
-        assert store.prune("shop", 5, forget=2) == 5
-        assert [store.known("shop", "ranked", str(i)) for i in (1, 2, 3)] == [None, None, 3]
-        assert store.append([event(2)]) == [Receipt(14, True)]
-        assert store.prune("shop", 5, forget=99) == 0, "forgets nothing that was not pruned"
-        assert [store.known("shop", "ranked", str(i)) for i in (3, 5, 6)] == [None, None, 6]
+    def test_the_events_stay(self, store, event):
+        before = store.log.read()
+        store.snapshots.save("shop", "checkpoint", 13, 0.0, b"")
+        store.log.drop_attachments("shop", 13)
+        assert store.log.read() == before
+        assert found(store, "3") == before[2]
+        assert store.log.append([event(3, attachment=b"again")]) == [Receipt(3, False)]
+        assert store.log.attachment("shop", 3) is None
 
     def test_what_is_to_be_kept_is_kept(self, store):
-        store.save_snapshot("shop", 9, 0.0, b"")
-        assert store.prune("shop", 8, keep=[2, 7, 1000], forget=8) == 6
-        assert numbers(store, ranker="shop") == [2, 7, 9, 10]
-        assert store.prune("shop", 8, keep=[7]) == 1
-        assert numbers(store, ranker="shop") == [7, 9, 10]
-        assert store.known("shop", "ranked", "2") == 2
+        store.snapshots.save("shop", "checkpoint", 9, 0.0, b"")
+        assert store.log.drop_attachments("shop", 8, keep=[2, 7, 1000]) == 6
+        assert self.attached(store) == [2, 7, *range(9, 14)]
+        assert store.log.drop_attachments("shop", 8, keep=[7]) == 1
+        assert self.attached(store) == [7, *range(9, 14)]
 
     def test_in_chunks(self, store, event):
-        store.append([event(("many", i)) for i in range(1300)])
-        last = store.last_number()
-        store.save_snapshot("shop", last, 0.0, b"")
-        assert store.prune("shop", last, keep=[500, 501], forget=900) == 10 + 1300 - 2
+        store.log.append([event(("many", i), attachment=b"x") for i in range(1300)])
+        last = store.log.last_number()
+        store.snapshots.save("shop", "checkpoint", last, 0.0, b"")
+        assert store.log.drop_attachments("shop", last, keep=[500, 501]) == 10 + 1300 - 2
+        assert [n for n in range(last + 1) if store.log.attachment("shop", n)] == [500, 501]
+
+
+class TestDeleting:
+    @pytest.fixture(autouse=True)
+    def events(self, store, event):
+        store.log.append([event(i, time=float(i), attachment=b"features") for i in range(1, 11)])
+        store.log.append([event(i, ranker="other", attachment=b"features") for i in range(11, 14)])
+
+    def test_removes_rows_bodies_and_attachments_of_this_ranker_only(self, store):
+        assert store.log.delete("shop", 5) == 5
+        assert numbers(store) == list(range(6, 14))
+        assert numbers(store, ranker="shop") == [6, 7, 8, 9, 10]
+        assert (found(store, "5"), store.log.attachment("shop", 5)) == (None, None)
+        assert store.log.attachment("shop", 6) == store.log.attachment("other", 11) == b"features"
+        assert store.log.delete("shop", 13) == 5
+        assert numbers(store) == [11, 12, 13]
+        assert store.log.delete("shop", 13) == 0
+
+    def test_a_replay_must_begin_behind_it(self, store):
+        store.log.delete("shop", 5)
+        assert (store.log.dropped("shop"), store.log.dropped("other")) == (5, 0)
+        store.log.delete("shop", 3)
+        assert store.log.dropped("shop") == 5
+
+    def test_a_late_duplicate_is_new_again(self, store, event):
+        store.log.delete("shop", 2)
+        assert store.log.append([event(2), event(3)]) == [Receipt(14, True), Receipt(3, False)]
+
+    def test_what_is_to_be_kept_is_kept(self, store):
+        assert store.log.delete("shop", 8, keep=[2, 7, 1000]) == 6
+        assert numbers(store, ranker="shop") == [2, 7, 9, 10]
+        assert store.log.attachment("shop", 7) == b"features"
+        assert store.log.delete("shop", 8, keep=[7]) == 1
+        assert numbers(store, ranker="shop") == [7, 9, 10]
+
+    def test_in_chunks(self, store, event):
+        store.log.append([event(("many", i)) for i in range(1300)])
+        last = store.log.last_number()
+        assert store.log.delete("shop", last, keep=[500, 501]) == 10 + 1300 - 2
         assert numbers(store, ranker="shop") == [500, 501]
-        assert store.known("shop", "ranked", str(("many", 1299))) == last
 
     def test_numbers_are_never_given_twice(self, store, event):
-        store.save_snapshot("shop", 13, 0.0, b"")
-        store.save_snapshot("other", 13, 0.0, b"")
-        store.prune("shop", 13, forget=13)
-        store.prune("other", 13, forget=13)
-        assert store.read() == []
-        assert store.last_number() == 13
-        assert store.append([event("next")]) == [Receipt(14, True)]
+        store.log.delete("shop", 13)
+        store.log.delete("other", 13)
+        assert store.log.read() == []
+        assert store.log.last_number() == 13
+        assert store.log.append([event("next")]) == [Receipt(14, True)]
 
     def test_from_a_time_to_a_number(self, store, event):
-        assert store.number_before("shop", 4.0) == 3
-        assert store.number_before("shop", 0.0) == 0
-        assert store.number_before("shop", 99.0) == 13
-        assert store.number_before("nobody", 99.0) == 13
-        store.append([event("the clock went back", time=2.0)])
-        assert store.number_before("shop", 10.0) == 9, "up to the first that is not older"
-        store.save_snapshot("shop", 14, 0.0, b"")
-        store.prune("shop", 9)
-        assert store.number_before("shop", 4.0) == 3, "pruned events count until they are forgotten"
+        assert store.log.number_before("shop", 4.0) == 3
+        assert store.log.number_before("shop", 0.0) == 0
+        assert store.log.number_before("shop", 99.0) == 13
+        assert store.log.number_before("nobody", 99.0) == 13
+        store.log.append([event("the clock went back", time=2.0)])
+        assert store.log.number_before("shop", 10.0) == 9, "up to the first that is not older"
+        assert store.log.number_before("shop", 99.0) == 14
+        store.log.delete("shop", 9)
+        assert store.log.number_before("shop", 4.0) == 9, "events that are gone do not count"
+
+    def test_a_number_asked_for_again_and_again(self, store, event):
+        """Whatever is remembered of earlier answers, each is that of a look at all events."""
+        random, times = Random(3), dict.fromkeys(range(1, 11), 0.0) | {number: float(number) for number in range(1, 11)}
+        for _ in range(60):
+            time = random.choice([random.uniform(0, 30), random.uniform(20, 30)])
+            if random.random() < 0.3:
+                (receipt,) = store.log.append([event(len(times), time=time, kind="late")])
+                times[receipt.number] = time
+            last = store.log.last_number()
+            first = min((number for number, each in times.items() if each >= time), default=last + 1)
+            assert store.log.number_before("shop", time) == first - 1
 
     def test_appending_goes_on_meanwhile(self, store, event):
-        store.append([event(("old", i)) for i in range(3000)])
-        last = store.last_number()
-        store.save_snapshot("shop", last, 0.0, b"")
+        store.log.append([event(("old", i)) for i in range(3000)])
+        last = store.log.last_number()
         with ThreadPoolExecutor(5) as threads:
-            pruning = threads.submit(store.prune, "shop", last, forget=last)
-            appends = [threads.submit(store.append, [event(("new", i))]) for i in range(100)]
-            assert pruning.result() == 3010
+            deleting = threads.submit(store.log.delete, "shop", last)
+            appends = [threads.submit(store.log.append, [event(("new", i))]) for i in range(100)]
+            assert deleting.result() == 3010
             assert sorted(each.result()[0].number for each in appends) == list(range(last + 1, last + 101))
         assert numbers(store, ranker="shop") == list(range(last + 1, last + 101))
+
+
+class TestShippedChecks:
+    """The checks for authors of backends hold for ours, and find what is wrong with another."""
+
+    def test_our_stores_pass(self, any_url):
+        check_storage(any_url)
+
+    @pytest.mark.parametrize(
+        ("part", "method", "wrong"),
+        [
+            ("log", "append", lambda events: [Receipt(1, True)] * len(events)),
+            ("log", "find", lambda *_: {}),
+            ("log", "attachment", lambda *_: None),
+            ("log", "delete", lambda *_, **__: 7),
+            ("snapshots", "newest", lambda _: {}),
+            ("keys", "list", list),
+            ("leases", "acquire", lambda _: None),
+        ],
+    )
+    def test_a_store_that_does_not_do_what_it_must_fails(self, part, method, wrong, monkeypatch):
+        with open_storage("sqlite://") as store:
+            monkeypatch.setattr(getattr(store, part), method, wrong)
+            with pytest.raises(AssertionError):
+                [check(store) for check in STORAGE_CHECKS]
+
+
+class TestUsage:
+    def test_grows_with_what_is_stored(self, store, event):
+        before = store.usage()
+        store.log.append([event(body=bytes(200_000), attachment=Random(1).randbytes(200_000))])
+        after = store.usage()
+        assert isinstance(after, Usage)
+        assert after.bytes >= before.bytes + 200_000
 
 
 class TestKeys:
     def test_keys_come_and_go(self, store):
         one = ApiKey("one", b"\x00\xffhash", ("rank", "feedback"), 2.0)
-        two = ApiKey("two", b"", (), 1.0)
-        store.add_key(one)
-        store.add_key(two)
-        assert store.keys() == [two, one]
+        two = ApiKey("two", b"", (), 1.0, rankers=("shop", "a 'name' with spaces"))
+        store.keys.add(one)
+        store.keys.add(two)
+        assert store.keys.list() == [two, one]
         with pytest.raises(InvalidValue, match="'one' already"):
-            store.add_key(one)
-        assert store.revoke_key("one")
-        assert not store.revoke_key("one")
-        assert store.keys() == [two]
+            store.keys.add(one)
+        assert store.keys.revoke("one")
+        assert not store.keys.revoke("one")
+        assert store.keys.list() == [two]
 
     @pytest.mark.parametrize("scope", ["", "a b", " a", "a\n"])
     def test_a_scope_is_one_word(self, scope):
         with pytest.raises(InvalidValue, match="scope"):
             ApiKey("id", b"", (scope,), 0.0)
 
+    def test_a_ranker_has_a_name(self):
+        with pytest.raises(InvalidValue, match="ranker"):
+            ApiKey("id", b"", (), 0.0, rankers=("",))
 
-class TestLeading:
-    def test_there_is_one_leader_per_name(self, store):
-        lease = store.try_lead("learner/shop")
+
+class TestLeases:
+    def test_there_is_one_holder_per_name(self, store):
+        lease = store.leases.acquire("learner/shop")
         assert lease.held()
-        assert store.try_lead("learner/shop") is None
-        assert store.try_lead("learner/other").held()
+        assert lease.renew()
+        assert store.leases.acquire("learner/shop") is None
+        assert store.leases.acquire("learner/other").held()
         lease.release()
         lease.release()
         assert not lease.held()
-        with store.try_lead("learner/shop") as again:
+        assert not lease.renew()
+        with store.leases.acquire("learner/shop") as again:
             assert not lease.held()
             assert again.held()
         assert not again.held()
-        assert store.try_lead("learner/shop") is not None
+        assert store.leases.acquire("learner/shop") is not None
 
-    def test_closing_gives_up_what_is_led(self, durable_url):
+    def test_closing_releases_leases(self, durable_url):
         with open_storage(durable_url) as other:
             with open_storage(durable_url) as one:
-                lease = one.try_lead("learner")
-                assert other.try_lead("learner") is None
+                lease = one.leases.acquire("learner")
+                assert other.leases.acquire("learner") is None
             assert not lease.held()
-            assert other.try_lead("learner") is not None
+            assert other.leases.acquire("learner") is not None
 
-    def test_leading_holds_nobody_up(self, store, event):
-        with store.try_lead("learner"):
-            assert store.append([event()]) == [Receipt(1, True)]
-            assert len(store.read()) == 1
+    def test_a_lease_holds_nobody_up(self, store, event):
+        with store.leases.acquire("learner"):
+            assert store.log.append([event()]) == [Receipt(1, True)]
+            assert len(store.log.read()) == 1
 
     def test_two_handles_on_one_store(self, durable_url):
         with open_storage(durable_url) as one, open_storage(durable_url) as other:
-            lease = one.try_lead("learner")
-            assert other.try_lead("learner") is None
+            lease = one.leases.acquire("learner")
+            assert other.leases.acquire("learner") is None
             lease.release()
-            assert other.try_lead("learner") is not None
+            assert other.leases.acquire("learner") is not None
 
 
 class TestLife:
     def test_everything_is_there_after_opening_again(self, durable_url, event):
         with open_storage(durable_url) as store:
-            store.append([event(i) for i in range(5)])
-            store.save_snapshot("shop", 3, 1.0, b"snapshot")
-            store.prune("shop", 2)
-            store.add_key(ApiKey("id", b"hash", ("rank",), 0.0))
+            store.log.append([event(i, attachment=b"x") for i in range(5)])
+            store.snapshots.save("shop", "checkpoint", 3, 1.0, b"snapshot")
+            store.log.drop_attachments("shop", 3)
+            store.log.delete("shop", 2)
+            store.keys.add(ApiKey("id", b"hash", ("rank",), 0.0))
         with open_storage(durable_url) as store:
             assert numbers(store) == [3, 4, 5]
-            assert store.load_snapshot("shop").body == b"snapshot"
-            assert store.pruned("shop") == 2
-            assert store.keys() == [ApiKey("id", b"hash", ("rank",), 0.0)]
-            assert store.append([event(0), event(5)]) == [Receipt(1, False), Receipt(6, True)]
+            assert store.snapshots.load("shop", "checkpoint").body == b"snapshot"
+            assert store.log.dropped("shop") == 3
+            assert store.keys.list() == [ApiKey("id", b"hash", ("rank",), 0.0)]
+            assert store.log.append([event(0), event(5)]) == [Receipt(6, True), Receipt(7, True)]
 
     def test_what_one_handle_appends_the_other_reads(self, durable_url, event):
         with open_storage(durable_url) as one, open_storage(durable_url) as other:
-            one.append([event(1)])
+            one.log.append([event(1)])
             assert numbers(other) == [1]
-            assert other.append([event(1), event(2)]) == [Receipt(1, False), Receipt(2, True)]
+            assert other.log.append([event(1), event(2)]) == [Receipt(1, False), Receipt(2, True)]
             assert numbers(one) == [1, 2]
 
     def test_closing_waits_for_what_was_handed_over(self, durable_url, event):
         store = open_storage(durable_url)
-        futures = [store.submit([event(i)]) for i in range(50)]
+        futures = [store.log.submit([event(i)]) for i in range(50)]
         store.close()
         assert [future.result()[0].number for future in futures] == list(range(1, 51))
 
     def test_a_closed_store_says_so(self, store, event):
         store.close()
         store.close()
-        for call in (lambda: store.append([event()]), store.read, store.ping, lambda: store.revoke_key("x")):
+        for call in (lambda: store.log.append([event()]), store.log.read, store.ping, lambda: store.keys.revoke("x")):
             with pytest.raises(StorageFailure, match="closed"):
                 call()

@@ -15,7 +15,7 @@ WRITER = """
     def write(thread):
         for i in range(100_000):
             batch = [NewEvent("shop", "x", f"{sys.argv[2]}-{thread}-{i}-{j}", 0.0, b"x" * 700) for j in range(3)]
-            numbers = [receipt.number for receipt in store.append(batch)]
+            numbers = [receipt.number for receipt in store.log.append(batch)]
             sys.stdout.write(f"{thread} {i} {numbers[0]} {numbers[1]} {numbers[2]}\\n")
             sys.stdout.flush()
     threads = [threading.Thread(target=write, args=(thread,)) for thread in range(4)]
@@ -42,7 +42,7 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(durable_url,
         writer.kill()  # while it goes on writing
         promised |= dict(acknowledged("".join(kept) + writer.stdout.read(), run))
     with open_storage(durable_url) as store:
-        events = store.read(limit=1_000_000)
+        events = store.log.read(limit=1_000_000)
         found = {event.key: event.number for event in events}
         assert len(found) == len(events), "none is there twice"
         assert [event.number for event in events] == list(range(1, len(events) + 1))
@@ -51,13 +51,13 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(durable_url,
         batches = {key.rpartition("-")[0] for key in found}
         assert len(found) == 3 * len(batches), "batches are whole"
         key, number = next(iter(promised.items()))
-        assert store.append([NewEvent("shop", "x", key, 0.0, b"")]) == [Receipt(number, False)]
+        assert store.log.append([NewEvent("shop", "x", key, 0.0, b"")]) == [Receipt(number, False)]
 
 
 LEADER = """
     store = open_storage(sys.argv[1])
     sys.stdin.readline()
-    lease = store.try_lead("learner")
+    lease = store.leases.acquire("learner")
     print("leads" if lease else "follows", flush=True)
     sys.stdin.readline()
 """
@@ -77,17 +77,17 @@ def test_a_killed_leader_is_followed(durable_url, process):
     leader.stdin.flush()
     assert leader.stdout.readline() == "leads\n"
     with open_storage(durable_url) as store:
-        assert store.try_lead("learner") is None
+        assert store.leases.acquire("learner") is None
         leader.kill()
         leases = []
-        until(lambda: leases.append(store.try_lead("learner")) or leases[-1] is not None)
+        until(lambda: leases.append(store.leases.acquire("learner")) or leases[-1] is not None)
         assert leases[-1].held()
 
 
 APPENDER = """
     with open_storage(sys.argv[1]) as store:
         for i in range(60):
-            store.append([NewEvent("shop", "x", f"{sys.argv[2]} {i}", 0.0, b"")])
+            store.log.append([NewEvent("shop", "x", f"{sys.argv[2]} {i}", 0.0, b"")])
 """
 
 
@@ -96,8 +96,8 @@ def test_processes_that_append_together_never_show_a_smaller_number_later(durabl
         running = [process(APPENDER, durable_url, name) for name in range(3)]
         seen = [0]
         while len(seen) < 181 and any(each.poll() is None for each in running):
-            seen += [event.number for event in store.read(after=seen[-1])]
-        seen += [event.number for event in store.read(after=seen[-1])]
+            seen += [event.number for event in store.log.read(after=seen[-1])]
+        seen += [event.number for event in store.log.read(after=seen[-1])]
         assert [each.wait(60) for each in running] == [0, 0, 0]
         assert seen == list(range(181))
 
@@ -106,10 +106,10 @@ def test_processes_that_append_together_never_show_a_smaller_number_later(durabl
 def test_the_writers_thread_does_not_keep_a_process_alive(durable_url, process, how):
     code = """
         store = open_storage(sys.argv[1])
-        store.append([NewEvent("shop", "x", "k", 0.0, b"")])
+        store.log.append([NewEvent("shop", "x", "k", 0.0, b"")])
         if sys.argv[2] == "close":
             store.close()
     """
     assert process(code, durable_url, how).wait(60) == 0
     with open_storage(durable_url) as store:
-        assert store.last_number() == 1
+        assert store.log.last_number() == 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 import pytest
 from tests.waiting import until
@@ -21,9 +22,11 @@ from duelrank.errors import (  # noqa: E402
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import Receipt, open_storage  # noqa: E402
+from duelrank.storage import ApiKey, Event, Receipt, Snapshot, open_storage  # noqa: E402
 from duelrank.storage.postgres import PostgresStorage  # noqa: E402
-from duelrank.storage.schema import MIGRATIONS  # noqa: E402
+from duelrank.storage.postgres.database import _PostgresSession  # noqa: E402
+from duelrank.storage.sql import checksum  # noqa: E402
+from duelrank.storage.sql.schema import MIGRATIONS  # noqa: E402
 
 
 @pytest.fixture
@@ -35,51 +38,50 @@ def store(postgres_url):
 class TestOrder:
     def test_nobody_appends_past_a_commit_that_is_late(self, postgres_url, store, event):
         """One transaction has its number but is not committed: the next must not become visible before it."""
-        with PostgresStorage(postgres_url) as slow, slow._writes.borrow() as connection:
-            from duelrank.storage.postgres import _PostgresSession
-
+        with PostgresStorage(postgres_url) as slow, slow.database._borrowed(slow.database._writes) as connection:
             with connection.transaction():
-                assert slow._insert(_PostgresSession(connection), [event("slow")]) == [Receipt(1, True)]
-                fast = store.submit([event("fast")])
+                assert slow.database.insert(_PostgresSession(connection), [event("slow")]) == [Receipt(1, True)]
+                fast = store.log.submit([event("fast")])
                 with pytest.raises(TimeoutError):
                     fast.result(0.3)
-                assert store.read() == []
-                assert store.last_number() == 0
+                assert store.log.read() == []
+                assert store.log.last_number() == 0
             assert fast.result() == [Receipt(2, True)]
-        assert [each.key for each in store.read()] == ["slow", "fast"]
+        assert [each.key for each in store.log.read()] == ["slow", "fast"]
 
     def test_a_number_that_was_rolled_back_is_given_again(self, postgres_url, store, event):
-        from duelrank.storage.postgres import _PostgresSession
-
-        with store._writes.borrow() as connection, connection.transaction(force_rollback=True):
-            assert store._insert(_PostgresSession(connection), [event("lost")]) == [Receipt(1, True)]
-        assert store.append([event("kept")]) == [Receipt(1, True)]
+        with (
+            store.database._borrowed(store.database._writes) as connection,
+            connection.transaction(force_rollback=True),
+        ):
+            assert store.database.insert(_PostgresSession(connection), [event("lost")]) == [Receipt(1, True)]
+        assert store.log.append([event("kept")]) == [Receipt(1, True)]
 
     def test_whatever_isolation_the_server_prefers(self, postgres_url, event):
         url = postgres_url + "%20-cdefault_transaction_isolation%3Dserializable"
         with PostgresStorage(url) as one, PostgresStorage(url) as other:
-            futures = [each.submit([event((each is one, i))]) for i in range(50) for each in (one, other)]
+            futures = [each.log.submit([event((each is one, i))]) for i in range(50) for each in (one, other)]
             assert sorted(future.result()[0].number for future in futures) == list(range(1, 101))
 
     def test_is_on_the_disk_before_it_is_acknowledged(self, postgres_url):
         for given, used in (("off", "on"), ("on", "on"), ("remote_apply", "remote_apply")):
             with PostgresStorage(f"{postgres_url}%20-csynchronous_commit%3D{given}") as store:
-                assert store._query("SHOW synchronous_commit") == [(used,)]
+                assert store.database.query("SHOW synchronous_commit") == [(used,)]
 
 
 class TestTrouble:
     def test_another_process_that_holds_the_log_for_too_long(self, postgres_url, store, event):
-        store.append([event(1)])
+        store.log.append([event(1)])
         with PostgresStorage(postgres_url, timeout=0.2) as waiting, psycopg.connect(postgres_url) as other:
             other.execute("SELECT * FROM duelrank_meta FOR UPDATE")
-            futures = [waiting.submit([event(i)]) for i in range(2, 5)]
+            futures = [waiting.log.submit([event(i)]) for i in range(2, 5)]
             for future in futures:
                 with pytest.raises(StoreLocked) as caught:
                     future.result()
                 assert caught.value.retryable
-            assert len(waiting.read()) == 1, "readers do not wait"
+            assert len(waiting.log.read()) == 1, "readers do not wait"
             other.rollback()
-            assert waiting.append([event(2)]) == [Receipt(2, True)]
+            assert waiting.log.append([event(2)]) == [Receipt(2, True)]
 
     @pytest.mark.parametrize(
         ("code", "error"),
@@ -88,6 +90,7 @@ class TestTrouble:
             ("53300", StoreUnavailable),
             ("57P01", StoreUnavailable),
             ("25006", StoreUnavailable),
+            ("25P03", StoreUnavailable),
             ("40P01", StoreLocked),
             ("XX001", StoreCorrupt),
             ("22000", StorageFailure),
@@ -95,24 +98,24 @@ class TestTrouble:
     )
     def test_the_servers_errors(self, store, event, code, error):
         """The server raises the error itself when an event is inserted; the next append is as if nothing had been."""
-        with psycopg.connect(store._conninfo, autocommit=True) as admin:
+        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
             admin.execute(
                 "CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS "
                 f"$$ BEGIN RAISE EXCEPTION 'told to' USING ERRCODE = '{code}'; END $$"
             )
             admin.execute("CREATE TRIGGER t BEFORE INSERT ON duelrank_bodies EXECUTE FUNCTION trouble()")
             with pytest.raises(StorageFailure, match="told to") as caught:
-                store.append([event()])
+                store.log.append([event()])
             assert type(caught.value) is error
-            assert store.read() == []
+            assert store.log.read() == []
             admin.execute("DROP TRIGGER t ON duelrank_bodies")
-        assert store.append([event()]) == [Receipt(1, True)]
+        assert store.log.append([event()]) == [Receipt(1, True)]
 
     def test_a_table_that_is_gone(self, store):
-        with psycopg.connect(store._conninfo, autocommit=True) as admin:
+        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
             admin.execute("DROP TABLE duelrank_keys")
         with pytest.raises(StorageFailure, match="duelrank_keys"):
-            store.keys()
+            store.keys.list()
 
     def test_wrong_addresses(self, server):
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
@@ -121,7 +124,7 @@ class TestTrouble:
             open_storage(f"postgresql://postgres@/nothing?host={server.data}")
         with pytest.raises(StorageFailure, match='role "somebody" does not exist'):
             open_storage(f"postgresql://somebody@/postgres?host={server.data}")
-        with pytest.raises(InvalidValue, match="no address"):
+        with pytest.raises(InvalidValue, match="not an address"):
             open_storage("postgresql://host/db?nonsense=1")
 
     @pytest.mark.parametrize(
@@ -139,21 +142,34 @@ class TestTrouble:
             open_storage(url)
         assert "secret" not in str(caught.value)
 
+    def test_who_comes_when_all_connections_are_in_use_waits(self, store, event):
+        store.log.append([event()])
+        reads = store.database._reads
+        reads.timeout = 0.02
+        with ExitStack() as stack, ThreadPoolExecutor(1) as threads:
+            for _ in range(reads.max_size):
+                stack.enter_context(store.database._borrowed(reads))
+            reading = threads.submit(store.log.read)
+            until(lambda: reads.get_stats().get("requests_errors", 0) >= 3)  # it has given up and asked again
+            assert not reading.done()
+            stack.close()
+            assert len(reading.result()) == 1
+
     def test_a_server_that_goes_away_again_and_again(self, store, event, monkeypatch):
         """Each new connection is dead before it is used: the one more attempt ends, with an error of ours."""
-        connect = store._connect
+        writes = store.database._writes
+        lend = writes.getconn
 
         def dead():
-            connection = connect()
+            connection = lend()
             connection.pgconn.finish()
             return connection
 
-        store._writes.clear()
-        monkeypatch.setattr(store._writes, "_make", dead)
+        monkeypatch.setattr(writes, "getconn", dead)
         with pytest.raises(StoreUnavailable):
-            store.append([event()])
+            store.log.append([event()])
         monkeypatch.undo()
-        assert store.append([event()]) == [Receipt(1, True)]
+        assert store.log.append([event()]) == [Receipt(1, True)]
 
 
 def kill_connections(url):
@@ -163,15 +179,15 @@ def kill_connections(url):
 
 class TestRestart:
     def test_lost_connections_are_made_again_unnoticed(self, postgres_url, store, event):
-        store.append([event(1)])
-        store.read()
-        lease = store.try_lead("learner")
+        store.log.append([event(1)])
+        store.log.read()
+        lease = store.leases.acquire("learner")
         kill_connections(postgres_url)
-        assert store.append([event(2)]) == [Receipt(2, True)]
+        assert store.log.append([event(2)]) == [Receipt(2, True)]
         kill_connections(postgres_url)
-        assert len(store.read()) == 2
+        assert len(store.log.read()) == 2
         assert not lease.held()
-        assert store.try_lead("learner").held(), "what was lost can be had again"
+        assert store.leases.acquire("learner").held(), "what was lost can be had again"
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
     def test_a_restart_under_load_loses_nothing_and_doubles_nothing(self, server, postgres_url, store, event, how):
@@ -183,7 +199,7 @@ class TestRestart:
                     return
                 while True:  # until it is acknowledged, as a client of the service would
                     try:
-                        receipts = store.append([event((name, i)), event((name, i, "second"))])
+                        receipts = store.log.append([event((name, i)), event((name, i, "second"))])
                         break
                     except StorageFailure as error:
                         failures.append(error)
@@ -205,24 +221,91 @@ class TestRestart:
         for thread in threads:
             thread.join(60)
         assert all(isinstance(failure, StoreUnavailable) for failure in failures)
-        events = store.read(limit=1_000_000)
+        events = store.log.read(limit=1_000_000)
         found = {each.key: each.number for each in events}
         assert [each.number for each in events] == list(range(1, len(events) + 1))
         assert len(found) == len(events) == 2 * len(promised)
         assert promised.items() <= found.items()
 
     def test_while_the_server_is_down_the_error_is_retryable(self, server, store, event):
-        store.append([event(1)])
+        store.log.append([event(1)])
         server.stop()
         try:
-            for call in (lambda: store.append([event(2)]), store.read, store.ping, lambda: store.try_lead("x")):
+            for call in (
+                lambda: store.log.append([event(2)]),
+                store.log.read,
+                store.ping,
+                lambda: store.leases.acquire("x"),
+            ):
                 with pytest.raises(StoreUnavailable) as caught:
                     call()
                 assert caught.value.retryable
         finally:
             server.start()
-        assert len(store.read()) == 1
-        assert store.append([event(2)]) == [Receipt(2, True)]
+        assert len(store.log.read()) == 1
+        assert store.log.append([event(2)]) == [Receipt(2, True)]
+
+
+HOLDER = """
+    import time
+    store = open_storage(sys.argv[1])
+    lease = store.leases.acquire("learner")
+    print("held" if lease else "not held", flush=True)
+    while lease.renew():
+        time.sleep(0.2)
+    print("lost" if not lease.held() else "held", flush=True)
+"""
+
+
+class TestHeartbeat:
+    def beat(self, url, change):
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute(f"UPDATE duelrank_leases SET {change}")
+
+    def test_a_process_that_hangs_loses_its_lease(self, postgres_url, store, process):
+        holder = process(HOLDER, postgres_url)
+        assert holder.stdout.readline() == "held\n"
+        assert store.leases.acquire("learner") is None
+        holder.send_signal(signal.SIGSTOP)
+        leases = []
+        try:
+            until(lambda: leases.append(store.leases.acquire("learner")) or leases[-1] is not None)
+        finally:
+            holder.send_signal(signal.SIGCONT)
+        assert holder.stdout.readline() == "lost\n", "it finds out when it wakes up"
+        assert leases[-1].renew()
+
+    def test_a_holder_that_sends_heartbeats_keeps_its_lease(self, postgres_url, store):
+        with PostgresStorage(postgres_url) as other:
+            lease = other.leases.acquire("learner")
+            self.beat(postgres_url, "beat = beat - 1000")
+            assert lease.renew()
+            assert store.leases.acquire("learner") is None
+            assert lease.held()
+            self.beat(postgres_url, "beat = beat - 1000")
+            leases = [store.leases.acquire("learner")]
+            until(lambda: leases[-1] is not None or leases.append(store.leases.acquire("learner")))
+            assert not lease.renew()
+            assert not lease.held()
+            lease.release()
+            assert leases[-1].renew(), "who has lost a lease does not release it for the next holder"
+
+    def test_only_the_holder_of_this_very_lease_is_ended(self, postgres_url, store):
+        """The number of a process may belong to another one by the time that a heartbeat is old."""
+        with PostgresStorage(postgres_url) as other:
+            lease, unrelated = other.leases.acquire("learner"), other.leases.acquire("unrelated")
+            pid = unrelated._connection.info.backend_pid
+            self.beat(postgres_url, f"beat = 0, holder = {pid} WHERE name = 'learner'")
+            assert store.leases.acquire("learner") is None
+            assert unrelated.held()
+            assert lease.held()
+
+    def test_the_clock_of_a_process_plays_no_part(self, postgres_url, store, monkeypatch):
+        with PostgresStorage(postgres_url) as other:
+            lease = other.leases.acquire("learner")
+            monkeypatch.setattr(time, "time", lambda: 1e12)
+            assert store.leases.acquire("learner") is None
+            assert lease.held()
 
 
 SECOND = ("ALTER TABLE duelrank_events ADD COLUMN note TEXT", "UPDATE duelrank_events SET note = kind")
@@ -232,23 +315,46 @@ class TestVersions:
     @pytest.fixture
     def first(self, postgres_url, event):
         with PostgresStorage(postgres_url, migrations=MIGRATIONS[:1]) as store:
-            store.append([event()])
+            store.log.append([event()])
         return postgres_url
 
     def test_an_older_store_is_brought_up_to_date(self, first, event):
         with PostgresStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store._query("SELECT note FROM duelrank_events") == [("ranked",)]
-            assert store.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
+            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             PostgresStorage(first, migrations=MIGRATIONS[:1])
+
+    def test_a_store_of_version_1_with_snapshots_and_pruned_events(self, first, event):
+        with psycopg.connect(first, autocommit=True) as admin:
+            for ranker, number, body in (
+                ("shop", 1, b"checkpoint"),
+                ("shop/model", 1, b"one"),
+                ("shop/model", 7, b"seven"),
+            ):
+                row = (ranker, number, checksum(body, ranker, number), body)
+                admin.execute("INSERT INTO duelrank_snapshots VALUES (%s, %s, 2.5, %s, %s)", row)
+            admin.execute("DELETE FROM duelrank_bodies")
+            admin.execute("INSERT INTO duelrank_keys VALUES ('id', 'hash', 'rank', 1.5)")
+        with PostgresStorage(first) as store:
+            assert store.snapshots.load("shop", "checkpoint", 1) == Snapshot(
+                "shop", "checkpoint", 1, 2.5, b"checkpoint"
+            )
+            assert store.snapshots.load("shop", "version", 7).body == b"seven"
+            assert [info.number for info in store.snapshots.list("shop", "version")] == [1, 7]
+            assert store.log.read() == []
+            assert store.log.find("shop", "ranked", ["k"]) == {"k": Event(1, "shop", "ranked", "k", 1.5, b"")}
+            assert store.keys.list() == [ApiKey("id", b"hash", ("rank",), 1.5)]
+            assert store.log.append([event(), event("new", attachment=b"x")]) == [Receipt(1, False), Receipt(2, True)]
+            assert store.log.attachment("shop", 2) == b"x"
 
     def test_a_migration_that_fails_leaves_the_store_as_it_was(self, first):
         with pytest.raises(StorageFailure, match="nonsense"):
             PostgresStorage(first, migrations=(*MIGRATIONS[:1], SECOND, ("UPDATE nonsense SET x = 1",)))
         with PostgresStorage(first, migrations=MIGRATIONS[:1]) as store:
-            assert len(store.read()) == 1
+            assert len(store.log.read()) == 1
             with pytest.raises(StorageFailure, match="note"):
-                store._query("SELECT note FROM duelrank_events")
+                store.database.query("SELECT note FROM duelrank_events")
 
     def test_many_open_a_new_store_at_once(self, postgres_url):
         stores, problems = [], []

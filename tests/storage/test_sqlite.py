@@ -1,8 +1,10 @@
-"""What can happen to a file: locks, damage, a full disk, another version, endless traffic."""
+"""What can happen to a file: locks, damage, a full disk, another version, endless traffic; gone, or read by others."""
 
 from __future__ import annotations
 
+import gzip
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,9 +22,11 @@ from duelrank.errors import (
     StoreFull,
     StoreLocked,
     StoreTooNew,
+    StoreUnavailable,
 )
-from duelrank.storage import NewEvent, Receipt, SQLiteStorage, open_storage
-from duelrank.storage.schema import MIGRATIONS
+from duelrank.storage import ApiKey, Event, NewEvent, Receipt, open_storage, register_storage
+from duelrank.storage.sql.schema import MIGRATIONS
+from duelrank.storage.sqlite import SQLiteStorage
 
 
 @pytest.fixture
@@ -41,15 +45,36 @@ class TestOpening:
     def test_in_memory_leaves_nothing_behind(self, tmp_path, monkeypatch, event):
         monkeypatch.chdir(tmp_path)
         with open_storage("sqlite://") as store, open_storage("sqlite://") as other:
-            store.append([event()])
-            assert other.last_number() == 0
-            assert store.try_lead("x") is not None
+            store.log.append([event()])
+            assert other.log.last_number() == 0
+            assert store.leases.acquire("x") is not None
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("url", ["", "store.db", "mysql://host/db", "sqlite:/x.db", "sqlite://x.db", "file:///x"])
     def test_other_addresses_say_what_is_possible(self, url):
         with pytest.raises(InvalidValue, match="sqlite:///relative"):
             open_storage(url)
+
+    def test_a_backend_of_somebody_else(self, clean_registry):
+        opened = []
+
+        @register_storage("mine", "mine+tls", example="mine://host")
+        def opens(url):
+            opened.append(url)
+            return open_storage("sqlite://")
+
+        open_storage("mine://a").close()
+        open_storage("mine+tls://b").close()
+        assert opened == ["mine://a", "mine+tls://b"]
+        with pytest.raises(
+            InvalidValue, match=r"mine, mine\+tls, postgres, postgresql, sqlite; .*mine://host.*'mime://'"
+        ):
+            open_storage("mime://")
+
+    @pytest.mark.parametrize("scheme", ["sqlite", "Mine", "a b", ""])
+    def test_schemes_that_are_taken_or_malformed(self, scheme):
+        with pytest.raises(InvalidValue, match="scheme"):
+            register_storage(scheme, example="")(lambda url: None)
 
     def test_a_password_is_never_shown(self):
         with pytest.raises(InvalidValue, match="address") as caught:
@@ -58,7 +83,8 @@ class TestOpening:
 
     def test_without_psycopg_the_extra_is_named(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        monkeypatch.delitem(sys.modules, "duelrank.storage.postgres", raising=False)
+        for module in [name for name in sys.modules if name.startswith("duelrank.storage.postgres")]:
+            monkeypatch.delitem(sys.modules, module)
         with pytest.raises(MissingExtra, match=r"duelrank\[postgres\]"):
             open_storage("postgresql://host/db")
 
@@ -81,66 +107,148 @@ class TestOpening:
         code = """
             import os
             with open_storage(sys.argv[1]) as store:
-                store.append([NewEvent("shop", "x", str(os.getpid()), 0.0, b"")])
+                store.log.append([NewEvent("shop", "x", str(os.getpid()), 0.0, b"")])
         """
         running = [process(code, f"sqlite:///{path}") for _ in range(5)]
         assert [each.wait(60) for each in running] == [0] * 5
         with SQLiteStorage(path) as store:
-            assert store.last_number() == 5
+            assert store.log.last_number() == 5
 
     def test_is_on_the_disk_before_it_is_acknowledged(self, path):
-        with SQLiteStorage(path) as store, store._writes.borrow() as connection:
+        with SQLiteStorage(path) as store, store.database._writes.borrow() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+class TestFile:
+    def test_only_its_owner_can_read_it(self, path, event):
+        before = os.umask(0)
+        try:
+            with SQLiteStorage(path) as store, store.leases.acquire("learner"):
+                store.log.append([event()])
+                store.log.read()
+                modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+        finally:
+            os.umask(before)
+        names = ("store.db", "store.db-wal", "store.db-shm", "store.db.learner.lock")
+        assert {name: modes.get(name) for name in names} == dict.fromkeys(names, 0o600)
+        assert set(modes.values()) == {0o600}
+
+    def test_rights_that_somebody_chose_stay(self, path):
+        SQLiteStorage(path).close()
+        path.chmod(0o640)
+        with SQLiteStorage(path):
+            assert path.stat().st_mode & 0o777 == 0o640
+
+    def refused(self, store, event):
+        """Every write, and the question whether all is well."""
+        for call in (
+            lambda: store.log.append([event("lost")]),
+            lambda: store.snapshots.save("shop", "version", 1, 0.0, b""),
+            lambda: store.keys.revoke("x"),
+            store.ping,
+            store.usage,
+        ):
+            with pytest.raises(StoreUnavailable, match=r"move the file back.*or restart") as caught:
+                call()
+            assert caught.value.retryable
+
+    def test_a_file_that_is_gone_is_noticed_until_it_is_back(self, path, event):
+        with SQLiteStorage(path) as store:
+            store.log.append([event("before")])
+            path.rename(path.with_name("elsewhere"))
+            self.refused(store, event)
+            assert not path.exists(), "nothing makes an empty one in its place"
+            path.with_name("elsewhere").rename(path)
+            store.ping()
+            assert store.log.append([event("after")]) == [Receipt(2, True)]
+
+    def test_a_file_that_was_replaced_is_noticed_until_it_is_back(self, path, event):
+        with SQLiteStorage(path.with_name("other")) as other:
+            other.log.append([event(i) for i in range(5)])
+        with SQLiteStorage(path) as store:
+            store.log.append([event("before")])
+            path.rename(path.with_name("elsewhere"))
+            path.with_name("other").rename(path)
+            self.refused(store, event)
+            path.with_name("elsewhere").replace(path)
+            assert store.log.append([event("after")]) == [Receipt(2, True)]
+
+    def test_a_new_reader_does_not_read_the_wrong_file(self, path, event):
+        with SQLiteStorage(path) as store:
+            store.log.append([event()])
+            store.database._reads.clear()
+            path.unlink()
+            with pytest.raises(StoreUnavailable, match="is gone"):
+                store.log.read()
+            assert not path.exists()
+
+    def test_a_lock_file_that_is_gone_protects_nobody(self, path):
+        with SQLiteStorage(path) as one, SQLiteStorage(path) as other:
+            lease = one.leases.acquire("learner")
+            path.with_name("store.db.learner.lock").unlink()
+            assert not lease.renew()
+            with other.leases.acquire("learner"):
+                assert one.leases.acquire("learner") is None
+                assert not lease.held()
+
+    def test_what_it_takes_and_what_is_left(self, path, event):
+        with SQLiteStorage(path) as store:
+            store.log.append([event(body=bytes(100_000))])
+            usage = store.usage()
+            wal = path.with_name("store.db-wal")
+            assert usage.bytes == path.stat().st_size + wal.stat().st_size
+            total = shutil.disk_usage(path.parent).total
+            assert 0 < usage.free <= total
 
 
 class TestLocked:
     def test_says_so_and_goes_on_afterwards(self, path, event):
         with SQLiteStorage(path, timeout=0.1) as store:
-            store.append([event(1)])
+            store.log.append([event(1)])
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                futures = [store.submit([event(i)]) for i in range(2, 5)]
+                futures = [store.log.submit([event(i)]) for i in range(2, 5)]
                 for future in futures:
                     with pytest.raises(StoreLocked, match="another process") as caught:
                         future.result()
                     assert caught.value.retryable
-                assert len(store.read()) == 1, "readers do not wait"
+                assert len(store.log.read()) == 1, "readers do not wait"
                 other.execute("ROLLBACK")
-            assert store.append([event(2)]) == [Receipt(2, True)]
+            assert store.log.append([event(2)]) == [Receipt(2, True)]
 
     def test_waits_for_a_while(self, path, event):
         with SQLiteStorage(path) as store:
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
-                future = store.submit([event()])
+                future = store.log.submit([event()])
                 with pytest.raises(TimeoutError):
                     future.result(0.2)
             assert future.result() == [Receipt(1, True)]
 
     def test_a_reader_does_not_hold_up_the_writer(self, path, event):
         with SQLiteStorage(path, timeout=0.1) as store:
-            store.append([event(1)])
+            store.log.append([event(1)])
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN")
                 assert other.execute("SELECT count(*) FROM duelrank_events").fetchone() == (1,)
-                store.append([event(2)])
+                store.log.append([event(2)])
                 assert other.execute("SELECT count(*) FROM duelrank_events").fetchone() == (1,)
-            assert store.last_number() == 2
+            assert store.log.last_number() == 2
 
 
 class TestDamage:
     @pytest.fixture
     def filled(self, path, event):
         with SQLiteStorage(path) as store:
-            store.append([event(i, body=b"%06d" % i * 200) for i in range(300)])
-            store.save_snapshot("shop", 100, 0.0, b"first snapshot " * 50)
-            store.save_snapshot("shop", 200, 0.0, b"second snapshot " * 50)
+            store.log.append([event(i, body=b"%06d" % i * 200, attachment=b"a%05d" % i * 200) for i in range(300)])
+            store.snapshots.save("shop", "checkpoint", 100, 0.0, b"first snapshot " * 50)
+            store.snapshots.save("shop", "checkpoint", 200, 0.0, b"second snapshot " * 50)
         return path
 
     def test_a_file_that_is_no_database(self, path):
         path.write_bytes(b"something else entirely " * 100)
-        with pytest.raises(StoreCorrupt, match=r"store\.db.*no SQLite database"):
+        with pytest.raises(StoreCorrupt, match=r"store\.db.*not a SQLite database"):
             SQLiteStorage(path)
 
     def test_a_damaged_beginning(self, filled):
@@ -155,33 +263,37 @@ class TestDamage:
             file.seek(4096 * 4)
             file.write(os.urandom(size - 4096 * 4))
         with pytest.raises(StoreCorrupt), SQLiteStorage(filled) as store:  # noqa: PT012
-            store.read()
-            store.load_snapshot("shop")
+            store.log.read()
+            store.snapshots.load("shop", "checkpoint")
 
     def test_a_file_that_was_cut_off(self, filled):
         os.truncate(filled, filled.stat().st_size // 8 // 4096 * 4096)
         with pytest.raises(StoreCorrupt), SQLiteStorage(filled) as store:
-            store.read()
+            store.log.read()
 
-    @pytest.mark.parametrize("body", [b"%06d" % 7 * 200, b"second snapshot "])
+    @pytest.mark.parametrize("body", [b"%06d" % 7 * 200, b"second snapshot ", b"a00007a00007"])
     def test_bytes_that_only_a_checksum_can_miss(self, filled, body):
         content = filled.read_bytes()
         assert body in content
         filled.write_bytes(content.replace(body, b"X" + body[1:], 1))
         with SQLiteStorage(filled) as store:
             if body.startswith(b"second"):
-                with pytest.raises(StoreCorrupt, match="snapshot of 'shop' at event 200 is damaged"):
-                    store.load_snapshot("shop")
-                assert store.load_snapshot("shop", at=199).number == 100
+                with pytest.raises(StoreCorrupt, match="checkpoint 200 of 'shop' is damaged"):
+                    store.snapshots.load("shop", "checkpoint")
+                assert store.snapshots.load("shop", "checkpoint", 100).number == 100
+            elif body.startswith(b"a"):
+                with pytest.raises(StoreCorrupt, match="attachment of event 8 is damaged"):
+                    store.log.attachment("shop", 8)
+                assert store.log.attachment("shop", 9) == b"a00008" * 200
             else:
                 with pytest.raises(StoreCorrupt, match="event 8 is damaged"):
-                    store.read()
-                assert len(store.read(after=8)) == 292
+                    store.log.read()
+                assert len(store.log.read(after=8)) == 292
 
     def test_whatever_is_damaged_nothing_else_is_raised_or_returned(self, filled):
         """Random bytes at random places of the file, half of them where SQLite keeps its own affairs."""
         with SQLiteStorage(filled) as store:
-            true = {each.number: each for each in store.read()}
+            true = {each.number: each for each in store.log.read()}
         content, random = filled.read_bytes(), Random(7)
         for _ in range(40):
             page, offset = random.randrange(len(content) // 4096), random.choice([100, 4000])
@@ -192,48 +304,53 @@ class TestDamage:
                 filled.with_name(filled.name + suffix).unlink(missing_ok=True)
             with suppress(StorageFailure), SQLiteStorage(filled, timeout=0.1) as store:
                 for use in (
-                    lambda: store.append([NewEvent("shop", "ranked", "new", 0.0, b"")]),
-                    lambda: store.load_snapshot("shop"),
-                    lambda: store.find("shop", "ranked", "77"),
-                    store.last_number,
-                    store.keys,
+                    lambda: store.log.append([NewEvent("shop", "ranked", "new", 0.0, b"")]),
+                    lambda: store.snapshots.load("shop", "checkpoint"),
+                    lambda: store.log.find("shop", "ranked", ["77"]),
+                    store.log.last_number,
+                    store.keys.list,
                 ):
                     with suppress(StorageFailure):
                         use()
-                assert all(true.get(each.number, each) == each for each in store.read(limit=300))
+                assert all(true.get(each.number, each) == each for each in store.log.read(limit=300))
 
 
 class TestFull:
     def test_nothing_half_written_and_it_goes_on_afterwards(self, path, event):
         with SQLiteStorage(path) as store:
-            store.append([event("before")])
-            with store._writes.borrow() as connection:
+            store.log.append([event("before")])
+            with store.database._writes.borrow() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
             with pytest.raises(StoreFull, match="no room") as caught:
-                store.append([event(i, body=bytes(1000)) for i in range(100)])
+                store.log.append([event(i, body=bytes(1000)) for i in range(100)])
             assert caught.value.retryable
-            assert [each.key for each in store.read()] == ["before"]
+            assert [each.key for each in store.log.read()] == ["before"]
             with pytest.raises(StoreFull):
-                store.save_snapshot("shop", 1, 0.0, bytes(100_000))
-            assert store.snapshots("shop") == []
-            assert store.append([event("small")]) == [Receipt(2, True)]
-            with store._writes.borrow() as connection:
+                store.snapshots.save("shop", "checkpoint", 1, 0.0, bytes(100_000))
+            assert store.snapshots.list("shop", "checkpoint") == []
+            assert store.log.append([event("small")]) == [Receipt(2, True)]
+            with store.database._writes.borrow() as connection:
                 connection.execute("PRAGMA max_page_count = 1000000")
-            assert store.append([event(i, body=bytes(1000)) for i in range(100)])[-1] == Receipt(102, True)
+            assert store.log.append([event(i, body=bytes(1000)) for i in range(100)])[-1] == Receipt(102, True)
 
     def test_what_does_not_fit_leaves_room_for_what_does(self, path, event):
         with SQLiteStorage(path) as store:
-            with store._writes.borrow() as connection:  # the writer waits for it: the batches will share a group
+            with (
+                store.database._writes.borrow() as connection
+            ):  # the writer waits for it: the batches will share a group
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
-                first = store.submit([event("first")])
-                large, small = store.submit([event("large", body=bytes(100_000))]), store.submit([event("small")])
+                first = store.log.submit([event("first")])
+                large, small = (
+                    store.log.submit([event("large", body=bytes(100_000))]),
+                    store.log.submit([event("small")]),
+                )
             assert first.result()[0].new
             assert small.result()[0].new
             with pytest.raises(StoreFull):
                 large.result()
-            assert [each.key for each in store.read()] == ["first", "small"]
+            assert [each.key for each in store.log.read()] == ["first", "small"]
 
     def test_a_disk_that_is_really_full(self, tmp_path, event):
         folder = tmp_path / "small disk"
@@ -248,12 +365,12 @@ class TestFull:
                 acknowledged = []
                 with pytest.raises(StoreFull):  # noqa: PT012
                     for i in range(1000):
-                        store.append([event(i, body=bytes(1000))])
+                        store.log.append([event(i, body=bytes(1000))])
                         acknowledged.append(str(i))
                 assert len(acknowledged) > 20
                 filler.unlink()
-                assert store.append([event("afterwards")])[0].new
-                found = [each.key for each in store.read()]
+                assert store.log.append([event("afterwards")])[0].new
+                found = [each.key for each in store.log.read()]
                 assert found == [*acknowledged, "afterwards"]
         finally:
             subprocess.run(["umount", folder], check=True)
@@ -267,7 +384,7 @@ class TestVersions:
     def first(self, path, event):
         """A file of version 1 with an event in it."""
         with SQLiteStorage(path, migrations=MIGRATIONS[:1]) as store:
-            store.append([event()])
+            store.log.append([event()])
         return path
 
     def version(self, path: Path):
@@ -277,8 +394,8 @@ class TestVersions:
     def test_an_older_file_is_brought_up_to_date(self, first, event):
         assert self.version(first) == 1
         with SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store._query("SELECT note FROM duelrank_events") == [("ranked",)]
-            assert store.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
+            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         assert self.version(first) == 2
 
     def test_a_migration_that_fails_leaves_the_file_as_it_was(self, first):
@@ -287,7 +404,7 @@ class TestVersions:
             SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND, ("UPDATE nonsense SET x = 1",)))
         assert first.read_bytes() == before
         with SQLiteStorage(first, migrations=MIGRATIONS[:1]) as store:
-            assert len(store.read()) == 1
+            assert len(store.log.read()) == 1
 
     def test_a_later_version_is_refused(self, first):
         SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND)).close()
@@ -297,37 +414,102 @@ class TestVersions:
         assert first.read_bytes() == before
 
 
+DATA = Path(__file__).parents[1] / "data"
+
+
+class TestStoreOfVersion1:
+    """A file that duelrank 0.1.0 has written: two rankers, 272 events, 30 versions, two checkpoints."""
+
+    @pytest.fixture
+    def old(self, path):
+        path.write_bytes(gzip.decompress((DATA / "store-0.1.0.db.gz").read_bytes()))
+        return path
+
+    def rows(self, path, statement):
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute(statement).fetchall()
+
+    def test_all_its_events_can_be_read_and_found(self, old):
+        expected = self.rows(old, "SELECT * FROM duelrank_events ORDER BY number")
+        bodies = self.rows(old, "SELECT body FROM duelrank_bodies ORDER BY number")
+        assert len(expected) == 272
+        with SQLiteStorage(old) as store:
+            events = store.log.read()
+            assert [(e.number, e.ranker, e.kind, e.key, e.time) for e in events] == expected
+            assert [(event.body,) for event in events] == bodies
+            for event in events:
+                assert store.log.find(event.ranker, event.kind, [event.key]) == {event.key: event}
+                assert store.log.attachment(event.ranker, event.number) is None
+
+    def test_all_its_checkpoints_and_versions_can_be_loaded(self, old):
+        expected = {
+            (ranker.removesuffix("/model"), "version" if ranker.endswith("/model") else "checkpoint", number): body
+            for ranker, number, body in self.rows(old, "SELECT ranker, number, body FROM duelrank_snapshots")
+        }
+        with SQLiteStorage(old) as store:
+            for (ranker, kind, number), body in expected.items():
+                assert store.snapshots.load(ranker, kind, number).body == body
+            assert store.snapshots.newest("checkpoint") == {"nsgd-dsp": 140, "mgd-dsp": 272}
+            assert store.snapshots.newest("version") == {"nsgd-dsp": 18, "mgd-dsp": 14}
+            counts = [len(store.snapshots.list(name, "version")) for name in ("nsgd-dsp", "mgd-dsp")]
+            assert counts == [17, 13]
+
+    def test_what_it_had_pruned_is_known_and_has_no_body(self, old, event):
+        with closing(sqlite3.connect(old)) as connection, connection:
+            connection.execute("DELETE FROM duelrank_bodies WHERE number <= 20")
+            connection.execute("INSERT INTO duelrank_pruned VALUES ('nsgd-dsp', 20)")
+            ((ranker, kind, key, time),) = connection.execute(
+                "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = 20"
+            )
+            connection.execute("INSERT INTO duelrank_keys VALUES ('id', x'00', 'rank admin', 1.5)")
+        with SQLiteStorage(old) as store:
+            assert store.log.read()[0].number == 21
+            assert store.log.dropped("nsgd-dsp") == 20
+            assert store.log.find(ranker, kind, [key]) == {key: Event(20, ranker, kind, key, time, b"")}
+            assert store.log.append([NewEvent(ranker, kind, key, 0.0, b"")]) == [Receipt(20, False)]
+            assert store.keys.list() == [ApiKey("id", b"\0", ("rank", "admin"), 1.5, rankers=())]
+
+    def test_it_goes_on_as_a_store_of_today(self, old, event):
+        with SQLiteStorage(old) as store:
+            assert store.log.append([event(attachment=b"x")]) == [Receipt(273, True)]
+            store.snapshots.save("mgd-dsp", "version", 15, 0.0, b"new")
+        with SQLiteStorage(old) as store:
+            assert store.log.attachment("shop", 273) == b"x"
+            assert store.snapshots.newest("version")["mgd-dsp"] == 15
+
+
 class TestSize:
     def test_the_file_stops_growing_under_endless_traffic(self, path, event):
         sizes = []
         with SQLiteStorage(path) as store:
             for day in range(9):
                 for part in range(4):
-                    store.append([event((day, part, i), body=os.urandom(1000)) for i in range(250)])
-                last = store.last_number()
-                store.save_snapshot("shop", last, 0.0, bytes(5000))
-                store.prune_snapshots("shop", keep=2)
-                store.prune("shop", last - 100, forget=max(0, last - 2000))
+                    store.log.append([event((day, part, i), attachment=os.urandom(1000)) for i in range(250)])
+                last = store.log.last_number()
+                store.snapshots.save("shop", "checkpoint", last, 0.0, bytes(5000))
+                store.snapshots.prune("shop", "checkpoint", keep=2)
+                store.log.drop_attachments("shop", last - 100)
+                store.log.delete("shop", max(0, last - 2000))
                 sizes.append(path.stat().st_size)
         # A day is 1,000 events of 1 KB, and the keys of two are remembered.
         assert max(sizes[4:]) <= 1.05 * max(sizes[:4])
         assert max(sizes) < 3_000_000
 
     def test_readers_do_not_make_the_log_grow_for_ever(self, path, event, monkeypatch):
-        monkeypatch.setattr("duelrank.storage.sqlite.WAL_BYTES", 200_000)
+        monkeypatch.setattr("duelrank.storage.sqlite.database.WAL_BYTES", 200_000)
         log = path.with_name("store.db-wal")
         with SQLiteStorage(path) as store:
-            store.append([event("first")])
+            store.log.append([event("first")])
             with closing(sqlite3.connect(path, isolation_level=None)) as reader:
                 reader.execute("BEGIN")
                 reader.execute("SELECT * FROM duelrank_events").fetchall()
                 limits = set()  # there is a new one each time that the reader was waited for
                 for i in range(40):
-                    store.append([event(i, body=bytes(20_000))])
-                    limits.add(store._wal_most)
+                    store.log.append([event(i, body=bytes(20_000))])
+                    limits.add(store.database._wal_most)
                 assert log.stat().st_size > 800_000, "the reader still needs it"
                 assert 2 <= len(limits) <= 6, "and is waited for when the log has doubled, not each time"
             for i in range(100):
-                store.append([event((i, "afterwards"), body=bytes(20_000))])
+                store.log.append([event((i, "afterwards"), body=bytes(20_000))])
             assert log.stat().st_size < 300_000
-            assert len(store.read()) == 141
+            assert len(store.log.read()) == 141

@@ -29,6 +29,8 @@ class Algorithm(Part, ABC):
     kind: ClassVar[str] = "algorithm"
     #: Whether each query has its own model, so that nothing is transferred between queries; the weights then stay zero.
     per_query: ClassVar[bool] = False
+    #: Whether the weights are computed anew from the memory, so that other weights would be lost at the first click.
+    weights_follow_memory: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, n_features: int, stream: Stream) -> State:

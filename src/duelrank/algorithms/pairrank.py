@@ -62,6 +62,7 @@ class PairRank(Algorithm):
 
     # The norm satisfies the triangle inequality, so certainty is transitive where P is linear, as on the small data of the checks.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"transitive"})
+    weights_follow_memory: ClassVar[bool] = True
 
     width: Annotated[float, Between(0.0, 1e6)] = 0.1
     regularisation: Annotated[float, Between(1e-6, 1e6)] = 0.1

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
 from duelrank.kernels.exploration import unit_directions
-from duelrank.kernels.plackett_luce import draw, pair_gradient
+from duelrank.kernels.plackett_luce import draw, pair_gradient, skip_gradient
 from duelrank.kernels.ranking import scores
 from duelrank.memory import replaced
+from duelrank.projection import Examination
 from duelrank.registry import alias, register
 from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.updates import Step, Update
@@ -34,20 +36,33 @@ class PDGD(Algorithm):
     list was drawn, and these travel in the trace, for all documents; ∇P is taken at the weights that are about to move. Where
     feedback comes at once, as in the paper, the two are the same weights.
 
+    A list that another system has made was not drawn from the scores, so ρ does not undo its bias: documents at the top are
+    skipped more often, and PDGD learns that what the other system sorts by is worth little. ``observed`` corrects this.
+
     Parameters
     ----------
     step
         How far to move; the paper's α is 0.1 for linear rankers.
     initial
         The weights before the first impression: "zero", or "random" for a random unit vector.
+    observed
+        How lists of other systems are read. None: as if they were drawn from the current scores. An examination model: a clicked
+        document i is preferred to each unclicked j of the list, and each preference adds ¼ P(j was seen) ∇ log P(i ≻ j). If the
+        model is right, a pair of positions counts equally in both directions, so the order of the list has no influence.
+        ``DependentClick(forgetting=1.0)`` learns the habits of the users from the same clicks. Own lists do not change.
 
     References
     ----------
     Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018).
     """
 
+    # It matters for lists of other systems only.
+    inert_fields: ClassVar[frozenset[str]] = frozenset({"observed"})
+    added_fields: ClassVar[Mapping[str, Any]] = {"observed": None}
+
     step: Update = Step(learning_rate=0.1)
     initial: Literal["zero", "random"] = "zero"
+    observed: Examination | None = None
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Return zero weights, or a random unit vector."""
@@ -61,16 +76,31 @@ class PDGD(Algorithm):
         return Impression(query, ranking, {"scores": scored})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Treat the list as if it were drawn with the current scores."""
+        """Treat the list as if it were drawn with the current scores, or leave it to the examination model."""
+        if self.observed is not None:
+            return Impression(query, ranking)
         return Impression(query, ranking, {"scores": scores(state.weights.copy().reshape(1, -1), query.features)[0]})
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the weighted sum over all preferences; the memory does not change."""
+        """Return the weighted sum over all preferences; only an examination model changes the memory."""
+        if self.observed is not None and "scores" not in impression.trace:
+            return self._observed_gradient(self.observed, state, impression, feedback)
         features, scored = impression.query.features, impression.trace["scores"]
         gradient: Gradient = pair_gradient(state.weights, features, scored, impression.ranking, feedback.clicks)
         return gradient, state.memory
+
+    @staticmethod
+    def _observed_gradient(
+        examination: Examination, state: State, impression: Impression, feedback: Feedback
+    ) -> tuple[Gradient, Memory]:
+        """Return the sum over the preferences in a list of another system, and what is known of its users now."""
+        users = state.of("observed").memory
+        seen = examination.weights(users, impression, feedback)
+        features = impression.query.features
+        gradient: Gradient = skip_gradient(state.weights, features, impression.ranking, feedback.clicks, seen)
+        return gradient, replaced(state.memory, "observed", examination.observe(users, impression, feedback))
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move by the step."""

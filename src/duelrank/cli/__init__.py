@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from duelrank.cli import bench, compare, data, export, keys, listing, replay, reproduce, run, serve
+from duelrank.cli import bench, compare, data, export, keys, listing, rankers, replay, reproduce, run, serve
 from duelrank.cli.console import complain, tell
 from duelrank.errors import DuelrankError
 
@@ -125,12 +125,13 @@ app.command("list")(listing.list_parts)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
-app.command("export")(export.export)
+app.command("export", cls=export.ExportCommand)(export.export)
 app.command("serve")(serve.serve)
 app.command("replay")(replay.replay)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.add_typer(keys.app, name="keys")
+app.add_typer(rankers.app, name="rankers")
 
 
 def main() -> None:

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import sys
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand
 
 from duelrank.cli.console import complain
 from duelrank.cli.options import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.export import LinearModel, Normalisation
+    from duelrank.export.base import Option
 
-__all__ = ["export"]
-
-NAMES = "solr, elasticsearch, opensearch, ranklib, vespa, onnx, json"
-
+__all__ = ["ExportCommand", "export", "feature_names"]
 
 ModelArgument = Annotated[Path, typer.Argument(help="Snapshot of a learner (.npz), or model exported as json.")]
-FormatOption = Annotated[str, typer.Option("--format", "-f", help=f"Output format: {NAMES}.")]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        help="Output format.",
+    ),
+]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of stdout.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the model in the search engine.")]
 VersionOption = Annotated[
@@ -36,35 +43,60 @@ NormalisationOption = Annotated[
     Path | None,
     typer.Option("--normalisation", metavar="FILE.json", help="Normalisation that was applied to the features."),
 ]
-StoreOption = Annotated[str | None, typer.Option("--store", help="solr: name of the feature store.")]
-OffsetFeatureOption = Annotated[
-    str | None,
-    typer.Option("--offset-feature", help="elasticsearch, opensearch: feature that is 1 for all documents."),
-]
-OffsetOption = Annotated[
-    float | None,
-    typer.Option("--offset", help="Weight of --offset-feature; ranklib: constant added to all scores."),
-]
-AllowNegativeOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-negative",
-        help="elasticsearch, opensearch: write models whose scores may be negative, which Lucene refuses.",
-    ),
-]
-RankFeatureOption = Annotated[
-    list[str] | None,
-    typer.Option("--rank-feature", metavar="NAME=EXPRESSION", help="vespa: expression that computes a feature."),
-]
-WeightsOption = Annotated[
-    str | None, typer.Option("--weights", help="vespa: write the weights as inputs or as constants.")
-]
-RerankCountOption = Annotated[
-    int | None, typer.Option("--rerank-count", help="vespa: number of hits that are normalised together.")
-]
+
+
+class ExportCommand(TyperCommand):
+    """The command with the options of all registered formats, also of those in a file that was given with ``--load``.
+
+    They are made when the command is used: the formats need numpy, which other commands should not wait for.
+    """
+
+    def get_params(self, ctx: Any) -> Any:  # older versions of typer have another class of contexts
+        """Return the parameters, with the formats and options that are registered now."""
+        from duelrank.export import FORMATS
+
+        *own, help = super().get_params(ctx)
+        (format,) = (each for each in own if each.name == "format")
+        vars(format)["help"] = f"Output format: {', '.join(sorted(FORMATS))}."
+        return [*own, *_format_params(), help]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Hand the options of the formats over as the object of the context."""
+        from duelrank.export import format_options
+
+        ctx.obj = {each.name: ctx.params.pop(each.parameter) for each in format_options()}
+        return super().invoke(ctx)
+
+
+def _format_params() -> list[Any]:
+    """Return one parameter of the command line for each option of the formats."""
+    from duelrank.export import format_options
+
+    def command() -> None:
+        """Carry the parameters."""
+
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter(each.parameter, Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(each))
+            for each in format_options()
+        ]
+    )
+    command.__annotations__ = {each.parameter: _annotation(each) for each in format_options()}
+    carrier = typer.Typer(add_completion=False)
+    carrier.command()(command)
+    return list(typer.main.get_command(carrier).params)
+
+
+def _annotation(option: Option) -> Any:
+    flag = f"--{option.parameter.replace('_', '-')}"
+    metavar = "NAME=EXPRESSION" if option.is_mapping else "|".join(get_args(option.type)) or None
+    type = list[str] if option.is_mapping else option.type if option.type in (int, float, bool) else str
+    info = typer.Option(flag, help=option.description, metavar=metavar, rich_help_panel="Options of formats")
+    return Annotated[type | None, info]
 
 
 def export(
+    context: typer.Context,
     model: ModelArgument,
     format: FormatOption,
     out: OutOption = None,
@@ -73,30 +105,19 @@ def export(
     features: FeaturesOption = None,
     features_file: FeaturesFileOption = None,
     normalisation: NormalisationOption = None,
-    store: StoreOption = None,
-    offset_feature: OffsetFeatureOption = None,
-    offset: OffsetOption = None,
-    allow_negative: AllowNegativeOption = False,
-    rank_feature: RankFeatureOption = None,
-    weights: WeightsOption = None,
-    rerank_count: RerankCountOption = None,
 ) -> None:
     """Export a learned model to the format of a search engine."""
-    linear = _model(model, name, model_version, _feature_names(features, features_file), normalisation)
+    from duelrank.export import format_options
+
+    linear = _model(model, name, model_version, feature_names(features, features_file), normalisation)
     if not linear.weights.any():
         complain(
             "warning: all weights are zero, so the model gives all documents the same score; has it learned from any click?"
         )
-    options = {
-        "store": store,
-        "offset_feature": offset_feature,
-        "offset": offset,
-        "allow_negative": allow_negative or None,
-        "rank_features": _mapping(rank_feature),
-        "weights": weights,
-        "rerank_count": rerank_count,
-    }
-    _write(linear, format, out, {key: value for key, value in options.items() if value is not None})
+    options = [(each, context.obj[each.name]) for each in format_options()]
+    _write(
+        linear, format, out, {each.name: each.value(value) for each, value in options if value not in (None, (), [])}
+    )
 
 
 def _write(model: LinearModel, format: str, out: Path | None, options: dict[str, Any]) -> None:
@@ -151,7 +172,8 @@ def _normalisation(path: Path | None, names: tuple[str, ...]) -> Normalisation:
     return Normalisation.from_dict(content, names)
 
 
-def _feature_names(names: str | None, path: Path | None) -> list[str] | None:
+def feature_names(names: str | None, path: Path | None) -> list[str] | None:
+    """Return the names of features from a text a,b,c or from the lines of a file; None if neither is given."""
     from duelrank.errors import DataFormatError, InvalidValue
 
     if names is not None and path is not None:
@@ -162,19 +184,6 @@ def _feature_names(names: str | None, path: Path | None) -> list[str] | None:
         return [line.strip() for line in _read(path).decode("utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
         raise DataFormatError(f"{path} is not UTF-8 text: {error}") from None
-
-
-def _mapping(pairs: list[str] | None) -> dict[str, str] | None:
-    from duelrank.errors import InvalidValue
-
-    if not pairs:
-        return None
-    for pair in pairs:
-        if "=" not in pair:
-            raise InvalidValue(
-                f"--rank-feature must be NAME=EXPRESSION, such as 'price=attribute(price)', got {pair!r}"
-            )
-    return {name.strip(): expression for name, _, expression in (pair.partition("=") for pair in pairs)}
 
 
 def _read(path: Path) -> bytes:

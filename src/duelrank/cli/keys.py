@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,20 +39,13 @@ def create(
 
     token, key = make_key(scope or ["rank", "feedback"], ranker or ())
     with open_storage(store) as storage:
-        _keys(storage).add(key)
+        storage.keys.add(key)
     if json:
         print_json({"key": token, **_described(key)})
         return
     typer.echo(token)
     limited = f" on {' and '.join(ranker)}" if ranker else ""
     tell(f"key {key.id} for {' and '.join(key.scopes)}{limited}; store it safely now: only its hash is kept")
-
-
-def _keys(storage: Any) -> Any:
-    """Return what lists, adds and revokes the keys of a store, also of one whose methods are not on an object of their own yet."""
-    if not callable(storage.keys):
-        return storage.keys
-    return SimpleNamespace(list=storage.keys, add=storage.add_key, revoke=storage.revoke_key)
 
 
 def _described(key: ApiKey) -> dict[str, Any]:
@@ -68,7 +60,7 @@ def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        keys: list[ApiKey] = _keys(storage).list()
+        keys: list[ApiKey] = storage.keys.list()
     if json:
         print_json([_described(key) for key in keys])
         return
@@ -93,8 +85,8 @@ def revoke(
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:
-        known = _keys(storage).list()
-        if not _keys(storage).revoke(id):
+        known = storage.keys.list()
+        if not storage.keys.revoke(id):
             raise UnknownName.among("API key", id, [key.id for key in known])
     left = len(known) - 1
     tell(

@@ -24,6 +24,15 @@ RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Exit with status 1 if the store differs from the replay.")
 ]
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--tolerance",
+        min=0.0,
+        help="Accept weights that differ by up to this, such as 1e-9, instead of comparing to the bit: for a store that was "
+        "written on another kind of processor.",
+    ),
+]
 
 
 def replay(
@@ -31,6 +40,7 @@ def replay(
     store: StoreOption = SQLITE,
     ranker: RankerOption = None,
     verify: VerifyOption = False,
+    tolerance: ToleranceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Replay the event log of a store, from the start or the oldest checkpoint, and compare all model versions."""
@@ -42,7 +52,7 @@ def replay(
 
     with _opened(place or store) as storage:
         names = ranker_names(storage) if ranker is None else [ranker]
-        results = [replay_one(storage, name) for name in names]
+        results = [replay_one(storage, name, tolerance) for name in names]
     if json:
         print_json([asdict(result) for result in results])
     else:
@@ -53,6 +63,11 @@ def replay(
     differences = [result for result in results if result.difference is not None]
     for result in differences:
         complain(f"{result.ranker}: {result.difference}")
+    if differences and tolerance is None:
+        complain(
+            "the result of a replay depends on the processor's instructions and on the versions of numba and numpy: on a machine "
+            "of another kind than the service's, compare with --tolerance 1e-9"
+        )
     if verify and differences:
         raise typer.Exit(1)
 
@@ -74,9 +89,11 @@ def _opened(store: str) -> Storage:
 def _sentence(result: Replayed) -> str:
     begin = "from empty" if result.after == 0 else f"from the checkpoint at event {result.after:,}"
     compared = f"{result.versions_compared:,} versions and {result.snapshots_compared:,} snapshots compared"
-    verdict = "all equal" if result.difference is None else "NOT equal"
+    equal = "all equal" if result.largest == 0.0 else f"all equal up to {result.largest:.1g}"
+    verdict = equal if result.difference is None else "NOT equal"
+    closed = f"{result.learned:,} learned, {result.no_feedback:,} without feedback, {result.skipped:,} skipped"
     return (
-        f"{result.ranker}: {result.events:,} events {begin}; {result.impressions:,} lists, {result.learned:,} learned, "
-        f"{result.skipped:,} skipped, {result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
+        f"{result.ranker}: {result.events:,} events {begin}; {result.impressions:,} impressions, {closed}, "
+        f"{result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
         f"{result.updates:,} updates, digest {result.digest}; {compared}: {verdict}"
     )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["StoreOption", "serve"]
 
 SQLITE = "sqlite:///duelrank.db"
+#: Recipes that are compiled before the service is ready, so that to create a ranker takes milliseconds.
+WARM_UP = ("mgd-dsp", "dbgd-dsp", "nsgd-dsp", "wmgd-dsp", "pdgd")
 
 StoreOption = Annotated[
     str,
@@ -45,6 +47,14 @@ PublishOption = Annotated[
 ]
 RetentionOption = Annotated[
     str, typer.Option("--retention", help="Retention time of events after they were learned from: 7d, 12h, 30m, 90s.")
+]
+FeaturesOption = Annotated[
+    str,
+    typer.Option(
+        "--keep-features",
+        help="Time to keep the features of impressions after they were learned from: so far back a replay can go. With 0, "
+        "features are dropped as soon as three checkpoints cover them.",
+    ),
 ]
 VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Number of model versions to keep.")]
 OpenOption = Annotated[
@@ -70,6 +80,7 @@ def serve(
     insecure: InsecureOption = False,
     publish_every: PublishOption = 1.0,
     retention: RetentionOption = "7d",
+    keep_features: FeaturesOption = "0",
     keep_versions: VersionsOption = 20,
     max_open: OpenOption = 100_000,
     max_documents: DocumentsOption = 1000,
@@ -87,6 +98,8 @@ def serve(
     settings = Settings(
         publish_every=publish_every,
         retention=_seconds(retention),
+        keep_features=_seconds(keep_features),
+        warm_up=WARM_UP,
         keep_versions=keep_versions,
         max_open=max_open,
         max_documents=max_documents,
@@ -108,7 +121,7 @@ def _run(work: _Work, host: str, port: int, workers: int) -> None:
         keys = KeyRing(storage)
         check_exposure(host, keys, work.web.insecure)
         if workers > 1:
-            _check_shared(storage, work.store)
+            _check_shared(storage)
         with listen(host, port) as listening:
             _announce(_address(host, listening.getsockname()[1]), work.store, keys, work.web.insecure)
             if workers == 1:
@@ -169,6 +182,7 @@ class _Work:
         from duelrank.serving.http.telemetry import traced
 
         service = Service(storage, self.settings)
+        service.claim()
         app = create_app(service, keys, self.web)
         run_server(traced(app, app.routes), service, listening, lambda: when_ready(service), self.access_log)
 
@@ -181,11 +195,11 @@ def _log_format(text: str) -> LogFormat:
     return "json" if text == "json" else "text"
 
 
-def _check_shared(storage: Storage, store: str) -> None:
+def _check_shared(storage: Storage) -> None:
     """Refuse several processes on a store that one process must have for itself."""
     from duelrank.errors import InvalidValue
 
-    if not getattr(storage, "shared", store.startswith("postgres")):
+    if not storage.shared:
         raise InvalidValue(
             "several workers need a store that several processes may use, which is PostgreSQL: "
             "--store postgresql://USER@HOST/DATABASE; with SQLite, leave --workers at 1"

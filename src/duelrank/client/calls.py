@@ -1,36 +1,58 @@
-"""Every question to the service as a value: what to send and how to read the answer; nothing here does any I/O.
-
-`Client` and `AsyncClient` have one method for each public function of this module, made from it.
-"""
+"""The calls of the service as values. `Client` and `AsyncClient` have one method for each public function of this module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
-import numpy as np
+import msgspec
 
-from duelrank.client.values import FeedbackCounts, FeedbackEvent, RankAnswer, RankerInfo, VersionInfo, new_id
-from duelrank.client.wire import Call, Value, decoded, encoded
+from duelrank import api
+from duelrank.api import (
+    Change,
+    DocumentTable,
+    FeedbackCounts,
+    FeedbackEvent,
+    RankAnswer,
+    RankerInfo,
+    Start,
+    VersionInfo,
+    VersionNumber,
+)
+from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Value, answer, encode_json, encode_messagepack, new_id
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
-from duelrank.export import LinearModel, Normalisation
 
-T = TypeVar("T")
+if TYPE_CHECKING:  # importing these takes time, and only `model` needs them
+    from duelrank.export import LinearModel
+    from duelrank.normalisation import Normalisation
 
 Features = Sequence[float] | Mapping[str, float]
-Documents = Mapping[str, Features] | Iterable[Mapping[str, Any]]
+Documents = Mapping[str, Features] | Iterable[Mapping[str, Any]] | tuple[Sequence[str], Any] | DocumentTable
 Event = FeedbackEvent | Mapping[str, Any]
+
+#: Seconds that the service may take to create a ranker, which compiles its algorithm, or to delete one with all its data.
+LONG = 60.0
+
+_read_ranker = answer(RankerInfo)
+_read_rankers = answer(tuple[RankerInfo, ...])
+_read_ranking = answer(RankAnswer)
+_read_counts = answer(FeedbackCounts)
+_read_versions = answer(tuple[VersionInfo, ...])
+_read_model = answer(api.Model)
 
 
 def health() -> Call[bool]:
-    """Whether the service runs at all."""
+    """Return whether the service runs at all."""
     return Call("GET", "/healthz", _is_ok, answers=range(200, 600))
 
 
 def ready() -> Call[bool]:
-    """Whether the service has restored all rankers and can be asked; False while it has not, without retrying."""
+    """Return whether the service has restored all rankers and accepts calls; this call is not retried."""
     return Call("GET", "/readyz", _is_ok, answers=(200, 503))
 
 
@@ -39,57 +61,108 @@ def create_ranker(
     algorithm: str,
     features: Iterable[str],
     *,
-    normalisation: Mapping[str, Any] | None = None,
+    normalisation: Normalisation | Mapping[str, Any] | None = None,
     length: int | None = None,
     exploration: float | None = None,
     mode: str | None = None,
     seed: int | None = None,
     close_after: float | None = None,
+    start: Start | Mapping[str, Any] | LinearModel | None = None,
+    precision: str | None = None,
 ) -> Call[RankerInfo]:
-    """Create a ranker, or find the one that was created by the same call before.
+    """Create a ranker, or find the one that the same call created before.
+
+    The first ranker of an algorithm may take a while, because the service compiles it: each attempt waits for a minute at
+    least, whatever the timeout of the client.
 
     Parameters
     ----------
     name
-        Of the ranker; a known name with another definition is refused (409).
+        Name of the ranker; a known name with another definition is refused (409).
     algorithm
         A recipe such as ``"mgd-dsp"`` or ``"pdgd"``.
     features
-        The names of the features, in the order in which dense arrays will have them.
+        The names of the features, in the order of dense arrays.
     normalisation
-        ``{"kind": "none"}``, ``{"kind": "per_query"}`` or ``{"kind": "fixed", "features": …}``; see docs/export.md.
+        ``{"kind": "none"}``, ``{"kind": "per_query"}`` or ``{"kind": "fixed", "features": …}``, or a value of
+        `duelrank.normalisation`; see docs/export.md.
     length
-        How many documents a list has, where the request does not say.
+        Number of documents that an impression shows, unless a request says otherwise.
     exploration
-        The share of lists that explore; the others are the best list of the model, and are not learned from.
+        The share of impressions that explore; the others show the best ranking of the model, and teach nothing.
     mode
         ``"learn"``, ``"shadow"`` or ``"frozen"``.
     seed
-        Of all randomness of this ranker.
+        Random seed of this ranker.
     close_after
-        Seconds after which a list is learned from where nobody closed it.
+        Seconds after which an open impression is closed.
+    start
+        The first weights: ``{"weights": {"bm25": 1.0}}``, ``{"from": "shop", "version": 40}`` (another ranker of this
+        service), ``{"model": …}`` (as exported with format=json), or a `LinearModel`. All weights are 0 unless given.
+    precision
+        ``"float64"``, or ``"float32"`` to halve the space that features take in the store.
     """
-    given = {
-        "normalisation": normalisation,
+    names = list(features)
+    content = {
+        "name": name,
+        "algorithm": algorithm,
+        "features": names,
+        "normalisation": _normalisation(normalisation, names),
         "length": length,
         "exploration": exploration,
         "mode": mode,
         "seed": seed,
         "close_after": close_after,
+        "start": _start(start),
+        "precision": precision,
     }
-    content: dict[str, Any] = {"name": name, "algorithm": algorithm, "features": list(features)}
-    content |= {key: value for key, value in given.items() if value is not None}
-    return Call("POST", "/v1/rankers", _answer(RankerInfo.read), encoded(content))
+    given = {key: value for key, value in content.items() if value is not None}
+    return Call("POST", "/v1/rankers", _read_ranker, encode_json(given), patience=LONG)
+
+
+def change_ranker(
+    name: str,
+    *,
+    exploration: float | None = None,
+    close_after: float | None = None,
+    length: int | None = None,
+    mode: api.Mode | None = None,
+    add_features: Iterable[str] = (),
+    retire_features: Iterable[str] = (),
+) -> Call[RankerInfo]:
+    """Change a ranker; it keeps what it has learned, and everything that is not given.
+
+    Parameters
+    ----------
+    name
+        Name of the ranker.
+    exploration, close_after, length, mode
+        The new values; see `create_ranker`.
+    add_features
+        Names of new features, behind the others in dense arrays; their weights start at 0.
+    retire_features
+        Names of features that no longer count; documents may still have them by name.
+    """
+    change = Change(exploration, close_after, length, mode, _names(add_features), _names(retire_features))
+    return Call("PATCH", _path(name), _read_ranker, encode_json(change))
+
+
+def delete_ranker(name: str, *, confirm: str) -> Call[None]:
+    """Delete a ranker with all its data: model, versions, impressions and clicks. ``confirm`` repeats its name."""
+    # After a lost answer, 404 means that the attempt before has deleted it.
+    return Call(
+        "DELETE", _path(name), lambda _: None, query={"confirm": confirm}, retried_answers=(404,), patience=LONG
+    )
 
 
 def rankers() -> Call[tuple[RankerInfo, ...]]:
-    """All rankers of the service."""
-    return Call("GET", "/v1/rankers", _answer(RankerInfo.read_all))
+    """Return all rankers of the service."""
+    return Call("GET", "/v1/rankers", _read_rankers)
 
 
 def ranker(name: str) -> Call[RankerInfo]:
-    """One ranker: its definition and how far it has come."""
-    return Call("GET", _path(name), _answer(RankerInfo.read))
+    """Return the definition and the counts of one ranker."""
+    return Call("GET", _path(name), _read_ranker)
 
 
 def rank(
@@ -100,80 +173,98 @@ def rank(
     length: int | None = None,
     explain: bool = False,
 ) -> Call[RankAnswer]:
-    """Ask for the order in which to show some documents.
+    """Return the order in which to show some documents.
 
     Parameters
     ----------
     name
-        Of the ranker.
+        Name of the ranker.
     documents
-        Features by document id, dense or by name: ``{"d1": [0.1, 2.0], "d2": {"bm25": 3.0}}``; or, as the service has
-        them, ``[{"id": "d1", "features": [0.1, 2.0]}]``. In shadow mode their order is the one that is shown.
+        Features by document id, dense or by name: ``{"d1": [0.1, 2.0], "d2": {"bm25": 3.0}}``; or as the service has them,
+        ``[{"id": "d1", "features": [0.1, 2.0]}]``; or, for many documents or features, a pair of ids and a 2-D array,
+        ``(["d1", "d2"], array)``, which travels as the bytes of its numbers and is several times as fast. An array of
+        float32 is sent as such, all others as float64. In shadow mode the order of the documents is the one that is shown.
     impression_id
-        One is made up. The same id again, such as for another page or after a crash, gives the same order.
+        A new one unless given. The same id again, such as for another page or after a crash, gives the same order.
     length
         How many documents to return; the ranker's length unless given.
     explain
-        Also return each document's score and what each feature adds to it.
+        Also return the score of each document and what each feature adds to it.
     """
-    content: dict[str, Any] = {"impression_id": impression_id or new_id(), "documents": _documents(documents)}
+    content: dict[str, Any] = {"impression_id": impression_id or new_id()}
     content |= {} if length is None else {"length": length}
     content |= {"explain": True} if explain else {}
-    return Call("POST", _path(name, "rank"), _answer(RankAnswer.read), encoded(content))
+    table = _table(documents)
+    if table is None:
+        body, kind = encode_json(content | {"documents": _documents(documents)}), JSON
+    else:
+        body, kind = encode_messagepack(content | {"documents": table}), MESSAGEPACK
+    return Call("POST", _path(name, "rank"), _read_ranking, body, kind)
 
 
 def feedback(name: str, events: Event | Iterable[Event]) -> Call[FeedbackCounts]:
-    """Send what users did with their lists: one `FeedbackEvent` or many, or UBI events as they are."""
+    """Send what users did with impressions: one `FeedbackEvent` or many, or unchanged UBI events."""
     many = [events] if isinstance(events, FeedbackEvent | Mapping) else events
-    content = [each.as_dict() if isinstance(each, FeedbackEvent) else each for each in many]
-    return Call("POST", _path(name, "feedback"), _answer(FeedbackCounts.read), encoded(content))
+    body = encode_json([_event(each) if isinstance(each, FeedbackEvent) else each for each in many])
+    return Call("POST", _path(name, "feedback"), _read_counts, body)
 
 
 def close_impression(
     name: str, impression_id: str, clicks: Sequence[str] = (), examined: int | None = None
 ) -> Call[FeedbackCounts]:
-    """Say that nothing more will come for a list, with the last clicks if there are any: it is learned from now."""
-    return feedback(name, FeedbackEvent(impression_id, clicks, examined, close=True))
+    """Close an impression, with its last clicks if there are any: the ranker may learn from it now."""
+    return feedback(name, FeedbackEvent(impression_id, clicks, examined, close=True))  # type: ignore[arg-type]
 
 
 def model(name: str, version: int | None = None) -> Call[LinearModel]:
-    """The weights by feature name, of the current version or of another one."""
-    return Call("GET", _path(name, "model"), _model, query=_version(version))
+    """Return the weights by feature name, of the current version or of another one."""
+    return Call("GET", _path(name, "model"), _linear_model, query=_version(version))
 
 
 def versions(name: str) -> Call[tuple[VersionInfo, ...]]:
-    """The versions of the model that can be rolled back to."""
-    return Call("GET", _path(name, "model", "versions"), _answer(VersionInfo.read_all))
+    """Return the versions of the model that are kept, oldest first."""
+    return Call("GET", _path(name, "model", "versions"), _read_versions)
 
 
 def freeze(name: str) -> Call[RankerInfo]:
     """Stop learning and exploring; events are kept."""
-    return Call("POST", _path(name, "freeze"), _answer(RankerInfo.read))
+    return Call("POST", _path(name, "freeze"), _read_ranker)
 
 
 def resume(name: str) -> Call[RankerInfo]:
-    """Go on learning."""
-    return Call("POST", _path(name, "resume"), _answer(RankerInfo.read))
+    """Learn again."""
+    return Call("POST", _path(name, "resume"), _read_ranker)
 
 
 def rollback(name: str, version: int) -> Call[RankerInfo]:
-    """Go back to the weights of an earlier version, which become those of a new one."""
-    return Call("POST", _path(name, "rollback"), _answer(RankerInfo.read), encoded({"version": version}))
+    """Return to the weights of an earlier version, which become those of a new one."""
+    return Call("POST", _path(name, "rollback"), _read_ranker, encode_json(VersionNumber(version)))
 
 
 def pin(name: str, version: int) -> Call[RankerInfo]:
-    """Have a shadow serve the best lists of one version, in place of your own order, while it goes on learning."""
-    return Call("POST", _path(name, "pin"), _answer(RankerInfo.read), encoded({"version": version}))
+    """Let a shadow serve the best rankings of one version instead of your own order, while it continues to learn."""
+    return Call("POST", _path(name, "pin"), _read_ranker, encode_json(VersionNumber(version)))
 
 
 def unpin(name: str) -> Call[RankerInfo]:
-    """Have a shadow serve your own order again."""
-    return Call("POST", _path(name, "unpin"), _answer(RankerInfo.read))
+    """Let a shadow serve your own order again."""
+    return Call("POST", _path(name, "unpin"), _read_ranker)
 
 
-def export(name: str, format: str = "json", version: int | None = None, **options: str | float | bool) -> Call[bytes]:
-    """The model in the format of another engine, such as ``"solr"`` or ``"onnx"``, with the options of docs/export.md."""
-    query: dict[str, Value] = {"format": format} | _version(version) | options
+def export(
+    name: str, format: str = "json", version: int | None = None, **options: Value | Mapping[str, str] | None
+) -> Call[bytes]:
+    """Return the model in the format of a search engine, such as ``"solr"`` or ``"onnx"``.
+
+    The options are those of `duelrank.export.export`, such as ``rank_features={"price": "attribute(price)"}``; docs/export.md
+    lists them.
+    """
+    query: dict[str, Value] = {"format": format} | _version(version)
+    for key, value in options.items():
+        if isinstance(value, Mapping):  # in a query string: one parameter for each pair, in the singular
+            query[key.removesuffix("s")] = [f"{each}={text}" for each, text in value.items()]
+        elif value is not None:
+            query[key] = value
     return Call("GET", _path(name, "export"), lambda response: response.content, query=query)
 
 
@@ -187,27 +278,91 @@ def _version(version: int | None) -> dict[str, Value]:
     return {} if version is None else {"version": version}
 
 
-def _documents(given: Documents) -> list[Mapping[str, Any]]:
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _normalisation(given: Any, names: Sequence[str]) -> Any:
+    return given.as_dict(names) if hasattr(given, "as_dict") else given
+
+
+def _start(given: Start | Mapping[str, Any] | LinearModel | None) -> Any:
+    if given is None or isinstance(given, Start | Mapping):
+        return given
+    if hasattr(given, "to_json"):
+        return Start(model=msgspec.json.decode(given.to_json()))
+    raise InvalidValue(
+        f'start is {{"weights": …}}, {{"from": …, "version": …}}, {{"model": …}} or a LinearModel, got {given!r}'
+    )
+
+
+def _event(event: FeedbackEvent) -> FeedbackEvent:
+    """Return the event with its clicks as a list; a single id stands for a list of one."""
+    clicks = [event.clicks] if isinstance(event.clicks, str) else list(event.clicks)
+    return msgspec.structs.replace(event, clicks=clicks)
+
+
+def _documents(given: Any) -> list[Mapping[str, Any]]:
     if isinstance(given, Mapping):
         return [{"id": id, "features": features} for id, features in given.items()]
     return list(given)
+
+
+def _table(given: Any) -> DocumentTable | None:
+    """Return documents in compact form if they were given as a pair of ids and rows."""
+    if isinstance(given, DocumentTable):
+        return given
+    if not isinstance(given, tuple) or len(given) != 2 or isinstance(given[0], Mapping):
+        return None
+    ids, rows = _plain_ids(given[0]), given[1]
+    packed = _packed_array(rows) if hasattr(rows, "astype") else _packed_rows(rows)
+    features, n_rows, precision = packed
+    if n_rows != len(ids):
+        raise InvalidValue(f"{len(ids)} document ids need {len(ids)} rows of features, got {n_rows}")
+    return DocumentTable(ids, features, precision)
+
+
+def _plain_ids(given: Any) -> list[str]:
+    return list(given.tolist() if hasattr(given, "tolist") else given)
+
+
+def _packed_array(rows: Any) -> tuple[bytes, int, api.Precision]:
+    if len(rows.shape) != 2:
+        raise InvalidValue(f"the features of documents are a 2-D array, got shape {tuple(rows.shape)}")
+    precision: api.Precision = "float32" if str(rows.dtype) in ("float32", "float16") else "float64"
+    try:
+        return rows.astype("<f4" if precision == "float32" else "<f8").tobytes(), rows.shape[0], precision
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"this cannot be sent to the service: {error}") from None
+
+
+def _packed_rows(rows: Any) -> tuple[bytes, int, api.Precision]:
+    try:
+        lists = [list(row) for row in rows]
+        numbers = array("d", chain.from_iterable(lists))
+    except TypeError as error:
+        raise InvalidValue(f"the features of documents are a 2-D array or rows of numbers: {error}") from None
+    if len({len(row) for row in lists}) > 1:
+        raise InvalidValue("all documents need the same number of features")
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes(), len(lists), "float64"
 
 
 def _is_ok(response: httpx.Response) -> bool:
     return response.status_code == 200
 
 
-def _answer(read: Callable[[Any], T]) -> Callable[[httpx.Response], T]:
-    return lambda response: read(decoded(response))
+def _linear_model(response: httpx.Response) -> LinearModel:
+    import numpy as np
 
+    from duelrank.export.model import LinearModel
+    from duelrank.normalisation import Normalisation
 
-def _model(response: httpx.Response) -> LinearModel:
-    content = decoded(response)
+    found = _read_model(response)
+    names, weights = tuple(found.weights), np.array(list(found.weights.values()))
     try:
-        names = tuple(content["weights"])
-        normalisation = Normalisation.from_dict(content["normalisation"], names)
-        return LinearModel(
-            content["name"], content["model_version"], names, np.array(list(content["weights"].values())), normalisation
-        )
-    except (KeyError, TypeError, AttributeError, DuelrankError) as error:
-        raise DataFormatError(f"the service answered what is no model: {error!r}") from None
+        normalisation = Normalisation.from_dict(found.normalisation, names)
+        return LinearModel(found.name, found.model_version, names, weights, normalisation)
+    except DuelrankError as error:
+        raise DataFormatError(f"the answer to {response.request.url} is not a linear model: {error}") from None

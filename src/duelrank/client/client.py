@@ -1,4 +1,4 @@
-"""The two clients: one waits for each answer, the other awaits it; both ask the same `calls`."""
+"""The two clients: `Client` blocks until each answer is there, `AsyncClient` awaits it; both make the same `calls`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,10 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-try:
-    import httpx
-except ImportError:  # pragma: no cover
-    from duelrank.errors import MissingExtra
-
-    raise MissingExtra("duelrank.client needs httpx: pip install 'duelrank[client]'") from None
+import httpx
 
 from duelrank.client import calls
-from duelrank.client.retrying import Outcome, pause
-from duelrank.client.wire import Call
+from duelrank.client.protocol import Call, Outcome
 from duelrank.errors import InvalidValue
 from duelrank.validation import whole_number
 
@@ -32,7 +26,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def _presented(method: C, build: Callable[..., Any]) -> C:
-    """Give a method the name, the documentation and the parameters of the call that it makes."""
+    """Give a method the name, the docstring and the parameters of the call that it makes."""
     functools.update_wrapper(method, build)
     own = inspect.signature(build)
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -41,7 +35,7 @@ def _presented(method: C, build: Callable[..., Any]) -> C:
     return method
 
 
-def _waiting(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
+def _blocking(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.send(build(*args, **kwargs))
 
@@ -56,39 +50,40 @@ def _awaiting(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, 
 
 
 def _options(base_url: str, api_key: str | None, timeout: float | None, retries: int) -> dict[str, Any]:
-    """Check what a client was given, and turn it into what httpx takes."""
+    """Check the arguments of a client, and return those of the client of httpx."""
     whole_number("retries", retries, least=0)
     try:
         url = httpx.URL(base_url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise InvalidValue(f"the address of the service is wrong: {error}") from None
+        raise InvalidValue(f"the address of the service is not valid: {error}") from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise InvalidValue(f"the address of the service is like http://127.0.0.1:8000, got {base_url!r}")
+        raise InvalidValue(f"the address of the service must be like http://127.0.0.1:8000, got {base_url!r}")
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key and api_key):
-        raise InvalidValue("an API key is one word of ASCII letters, digits and signs; this one is not")  # never shown
+        raise InvalidValue("an API key must be one word of ASCII letters, digits and signs")  # the key is never shown
     headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
     return {"base_url": url, "headers": headers, "timeout": timeout}
 
 
 class Client:
-    """Asks a duelrank service, and waits for the answer. One client may be shared by many threads.
+    """Calls a duelrank service, and blocks until the answer is there. Threads may share one client.
 
-    Connection errors, 502, 503, 504 and 429 are tried again, after growing pauses and no earlier than Retry-After says.
-    This is safe: a list keeps its impression id and an event its event id over all attempts, and the service does
-    each only once. What is refused raises `ServiceError`, what stays without an answer `ServiceUnreachable`.
+    Connection errors and the statuses 429, 502, 503 and 504 are retried, after growing pauses and no earlier than Retry-After
+    says. This is safe: an impression keeps its id over all attempts, and an event counts once, by its event id or by its
+    content. A refusal raises `ServiceError`, a missing answer `ServiceUnreachable`.
 
     Parameters
     ----------
     base_url
-        Where the service is, such as ``"http://127.0.0.1:8000"``.
+        Address of the service, such as ``"http://127.0.0.1:8000"``.
     api_key
-        As ``duelrank keys create`` printed it; not needed where the service runs without keys.
+        As ``duelrank keys create`` printed it; not needed if the service runs without keys.
     timeout
         Seconds for each step of one attempt: connecting, sending, waiting for the answer. None waits for ever.
+        Creating and deleting a ranker wait for a minute at least.
     retries
-        How often to try again, after the first attempt.
+        Number of attempts after the first one.
     transport
-        Of httpx, in place of the network; for tests.
+        Transport of httpx that replaces the network, for tests.
 
     Examples
     --------
@@ -114,43 +109,43 @@ class Client:
         self._http = httpx.Client(**_options(base_url, api_key, timeout, retries), transport=transport)
         self._retries = retries
 
-    health = _waiting(calls.health)
-    ready = _waiting(calls.ready)
-    create_ranker = _waiting(calls.create_ranker)
-    rankers = _waiting(calls.rankers)
-    ranker = _waiting(calls.ranker)
-    rank = _waiting(calls.rank)
-    feedback = _waiting(calls.feedback)
-    close_impression = _waiting(calls.close_impression)
-    model = _waiting(calls.model)
-    versions = _waiting(calls.versions)
-    freeze = _waiting(calls.freeze)
-    resume = _waiting(calls.resume)
-    rollback = _waiting(calls.rollback)
-    pin = _waiting(calls.pin)
-    unpin = _waiting(calls.unpin)
-    export = _waiting(calls.export)
+    health = _blocking(calls.health)
+    ready = _blocking(calls.ready)
+    create_ranker = _blocking(calls.create_ranker)
+    change_ranker = _blocking(calls.change_ranker)
+    delete_ranker = _blocking(calls.delete_ranker)
+    rankers = _blocking(calls.rankers)
+    ranker = _blocking(calls.ranker)
+    rank = _blocking(calls.rank)
+    feedback = _blocking(calls.feedback)
+    close_impression = _blocking(calls.close_impression)
+    model = _blocking(calls.model)
+    versions = _blocking(calls.versions)
+    freeze = _blocking(calls.freeze)
+    resume = _blocking(calls.resume)
+    rollback = _blocking(calls.rollback)
+    pin = _blocking(calls.pin)
+    unpin = _blocking(calls.unpin)
+    export = _blocking(calls.export)
 
     def send(self, call: Call[T]) -> T:
-        """Ask, again where it may help, and read the answer."""
+        """Make a call, retry it where that may help, and return its result."""
         for attempt in itertools.count():
             outcome = self._attempt(call)
-            wait = None if call.is_answer(outcome) else pause(outcome, attempt, self._retries)
+            wait = call.next_pause(outcome, attempt, self._retries)
             if wait is None:
-                return call.result(outcome)
+                return call.result(outcome, attempt)
             time.sleep(wait)
         raise AssertionError("counting never ends")
 
     def _attempt(self, call: Call[T]) -> Outcome:
         try:
-            return self._http.request(
-                call.method, call.path, params=call.query, content=call.body, headers=call.headers
-            )
+            return self._http.send(call.request(self._http))
         except httpx.RequestError as error:
             return error
 
     def close(self) -> None:
-        """Let go of the connections; may be called twice."""
+        """Close the connections; may be called twice."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -163,7 +158,7 @@ class Client:
 
 
 class AsyncClient:
-    """Asks a duelrank service from coroutines; otherwise a `Client`, with the same parameters and methods.
+    """Calls a duelrank service from coroutines; otherwise a `Client`, with the same parameters and methods.
 
     Examples
     --------
@@ -193,6 +188,8 @@ class AsyncClient:
     health = _awaiting(calls.health)
     ready = _awaiting(calls.ready)
     create_ranker = _awaiting(calls.create_ranker)
+    change_ranker = _awaiting(calls.change_ranker)
+    delete_ranker = _awaiting(calls.delete_ranker)
     rankers = _awaiting(calls.rankers)
     ranker = _awaiting(calls.ranker)
     rank = _awaiting(calls.rank)
@@ -208,25 +205,23 @@ class AsyncClient:
     export = _awaiting(calls.export)
 
     async def send(self, call: Call[T]) -> T:
-        """Ask, again where it may help, and read the answer."""
+        """Make a call, retry it where that may help, and return its result."""
         for attempt in itertools.count():
             outcome = await self._attempt(call)
-            wait = None if call.is_answer(outcome) else pause(outcome, attempt, self._retries)
+            wait = call.next_pause(outcome, attempt, self._retries)
             if wait is None:
-                return call.result(outcome)
+                return call.result(outcome, attempt)
             await asyncio.sleep(wait)
         raise AssertionError("counting never ends")
 
     async def _attempt(self, call: Call[T]) -> Outcome:
         try:
-            return await self._http.request(
-                call.method, call.path, params=call.query, content=call.body, headers=call.headers
-            )
+            return await self._http.send(call.request(self._http))
         except httpx.RequestError as error:
             return error
 
     async def close(self) -> None:
-        """Let go of the connections; may be called twice."""
+        """Close the connections; may be called twice."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What a client raises where the service refuses, fails or does not answer."""
+"""The exceptions of the client: the service refused or failed, or it did not answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ServiceError", "ServiceUnreachable"]
 
 
 class ServiceError(DuelrankError, RuntimeError):
-    """The service answered that it cannot or will not do this; see RFC 9457 for the parts.
+    """The service answered with an error; its parts are those of RFC 9457.
 
     Parameters
     ----------
@@ -19,9 +19,9 @@ class ServiceError(DuelrankError, RuntimeError):
     detail
         What is wrong this time, in a sentence.
     request_id
-        Under which the service has written about it to its log, where it says so.
+        The id of the request in the log of the service, if the service sent one.
     retry_after
-        Seconds after which the service asks to be asked again, where it said so.
+        Seconds after which the service asks the client to try again, if it said so.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ServiceError(DuelrankError, RuntimeError):
 
 
 class ServiceUnreachable(DuelrankError, ConnectionError):
-    """No answer came, after all retries; whether the service has done what was asked is unknown, asking again is safe."""
+    """No answer came, after all retries. Whether the service has done its work is unknown; the same call again is safe."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

@@ -1,19 +1,33 @@
-"""Take a learned model elsewhere: Solr, Elasticsearch, OpenSearch, RankLib, Vespa, ONNX, JSON."""
+"""Export learned models to search engines: Solr, Elasticsearch, OpenSearch, RankLib, Vespa, ONNX, JSON."""
 
-from duelrank.export.formats import FORMATS, Format, export
+from duelrank.export.base import FORMATS, Format, export, format_options, register_format
+from duelrank.export.elasticsearch import Elasticsearch
+from duelrank.export.json_model import JsonModel
 from duelrank.export.model import LinearModel
+from duelrank.export.onnx_graph import OnnxGraph
+from duelrank.export.ranklib import RankLib
+from duelrank.export.solr import Solr
+from duelrank.export.vespa import Vespa
 from duelrank.normalisation import Fixed, MinMax, NoNormalisation, Normalisation, PerQuery, Scaling, Standard
 
 __all__ = [
     "FORMATS",
+    "Elasticsearch",
     "Fixed",
     "Format",
+    "JsonModel",
     "LinearModel",
     "MinMax",
     "NoNormalisation",
     "Normalisation",
+    "OnnxGraph",
     "PerQuery",
+    "RankLib",
     "Scaling",
+    "Solr",
     "Standard",
+    "Vespa",
     "export",
+    "format_options",
+    "register_format",
 ]

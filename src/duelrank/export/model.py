@@ -1,4 +1,4 @@
-"""The linear model as a value: what every export is made from, and what every export is compared with."""
+"""The linear model: named weights and the normalisation of features, from which every export is made."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ class LinearModel:
     weights
         (n_features,), finite; kept as read-only float64.
     normalisation
-        What is done to raw feature values before they are weighed.
+        Normalisation of raw feature values before they are weighed; see `duelrank.normalisation`.
 
     Examples
     --------
-    >>> from duelrank.export import Fixed, LinearModel, MinMax
+    >>> from duelrank.export import LinearModel
+    >>> from duelrank.normalisation import Fixed, MinMax
     >>> model = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25], Fixed((None, MinMax(0.0, 900.0))))
     >>> model.score([[2.0, 450.0], [1.0, 0.0]]).tolist()
     [0.875, 0.5]
@@ -66,13 +67,13 @@ class LinearModel:
         object.__setattr__(self, "weights", _checked_weights(self.weights, len(self.features)))
         if not isinstance(self.normalisation, Normalisation):
             raise InvalidValue(
-                f"a normalisation is NoNormalisation(), Fixed(...) or PerQuery(), got {self.normalisation!r}"
+                f"a normalisation must be NoNormalisation(), Fixed(...) or PerQuery(), got {self.normalisation!r}"
             )
         self.normalisation.check(len(self.features))
 
     @property
     def versioned_name(self) -> str:
-        """The name and the version: new for each version, as engines that refuse an existing name need it."""
+        """The name with the version, for engines that refuse a name that exists."""
         return f"{self.name}_{self.version:06d}"
 
     def score(self, features: ArrayLike) -> NDArray[np.float64]:
@@ -99,7 +100,7 @@ class LinearModel:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> LinearModel:
-        """Read what `to_json` wrote; `DataFormatError` says what is wrong with anything else."""
+        """Read the text of `to_json`, or raise a `DataFormatError` that says what is wrong."""
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from duelrank.errors import MissingExtra
+from duelrank.export.base import Format, register_format
 from duelrank.export.model import LinearModel
-from duelrank.export.rules import Term, check_single_precision, terms
+from duelrank.export.terms import Term, check_single_precision, terms
 from duelrank.normalisation import Fixed, PerQuery
 
-__all__ = ["onnx_graph"]
+__all__ = ["OnnxGraph"]
 
 OPSET = 13  # of 2020: what every runtime in use has
 IR_VERSION = 7
 
 
-def onnx_graph(model: LinearModel) -> bytes:
-    """Return a graph from ``features``, float32 (N, n_features), to ``scores``, float32 (N, 1).
+@register_format("onnx")
+@dataclass(frozen=True)
+class OnnxGraph(Format):
+    """ONNX, float32 (N, features) to (N, 1).
 
     A model that is normalised per query takes the N documents of a batch for those of one query.
     """
+
+    media_type = "application/octet-stream"
+    suffix = ".onnx"
+    is_text = False
+
+    def write(self, model: LinearModel) -> bytes:
+        """Return a graph from ``features``, float32 (N, n_features), to ``scores``, float32 (N, 1)."""
+        return _graph(model)
+
+
+def _graph(model: LinearModel) -> bytes:
     try:
         import onnx
     except ImportError:
@@ -53,7 +68,7 @@ _Node = tuple[str, list[str], str, dict[str, Any]]  # operator, inputs, output, 
 
 
 def _normalise(model: LinearModel) -> tuple[list[_Node], dict[str, Any], ArrayLike]:
-    """The nodes that lead to "normalised", their constants, and the weights that go with them."""
+    """Return the nodes that compute "normalised", their constants, and the weights that go with them."""
     if isinstance(model.normalisation, PerQuery):
         check_single_precision([Term("", weight, None) for weight in model.weights.tolist()], "ONNX")
         return _per_query(), {"one": _float32([1.0]), "zero": _float32([0.0])}, model.weights

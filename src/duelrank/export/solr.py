@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+from duelrank.export.base import Format, register_format
 from duelrank.export.model import LinearModel
-from duelrank.export.rules import Term, check_single_precision, terms
+from duelrank.export.terms import Term, check_single_precision, terms
 from duelrank.normalisation import MinMax
 
-__all__ = ["solr"]
+__all__ = ["Solr"]
 
 ENGINE = "Solr"
 
 
-def solr(model: LinearModel, *, store: str | None = None) -> str:
-    """Return a ``LinearModel`` of Solr LTR, under a name that is new for each version.
+@register_format("solr")
+@dataclass(frozen=True)
+class Solr(Format):
+    """Solr LTR, body for the model store.
 
-    Parameters
-    ----------
-    model
-        Unnormalised or with fixed scalings.
-    store
-        The feature store that has the features; Solr's default one unless given.
+    It is a ``LinearModel`` of Solr, under a name that is new for each version; unnormalised or with fixed scalings.
     """
-    summands = terms(model, ENGINE)
-    check_single_precision(summands, ENGINE)
-    content: dict[str, Any] = {"store": store} if store is not None else {}
-    content |= {
-        "name": model.versioned_name,
-        "class": "org.apache.solr.ltr.model.LinearModel",
-        "features": [_feature(each) for each in summands],
-        "params": {"weights": {each.name: each.weight for each in summands}},
-    }
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    store: Annotated[str | None, "Name of the feature store; Solr's default store unless given."] = None
+
+    def write(self, model: LinearModel) -> str:
+        """Return the JSON that Solr takes."""
+        summands = terms(model, ENGINE)
+        check_single_precision(summands, ENGINE)
+        content: dict[str, Any] = {"store": self.store} if self.store is not None else {}
+        content |= {
+            "name": model.versioned_name,
+            "class": "org.apache.solr.ltr.model.LinearModel",
+            "features": [_feature(each) for each in summands],
+            "params": {"weights": {each.name: each.weight for each in summands}},
+        }
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _feature(term: Term) -> dict[str, Any]:

@@ -6,17 +6,18 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from duelrank.errors import InvalidValue, UnknownName
+from duelrank.export.base import Format, register_format
 from duelrank.export.model import LinearModel
-from duelrank.export.rules import Term, finite, terms
+from duelrank.export.terms import Term, finite, terms
 from duelrank.normalisation import NoNormalisation, PerQuery
 from duelrank.validation import whole_number
 
-__all__ = ["vespa"]
+__all__ = ["Vespa"]
 
 # A feature of Vespa: a name, its arguments, maybe one of its outputs; or one of those that have no arguments.
 _FEATURE = re.compile(r'[A-Za-z_]\w*\([\w ,.*"-]+\)(\.[A-Za-z_][\w.]*)?', re.ASCII)
@@ -43,52 +44,56 @@ class _Summand:
         return self.expression if _is_feature(self.expression) else f"value_{self.identifier}"
 
 
-def vespa(
-    model: LinearModel,
-    *,
-    rank_features: Mapping[str, str] | None = None,
-    weights: Literal["inputs", "constants"] = "inputs",
-    rerank_count: int = 100,
-) -> str:
-    """Return a rank profile; one that normalises per query does so in its global phase, over the hits that are re-ranked.
+@register_format("vespa")
+@dataclass(frozen=True)
+class Vespa(Format):
+    """Vespa, a rank profile.
 
-    Parameters
-    ----------
-    model
-        With any normalisation.
-    rank_features
-        Feature name -> Vespa rank feature or ranking expression. A name that is a rank feature itself, such as ``bm25(title)``,
-        needs none.
-    weights
-        As inputs, which a request can override (``input.query(w_price)=-0.2``), or as constants, which are faster.
-    rerank_count
-        How many hits the global phase normalises and re-ranks; only used where the model is normalised per query.
+    A model that is normalised per query is normalised in the global phase, over the hits that are re-ranked. A feature whose
+    name is a rank feature itself, such as ``bm25(title)``, needs no expression.
     """
-    if weights not in ("inputs", "constants"):
-        raise InvalidValue(f"weights are written as 'inputs' or 'constants', got {weights!r}")
-    whole_number("rerank_count", rerank_count)
-    summands = _summands(model, rank_features or {})
-    kind = "query" if weights == "inputs" else "constant"
-    declared = (
-        f"{kind}(w_{each.identifier}) double: {_decimal(each.term.weight)}  # {json.dumps(each.term.name)}"
-        for each in summands
-    )
-    per_query = isinstance(model.normalisation, PerQuery)
-    score = " +\n".join(f"{kind}(w_{each.identifier}) * {_scaled(each, per_query)}" for each in summands)
-    phase = _block("expression", score.split("\n"))
-    if per_query:
-        phase = f"rerank-count: {rerank_count}\n{phase}"
-    blocks = [
-        _block(weights, declared),
-        *(_function(each) for each in summands if each.value != each.expression),
-        _block("global-phase" if per_query else "first-phase", phase.split("\n")),
-        _block("match-features", dict.fromkeys(each.value for each in summands)),
-    ]
-    # Inside: in a file of its own, a profile may have nothing before it, not even a line that is empty but for a comment.
-    about = f"# {model.versioned_name}, written by duelrank"
-    return (
-        _block(f"rank-profile {_profile(model.name)} inherits default", "\n".join([about, *blocks]).split("\n")) + "\n"
-    )
+
+    media_type = "text/plain"
+    suffix = ".profile"
+
+    rank_features: Annotated[
+        Mapping[str, str] | None, "Rank feature or ranking expression that computes a feature, as NAME=EXPRESSION."
+    ] = None
+    weights: Annotated[
+        Literal["inputs", "constants"], "Write the weights as inputs, which a request can override, or as constants."
+    ] = "inputs"
+    rerank_count: Annotated[
+        int, "Number of hits that are normalised together, if the model is normalised per query."
+    ] = 100
+
+    def write(self, model: LinearModel) -> str:
+        """Return the text of a profile."""
+        if self.weights not in ("inputs", "constants"):
+            raise InvalidValue(f"weights are written as 'inputs' or 'constants', got {self.weights!r}")
+        whole_number("rerank_count", self.rerank_count)
+        summands = _summands(model, self.rank_features or {})
+        kind = "query" if self.weights == "inputs" else "constant"
+        declared = (
+            f"{kind}(w_{each.identifier}) double: {_decimal(each.term.weight)}  # {json.dumps(each.term.name)}"
+            for each in summands
+        )
+        blocks = [
+            _block(self.weights, declared),
+            *(_function(each) for each in summands if each.value != each.expression),
+            self._phase(summands, kind, isinstance(model.normalisation, PerQuery)),
+            _block("match-features", dict.fromkeys(each.value for each in summands)),
+        ]
+        # Inside: in a file of its own, a profile may have nothing before it, not even a line that is empty but for a comment.
+        about = f"# {model.versioned_name}, written by duelrank"
+        lines = "\n".join([about, *blocks]).split("\n")
+        return _block(f"rank-profile {_profile(model.name)} inherits default", lines) + "\n"
+
+    def _phase(self, summands: Iterable[_Summand], kind: str, per_query: bool) -> str:
+        score = " +\n".join(f"{kind}(w_{each.identifier}) * {_scaled(each, per_query)}" for each in summands)
+        phase = _block("expression", score.split("\n"))
+        if per_query:
+            phase = f"rerank-count: {self.rerank_count}\n{phase}"
+        return _block("global-phase" if per_query else "first-phase", phase.split("\n"))
 
 
 def _profile(name: str) -> str:
@@ -101,7 +106,7 @@ def _summands(model: LinearModel, rank_features: Mapping[str, str]) -> list[_Sum
         if name not in model.features:
             raise UnknownName.among("feature", str(name), model.features)
     if isinstance(model.normalisation, PerQuery):
-        model = replace(model, normalisation=NoNormalisation())  # what is done per query is no number of a feature
+        model = replace(model, normalisation=NoNormalisation())  # the global phase normalises
     identifiers = _unique(map(_identifier, model.features))
     return [
         _Summand(identifier, each, _expression(each.name, rank_features.get(each.name)))
@@ -114,7 +119,7 @@ def _expression(name: str, given: str | None) -> str:
     if given is None:
         if not _is_feature(name):
             raise InvalidValue(
-                f"{name!r} is no rank feature of Vespa: say which it is, such as {name}=attribute({_identifier(name)})"
+                f"{name!r} is not a rank feature of Vespa: say which one it is, such as {name}=attribute({_identifier(name)})"
             )
         return name
     text = given.strip() if isinstance(given, str) else ""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
 
 from duelrank.api import FeedbackCounts, FeedbackEvent, Invalid
 from duelrank.errors import DuelrankError, InvalidValue
-from duelrank.serving.log.bodies import Fed, pack
-from duelrank.serving.log.recent import Entry
+from duelrank.serving.log.bodies import CLOSED, FEEDBACK, StoredFeedback, StoredImpression, pack
+from duelrank.serving.log.impressions import KnownImpression
 from duelrank.serving.settings import Settings
-from duelrank.storage import NewEvent, Receipt
+from duelrank.storage import Event, NewEvent, Receipt
 
-__all__ = ["Intake", "Rejected"]
+__all__ = ["Intake", "Rejected", "add_counts", "closing"]
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -27,7 +27,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """The events of one request; each ends up in exactly one count.
+    """Some events of one request; each ends up in exactly one count.
 
     Parameters
     ----------
@@ -35,8 +35,10 @@ class Intake:
         Of the ranker.
     events
         As they came.
-    entries
-        The lists that they are about, None for those that nobody knows.
+    first
+        The place of the first of them in its request.
+    impressions
+        What they are about, None for those that nobody knows.
     time
         Of their arrival.
     settings
@@ -47,83 +49,105 @@ class Intake:
         self,
         name: str,
         events: Sequence[FeedbackEvent | Rejected],
-        entries: dict[str, Entry | None],
+        first: int,
+        impressions: Mapping[str, KnownImpression | None],
         time: float,
         settings: Settings,
     ) -> None:
-        self._name, self._entries, self._time, self._settings = name, entries, time, settings
-        self.new: list[NewEvent] = []  # to be appended
-        self.late: list[str] = []  # ids of events about closed lists: sent again, or too late
-        self.closing: list[Entry] = []  # lists that these events close
-        self._fed: list[int] = []  # places in `new` that are feedback
+        self._name, self._impressions, self._time, self._settings = name, impressions, time, settings
+        self.new: list[NewEvent] = []
+        self.late: list[str] = []  # ids of events about closed impressions: sent again, or too late
+        self._closing: list[tuple[int, KnownImpression]] = []  # places in `new` of closings, and what they close
+        self._feedback: list[int] = []  # places in `new` of feedback
         self._unknown = 0
         self._invalid: list[Invalid] = []
-        for index, event in enumerate(events):
+        for index, event in enumerate(events, first):
             self._sort(index, event)
 
     def _sort(self, index: int, event: FeedbackEvent | Rejected) -> None:
         if isinstance(event, Rejected):
             self._invalid.append(Invalid(index, event.event_id, event.reason))
             return
-        entry = self._entries.get(event.impression_id)
-        if entry is None:
+        impression = self._impressions.get(event.impression_id)
+        if impression is None:
             self._unknown += 1
             return
         key = event.event_id if event.event_id is not None else made_up(event)
-        if entry.closed:
+        if impression.closed or impression.body is None:
             self.late.append(key)
             return
         try:
-            clicks = self._positions(index, event, entry)
+            clicks = self._positions(index, event, impression.body)
             if clicks or event.close or event.examined is not None or not event.clicks:
-                self._take(event, key, entry, clicks)
+                self._take(event, key, impression, clicks)
         except DuelrankError as error:
             self._invalid.append(Invalid(index, event.event_id, str(error)))
 
-    def _positions(self, index: int, event: FeedbackEvent, entry: Entry) -> list[int]:
+    def _positions(self, index: int, event: FeedbackEvent, body: StoredImpression) -> list[int]:
         """Return where the clicked documents were shown; those that were not are reported."""
-        shown = entry.shown_ids()
+        shown = body.shown
         if event.examined is not None and not 0 <= event.examined <= len(shown):
-            raise InvalidValue(f"examined is from 0 to {len(shown)}, the length of the list, got {event.examined}")
+            raise InvalidValue(
+                f"examined is from 0 to {len(shown)}, the number of documents shown, got {event.examined}"
+            )
         if not event.clicks:
             return []
         places = {id: place for place, id in enumerate(shown)}
         missing = [id for id in event.clicks if id not in places]
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-            reason = f"not shown in this list: {', '.join(map(repr, missing[:3]))}{more}"
+            reason = f"not shown in this impression: {', '.join(map(repr, missing[:3]))}{more}"
             self._invalid.append(Invalid(index, event.event_id, reason))
         return sorted({places[id] for id in event.clicks if id in places})
 
-    def _take(self, event: FeedbackEvent, key: str, entry: Entry, clicks: list[int]) -> None:
+    def _take(self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int]) -> None:
         if len(key) > self._settings.max_id:
-            raise InvalidValue(f"an event's id has at most {self._settings.max_id} characters")
-        body = pack(Fed(event.impression_id, clicks, event.examined, event.time))
-        fed = NewEvent(self._name, "feedback", key, self._time, body)
-        self._fed.append(len(self.new))
-        self.new.append(fed)
+            raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
+        body = pack(StoredFeedback(event.impression_id, clicks, event.examined, event.time))
+        stored = NewEvent(self._name, FEEDBACK, key, self._time, body)
+        self._feedback.append(len(self.new))
+        self.new.append(stored)
         if event.close:
-            self.new.append(closing(self._name, event.impression_id, entry.number, self._time))
-            entry.closed = True
-            self.closing.append(entry)
+            self._closing.append((len(self.new), impression))
+            # An event id that was used before, for whatever impression, closes nothing.
+            self.new.append(closing(self._name, event.impression_id, impression.number, self._time, follows=True))
+            impression.closed = True
 
-    def count(self, receipts: Sequence[Receipt], again: int) -> FeedbackCounts:
-        """Return the counts, given what the store said, and how many late events it knew already."""
-        accepted = sum(receipts[place].new for place in self._fed)
+    def settle(self, receipts: Sequence[Receipt] | None) -> None:
+        """Open the impressions again that were not closed after all; whether they are closed is then asked again."""
+        for place, impression in self._closing:
+            impression.closed = receipts is not None and receipts[place].number > 0
+
+    def count(self, receipts: Sequence[Receipt], known: Mapping[str, Event]) -> FeedbackCounts:
+        """Return the counts, given what the log said, and which late events it has already."""
+        accepted = sum(receipts[place].new for place in self._feedback)
+        again = sum(key in known for key in self.late)
         return FeedbackCounts(
             accepted=accepted,
-            duplicate=len(self._fed) - accepted + again,
+            duplicate=len(self._feedback) - accepted + again,
             unknown=self._unknown,
             expired=len(self.late) - again,
             invalid=self._invalid,
         )
 
 
-def closing(name: str, impression: str, number: int, time: float) -> NewEvent:
-    """Return the event that closes a list; its key is the number of the list, so that a list is closed once."""
-    return NewEvent(name, "closed", str(number), time, pack(impression))
+def closing(name: str, id: str, number: int, time: float, follows: bool = False) -> NewEvent:
+    """Return the event that closes an impression; its key is the impression's number, so that it is closed once."""
+    return NewEvent(name, CLOSED, str(number), time, pack(id), follows=follows)
+
+
+def add_counts(counts: Sequence[FeedbackCounts]) -> FeedbackCounts:
+    """Return the sum of the counts of the parts of a request."""
+    if len(counts) == 1:
+        return counts[0]
+    names = ("accepted", "duplicate", "unknown", "expired")
+    totals = {name: sum(getattr(each, name) for each in counts) for name in names}
+    return FeedbackCounts(**totals, invalid=[one for each in counts for one in each.invalid])
 
 
 def made_up(event: FeedbackEvent) -> str:
     """Return an id for an event that came without, the same whenever the same is sent again."""
-    return "=" + blake2b(_encode(event), digest_size=16).hexdigest()
+    # The order of the fields is that of the keys which are already in stores.
+    names = ("impression_id", "event_id", "clicks", "examined", "close", "time")
+    content = {name: getattr(event, name) for name in names}
+    return "=" + blake2b(_encode(content), digest_size=16).hexdigest()

@@ -12,28 +12,16 @@ class Observer:
         """An impression was made of so many documents."""
 
     def fed(self, name: str, outcome: str, count: int) -> None:
-        """So many events had an outcome: accepted, duplicate, unknown, expired or invalid."""
+        """So many feedback events had an outcome: accepted, duplicate, unknown, expired or invalid."""
 
     def closed(self, name: str, outcome: str, norm: float, clicks: int, reciprocal_rank: float) -> None:
-        """An impression was closed, and is done with.
+        """An impression was closed, and "learned" from, had "no_feedback", was "skipped" or "failed".
 
-        Parameters
-        ----------
-        name
-            Of the ranker.
-        outcome
-            "learned"; "no_feedback", where nothing was ever said about it; "skipped", where nothing is learned from its kind;
-            "failed", where it could not be learned from.
-        norm
-            How far the weights moved.
-        clicks
-            How many there were.
-        reciprocal_rank
-            1 / position of the first click, 0 without one.
+        Then how far the weights moved, its clicks, and 1 / position of the first (0 without a click).
         """
 
     def published(self, name: str, version: int) -> None:
-        """A model version is served from now on."""
+        """A model version is served from now on; 0: the ranker was deleted."""
 
     def feature_trouble(self, name: str, kind: str, count: int) -> None:
         """So many feature values were "missing", "nan" or "infinite", or "out_of_range" of a fixed normalisation."""
@@ -45,10 +33,10 @@ class Observer:
         """So many impressions are open."""
 
     def lag(self, events: int, seconds: float) -> None:
-        """The learner has so many events of the store still to come to, the oldest of which is so old; 0 where there is none."""
-
-    def store(self, bytes: int, free: int | None, days_left: float | None) -> None:
-        """The store has so many bytes, its disk so many free ones, which last for so many days at the present rate."""
+        """The learner has so many events of the log before it, and the oldest of them is so old."""
 
     def leading(self, leads: bool) -> None:
         """Whether this process is the one that learns."""
+
+    def store(self, bytes: int, free: int | None, days_left: float | None) -> None:
+        """The store has so many bytes, its disk so many free ones, which last so many days at the rate of late."""

@@ -4,25 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from duelrank.errors import StoreCorrupt, UnknownName
-from duelrank.serving.log.bodies import RANKERS, Created, Published, Shown, digest, pack_state, unpack
+from duelrank.serving.log.bodies import (
+    CREATED,
+    IMPRESSION,
+    PUBLISHED,
+    RANKERS,
+    Created,
+    Published,
+    StoredImpression,
+    digest,
+    pack_state,
+    unpack,
+)
+from duelrank.serving.log.impressions import read_features
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine
-from duelrank.serving.ranker.versions import Model, Versions, events
+from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events
 from duelrank.storage import Event, Storage
+from duelrank.types import Features, State
 
 __all__ = ["Replayed", "ranker_names", "replay"]
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came out of a replay, how much was compared on the way, and the first difference, if any."""
+    """What came out of a replay, how much was compared on the way, and the first difference, if any.
+
+    ``largest`` is the largest difference of a weight where versions were compared with a tolerance.
+    """
 
     ranker: str
     after: int
     events: int
     impressions: int
     learned: int
+    no_feedback: int
     skipped: int
     failed: int
     open: int
@@ -31,55 +50,74 @@ class Replayed:
     digest: str
     versions_compared: int
     snapshots_compared: int
+    largest: float
     difference: str | None
 
 
 def ranker_names(storage: Storage) -> list[str]:
     """Return the names of all rankers in a store."""
-    return sorted(event.key for event in events(storage, RANKERS, 0, storage.last_number()))
+    log = storage.log
+    return sorted(event.key for event in events(log, RANKERS, 0, log.last_number()) if event.kind == CREATED)
 
 
-def replay(storage: Storage, name: str) -> Replayed:
-    """Apply the events of a ranker to a fresh machine; stops at the first difference from what the store says."""
-    return _Replay(storage, name).run()
+def replay(storage: Storage, name: str, tolerance: float | None = None) -> Replayed:
+    """Apply the events of a ranker to a fresh machine; stops at the first difference from what the store says.
+
+    Parameters
+    ----------
+    storage
+        The store; it is only read.
+    name
+        Of the ranker.
+    tolerance
+        None compares to the bit, which holds where numba and numpy compute with the same instructions as the service did: on
+        the same kind of processor, with the same versions. On another one, give the largest difference of a weight to accept.
+    """
+    return _Replay(storage, name, tolerance).run()
 
 
 class _Replay:
-    def __init__(self, storage: Storage, name: str) -> None:
-        self._storage, self._name = storage, name
-        created = storage.find(RANKERS, "created", name)
+    def __init__(self, storage: Storage, name: str, tolerance: float | None) -> None:
+        self._storage, self._name, self._tolerance = storage, name, tolerance
+        created = storage.log.find(RANKERS, CREATED, [name]).get(name)
         if created is None:
             raise UnknownName.among("ranker", name, ranker_names(storage))
-        definition = Definition(unpack(created.body, Created).spec, created.time)
+        body = unpack(created.body, Created)
+        definition = Definition(body.spec, created.time, body.weights, created.number)
         self._versions = Versions(storage, definition)
         self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None)
-        self._end = storage.last_number()
-        self._checkpoints = {info.number for info in storage.snapshots(name)}
+        self._end = storage.log.last_number()
+        self._checkpoints = {info.number for info in storage.snapshots.list(name, CHECKPOINT)}
         self._stored = {info.number for info in self._versions.list()}
         self._count = self._compared_versions = self._compared_snapshots = 0
+        self._largest = 0.0
         self._after = self._begin()
 
     def _begin(self) -> int:
-        """Start from nothing where the log is whole, else from the oldest checkpoint behind what was pruned."""
-        pruned = self._storage.pruned(self._name)
-        if pruned == 0:
+        """Start from nothing where the log is whole, else from the oldest checkpoint behind what was dropped."""
+        dropped = self._storage.log.dropped(self._name)
+        if dropped <= self._machine.number:  # at the creation of the ranker, or before it
             return 0
-        oldest = min((number for number in self._checkpoints if number >= pruned), default=None)
-        found = None if oldest is None else self._storage.load_snapshot(self._name, oldest)
+        oldest = min((number for number in self._checkpoints if number >= dropped), default=None)
+        found = None if oldest is None else self._storage.snapshots.load(self._name, CHECKPOINT, oldest)
         if found is None:
             raise StoreCorrupt(
-                f"{self._name!r} was pruned up to event {pruned}, and no checkpoint is there to begin from"
+                f"features of {self._name!r} were dropped up to event {dropped}, and there is no checkpoint to begin from"
             )
         self._machine.restore(found.body)
         return found.number
 
-    def _fetch(self, key: str) -> Shown | None:
-        event = self._storage.find(self._name, "ranked", key)
-        return None if event is None else unpack(event.body, Shown)
+    def _fetch(self, id: str, number: int) -> tuple[StoredImpression, Features] | None:
+        event = self._storage.log.find(self._name, IMPRESSION, [id]).get(id)
+        if event is None or not event.body:
+            return None
+        body = unpack(event.body, StoredImpression)
+        features = read_features(self._storage, self._name, event.number, body)
+        return None if features is None else (body, features)
 
     def run(self) -> Replayed:
         difference = None
-        for event in events(self._storage, self._name, self._after, self._end):
+        for event in events(self._storage.log, self._name, self._after, self._end):
             difference = self._before(event)
             if difference is None:
                 self._machine.apply(event)
@@ -91,13 +129,13 @@ class _Replay:
 
     def _before(self, event: Event) -> str | None:
         """Compare what an event says about the past."""
-        if event.kind != "published":
+        if event.kind != PUBLISHED:
             return None
         said, machine = unpack(event.body, Published), self._machine
         self._compared_versions += 1
         if said.version != machine.version + 1:
-            return f"event {event.number} publishes version {said.version}, and {machine.version + 1} is the next"
-        if said.previous != (found := digest(machine.served)):
+            return f"event {event.number} publishes version {said.version}, but {machine.version + 1} is the next"
+        if self._tolerance is None and said.previous != (found := digest(machine.served)):
             return (
                 f"version {machine.version}: its digest in event {event.number} is {said.previous.hex()}, "
                 f"the replay has {found.hex()}"
@@ -107,19 +145,26 @@ class _Replay:
     def _behind(self, event: Event) -> str | None:
         """Compare the snapshots that were taken right behind an event."""
         machine = self._machine
-        if event.kind == "published" and machine.version in self._stored:
-            stored, found = self._versions.load(machine.version), Model.of(machine, event.time)
+        if event.kind == PUBLISHED and machine.version in self._stored:
             self._compared_snapshots += 1
-            if stored is None or pack_state(stored.state) != pack_state(found.state):
-                return (
-                    f"version {machine.version}, published in event {event.number}, is another one than in the replay"
-                )
-        if event.number in self._checkpoints:
-            checkpoint = self._storage.load_snapshot(self._name, event.number)
+            stored = self._versions.state(machine.version)
+            if stored is None or not self._agree(stored, machine.served):
+                return f"version {machine.version}, published in event {event.number}, differs from the replay"
+        if event.number in self._checkpoints and self._tolerance is None:
+            checkpoint = self._storage.snapshots.load(self._name, CHECKPOINT, event.number)
             self._compared_snapshots += 1
-            if checkpoint is not None and checkpoint.number == event.number and checkpoint.body != machine.checkpoint():
-                return f"the checkpoint at event {event.number} is another one than in the replay"
+            if checkpoint is not None and not machine.equals(checkpoint.body):
+                return f"the checkpoint at event {event.number} differs from the replay"
         return None
+
+    def _agree(self, stored: State, found: State) -> bool:
+        """Whether two states are the same, or their weights within the tolerance."""
+        if self._tolerance is None:
+            return pack_state(stored) == pack_state(found)
+        if stored.weights.shape != found.weights.shape or stored.updates != found.updates:
+            return False
+        self._largest = max(self._largest, float(np.abs(stored.weights - found.weights).max()))
+        return self._largest <= self._tolerance
 
     def _result(self, difference: str | None) -> Replayed:
         machine, tally = self._machine, self._machine.tally
@@ -129,6 +174,7 @@ class _Replay:
             events=self._count,
             impressions=tally.impressions,
             learned=tally.learned,
+            no_feedback=tally.no_feedback,
             skipped=tally.skipped,
             failed=tally.failed,
             open=len(machine.open),
@@ -137,5 +183,6 @@ class _Replay:
             digest=digest(machine.state).hex(),
             versions_compared=self._compared_versions,
             snapshots_compared=self._compared_snapshots,
+            largest=self._largest,
             difference=difference,
         )

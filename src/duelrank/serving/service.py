@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from typing import Literal, TypeVar, get_args
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
 
 from duelrank.api import (
+    Change,
     FeedbackCounts,
     FeedbackEvent,
     RankAnswer,
+    RankedDocument,
     RankerInfo,
     RankerSpec,
     RankRequest,
@@ -19,40 +21,58 @@ from duelrank.api import (
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, UnknownName
 from duelrank.export import LinearModel
 from duelrank.serving.clock import Clock
-from duelrank.serving.feedback import Intake, Rejected, closing
-from duelrank.serving.leader.election import Background
+from duelrank.serving.feedback import Intake, Rejected, add_counts, closing
+from duelrank.serving.leader.election import Election
+from duelrank.serving.leader.learner import Learner
+from duelrank.serving.leader.retention import remove_creation
 from duelrank.serving.log.appender import Appender
-from duelrank.serving.log.bodies import RANKERS, Control, Created, Shown, pack, pack_state
-from duelrank.serving.log.lookup import Lookup
-from duelrank.serving.log.recent import Entry
+from duelrank.serving.log.attachments import pack_features
+from duelrank.serving.log.bodies import (
+    CONTROL,
+    CREATED,
+    DELETED,
+    IMPRESSION,
+    RANKERS,
+    Control,
+    Created,
+    Deleted,
+    StoredImpression,
+    pack,
+    pack_state,
+)
+from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_features
+from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import Observer
-from duelrank.serving.presenting import answer, info
 from duelrank.serving.ranker.definition import Definition
-from duelrank.serving.ranker.documents import Reader
-from duelrank.serving.ranker.rankers import Board, Ranker
-from duelrank.serving.ranker.versions import Versions
+from duelrank.serving.ranker.documents import DocumentReader
+from duelrank.serving.ranker.rankers import Ranker, Rankers
+from duelrank.serving.ranker.start import start_weights
+from duelrank.serving.ranker.versions import Version, Versions
 from duelrank.serving.settings import Settings
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
-from duelrank.types import State
+from duelrank.types import Features
 from duelrank.validation import whole_number
 
 __all__ = ["Service"]
-
-T = TypeVar("T")
 
 Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
 # Seconds that a change of a ranker may take until a leader has applied it.
 PATIENCE = 15.0
+# So many feedback events are taken at once: the event loop sees to other requests in between.
+SLICE = 200
+# A request with more feature values than that is computed in a thread: the event loop must not stand still meanwhile.
+INLINE_VALUES = 20_000
 
 
 class Service:
     """Rankers in a store, served and taught. All coroutines belong to the event loop that `start` was called in.
 
-    Errors: `NotReady` before everything was restored, `UnknownName` for a ranker that nobody made, `Conflict` for a name that
-    is taken by another spec, `LimitExceeded` for too much of something, `InvalidValue`, `ShapeMismatch` and `InvalidRecipe` for
-    what makes no sense, `StorageFailure` (whose ``retryable`` says whether to try again) where the store does not do its part.
+    Errors: `NotReady` before everything was restored, `UnknownName` for a ranker that does not exist, `Conflict` for a name or
+    an id that is taken by another one, `LimitExceeded` for too much of something, `InvalidValue`, `ShapeMismatch` and
+    `InvalidRecipe` for what makes no sense, `StorageFailure` (whose ``retryable`` says whether to try again) where the store
+    does not do its part.
 
     Parameters
     ----------
@@ -66,139 +86,245 @@ class Service:
 
     def __init__(self, storage: Storage, settings: Settings | None = None, clock: Clock | None = None) -> None:
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
-        self._board = Board(self.settings.recent)
-        self._background: Background | None = None
-        self._readers: dict[str, Reader] = {}
+        self._rankers = Rankers(storage)
+        self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
+        self._impressions = Impressions(storage, self._recent, self.settings.max_id, lambda: self.leads)
+        self._election: Election | None = None
+        self._readers: dict[str, tuple[Definition, DocumentReader]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._appender: Appender | None = None
-        self._lookup = Lookup(storage, self._board.recent, self.settings.max_id, lambda: self.leads)
+        self._changed: asyncio.Event | None = None  # set whenever something that a coroutine may wait for has changed
 
     @property
     def observer(self) -> Observer:
-        """Who is told what happens; set it before `start`."""
-        return self._board.observer
+        """Who is told what happens."""
+        return self._rankers.observer
 
     @observer.setter
     def observer(self, observer: Observer) -> None:
-        self._board.observer = observer
+        self._rankers.observer = observer
 
     @property
     def ready(self) -> bool:
         """Whether all rankers were restored, so that requests can be answered."""
-        return self._background is not None and self._background.ready
+        return self._election is not None and self._election.ready
 
     @property
     def leads(self) -> bool:
         """Whether this process is the one that learns."""
-        return self._background is not None and self._background.leads
+        return self._election is not None and self._election.leads
 
     @property
     def failure(self) -> Exception | None:
         """What keeps the background from going on, None where nothing does; it is tried again every second."""
-        return None if self._background is None else self._background.failure
+        return None if self._election is None else self._election.failure
+
+    def claim(self) -> None:
+        """Take the store; raise `StoreLocked` where it is for one process, and another one has it."""
+        if self._election is None:
+            parts = (self.storage, self.settings, self._clock, self._rankers)
+            self._election = Election(*parts, self._make_learner, self._tell)
+        self._election.claim()
+
+    def _make_learner(self) -> Learner:
+        parts = (self.storage, self.settings, self._clock, self._rankers, self._recent, self._tail)
+        return Learner(*parts, self._ask_to_close)
 
     async def start(self) -> None:
         """Begin to restore, to serve and to learn in the background; returns at once, see `wait_ready`."""
-        if self._background is not None:
+        if self._appender is not None:
             return
-        self._loop, self._appender = asyncio.get_running_loop(), Appender(self.storage, self._board.feed.tell)
-        self._background = Background(self.storage, self.settings, self._clock, self._board, self._ask_to_close)
-        self._background.start()
+        self._loop, self._changed = asyncio.get_running_loop(), asyncio.Event()
+        self._rankers.tell = self._tell
+        self.claim()
+        self._appender = Appender(self.storage.log, self._tail.tell)
+        assert self._election is not None
+        self._election.start()
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until it is ready; raises what keeps it from that (`NotReady` where it is only time)."""
-        end = None if timeout is None else self._clock.monotonic() + timeout
-        while not self.ready:
-            if self.failure is not None and not getattr(self.failure, "retryable", False):
-                raise self.failure
-            if self._background is None or (end is not None and self._clock.monotonic() >= end):
-                raise self.failure or NotReady("the service has not restored its rankers yet")
-            await asyncio.sleep(0.005)
+
+        def settled() -> bool:
+            failure = self.failure
+            if failure is not None and not getattr(failure, "retryable", False):
+                raise failure
+            return self.ready or self._election is None
+
+        try:
+            await self._until(settled, timeout)
+        except TimeoutError:
+            raise self.failure or NotReady("the service has not restored its rankers yet") from None
+        if not self.ready:
+            raise NotReady("the service was stopped")
+
+    async def _until(self, condition: Callable[[], bool], timeout: float | None) -> None:
+        """Wait for a condition, which is looked at whenever something has changed."""
+        async with asyncio.timeout(timeout):
+            while not condition():
+                if self._changed is None:
+                    raise NotReady("the service was not started")
+                changed = self._changed
+                await changed.wait()
+
+    def _tell(self) -> None:
+        """Wake all coroutines that wait for something; from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake_waiting)
+
+    def _wake_waiting(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        if changed is not None:
+            changed.set()
 
     async def stop(self) -> None:
         """End the background, having saved what was learned; may be called twice."""
-        background, self._background = self._background, None
-        if background is not None:
-            assert self._appender is not None
+        election, self._election = self._election, None
+        if election is not None and self._appender is not None:
             await self._appender.settled()
-            await asyncio.to_thread(background.stop)
+            await asyncio.to_thread(election.stop)
+            self._impressions.close()
+            self._wake_waiting()
 
-    async def create(self, spec: RankerSpec) -> RankerInfo:
-        """Make a ranker; the same spec again gives the same answer, another one under its name is a `Conflict`."""
+    async def create(self, spec: RankerSpec) -> tuple[RankerInfo, bool]:
+        """Create a ranker, and say whether it is new; the same spec again changes nothing, another one is a `Conflict`."""
         self._check_ready()
-        definition = await asyncio.to_thread(Definition, spec, self._clock.time())
-        if spec.name not in self._board.rankers:
+        created = False
+        known = self._rankers.by_name.get(spec.name)
+        if known is None:
+            weights = await asyncio.to_thread(start_weights, spec, self._version_of)
+            definition = await asyncio.to_thread(Definition, spec, self._clock.time(), weights)
             definition.check_limits(self.settings)
-            if len(self._board.rankers) >= self.settings.max_rankers:
+            if len(self._rankers.by_name) >= self.settings.max_rankers:
                 raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
-            event = NewEvent(RANKERS, "created", spec.name, definition.created, pack(Created(spec)))
-            await self._append([event])
-            await asyncio.to_thread(self._board.refresh, self.storage)
+            body = pack(Created(spec, weights))
+            created = (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
+            await asyncio.to_thread(self._rankers.refresh)
             self._wake()
-        known = self._board[spec.name]
-        if not known.definition.same_as(definition):
+            if spec.name not in self._rankers:
+                raise NotReady(f"the ranker {spec.name!r} is just being deleted; try again in a moment")
+            known = self._rankers[spec.name]
+        if not created and not known.created.same_as(await asyncio.to_thread(Definition, spec, 0.0)):
             raise Conflict(f"there is a ranker {spec.name!r} already, with another spec; choose another name")
-        return info(known)
+        return known.info(), created
+
+    async def change(self, name: str, change: Change) -> RankerInfo:
+        """Change the definition of a ranker, without losing what it has learned; returns when it has happened."""
+        ranker = await self._ranker(name)
+        after = await asyncio.to_thread(ranker.version.definition.changed, change)
+        after.check_limits(self.settings)
+        await asyncio.to_thread(after.warm_up)
+        return await self._control(name, ranker, Control("change", change=change))
+
+    async def delete(self, name: str) -> None:
+        """Delete a ranker with all that belongs to it; the name is free when it returns."""
+        ranker = await self._ranker(name)
+        deleted = Deleted(name, ranker.created.number)
+        event = NewEvent(RANKERS, DELETED, f"{name}/{deleted.number}", self._clock.time(), pack(deleted))
+        await self._append([event])
+        await asyncio.to_thread(remove_creation, self.storage, deleted)
+        await asyncio.to_thread(self._rankers.refresh)
+        self._recent.forget(name)
+        self._readers.pop(name, None)
+        self._wake()
 
     def rankers(self) -> list[RankerInfo]:
         """Return all rankers, by name."""
         self._check_ready()
-        return [info(self._board.rankers[name]) for name in sorted(self._board.rankers)]
+        return [ranker.info() for _, ranker in sorted(self._rankers.by_name.items())]
 
     def ranker(self, name: str) -> RankerInfo:
-        """Return one ranker."""
+        """Return one ranker; may read the store."""
         self._check_ready()
-        if name not in self._board.rankers and not self._lookup.local:
-            self._board.refresh(self.storage)
-        return info(self._board[name])
+        if name not in self._rankers and self.storage.shared:
+            self._rankers.refresh()
+        return self._rankers[name].info()
 
     async def rank(self, name: str, request: RankRequest) -> RankAnswer:
-        """Return the list to show; when it returns, the list is in the store."""
+        """Return the ranking to show; when it returns, the impression is in the store."""
         ranker = await self._ranker(name)
-        key = self._checked_id(request.impression_id)
-        entry = self._board.recent.get(name, key)
-        if entry is None or entry.shown is None:
-            entry = await self._show(name, ranker, key, request)
-        assert entry.shown is not None
-        state = await self._state(name, ranker, entry.shown.version) if request.explain else None
-        return answer(ranker.definition, key, entry.shown, state)
+        id = self._checked_id(request.impression_id)
+        version, reader = ranker.version, self._reader(name, ranker.version.definition)
+        if isinstance(request.documents, list):
+            n_values = len(request.documents) * len(version.definition.spec.features)
+        else:
+            n_values = len(request.documents.features) // 4
+        known = self._recent.get(name, id)
+        if n_values <= INLINE_VALUES:
+            ids, raw, stored, attachment = self._make(reader, version, id, request, known)
+        else:
+            ids, raw, stored, attachment = await asyncio.to_thread(self._make, reader, version, id, request, known)
+        if known is None or known.body is None:
+            known = await self._append_impression(name, id, stored, attachment)
+            if known.body is stored:
+                self.observer.ranked(name, len(ids))
+        assert known.body is not None
+        if not known.body.is_of(ids):
+            raise Conflict(f"the impression {id!r} exists, and was made of other documents; use a new impression_id")
+        if request.explain:
+            return await self._explain(name, ranker, id, known, raw if known.body is stored else None)
+        return _answer(id, known.body)
 
-    async def _show(self, name: str, ranker: Ranker, key: str, request: RankRequest) -> Entry:
-        """Make a list and append it; where there is one under this id already, that is the list."""
-        length = ranker.definition.spec.length if request.length is None else request.length
+    def _make(
+        self, reader: DocumentReader, version: Version, id: str, request: RankRequest, known: KnownImpression | None
+    ) -> tuple[list[str], Features, StoredImpression | None, bytes]:
+        """Read the documents, and order them where the impression is not known."""
+        definition = version.definition
+        length = definition.spec.length if request.length is None else request.length
         whole_number("length", length)
-        reader = self._readers.get(name) or self._readers.setdefault(name, Reader(ranker.definition, self.settings))
-        ids, features, raw = reader.read(request.documents, self.observer)
-        model = ranker.model
-        pin = None if model.pin is None else model.pin[1]
-        order, way = ranker.definition.show(model.state, model.frozen, key, raw, length, pin)
-        shown = Shown(model.version, ids, features, order, way)
-        receipt = (await self._append([NewEvent(name, "ranked", key, self._clock.time(), pack(shown))]))[0]
+        ids, raw = reader.read(request.documents, self.observer)
+        if known is not None and known.body is not None:
+            return ids, raw, None, b""
+        pinned = None if version.pin is None else version.pin[1]
+        order, way = definition.order(version.state, version.frozen, id, raw, length, pinned)
+        return ids, raw, StoredImpression.of(version.version, ids, order, way), pack_features(raw)
+
+    async def _append_impression(
+        self, name: str, id: str, stored: StoredImpression | None, attachment: bytes
+    ) -> KnownImpression:
+        """Append an impression; where there is one under this id already, that is the impression."""
+        assert stored is not None
+        event = NewEvent(name, IMPRESSION, id, self._clock.time(), pack(stored), attachment)
+        receipt = (await self._append([event]))[0]
         self._wake()
         if receipt.new:
-            self.observer.ranked(name, len(ids))
-            return self._board.recent.put(name, key, Entry(receipt.number, shown))
-        found = (await self._lookup.lists(name, [key]))[key]
-        if found is None or found.shown is None:
-            raise Conflict(f"the list {key!r} was made long ago and is gone; use a new impression_id")
+            return self._recent.put(name, id, KnownImpression(receipt.number, stored, attachment))
+        found = (await self._impressions.find(name, [id]))[id]
+        if found is None or found.body is None:
+            raise Conflict(f"the impression {id!r} was made long ago and is gone; use a new impression_id")
         return found
+
+    async def _explain(
+        self, name: str, ranker: Ranker, id: str, known: KnownImpression, raw: Features | None
+    ) -> RankAnswer:
+        """Return a ranking with the scores of its documents, by the version that it was made from."""
+        body = known.body
+        assert body is not None
+        if raw is None:
+            raw = await self._impressions.read(lambda: read_features(self.storage, name, known.number, body))
+        version = await self._version(ranker, body.version)
+        if raw is None or version is None:
+            return _answer(id, body)  # what it was made of is gone; the order is not
+        names, shares = version.definition.spec.features, version.definition.query(raw).features * version.state.weights
+        parts = [(shares[document].sum(), shares[document].tolist()) for document in body.order]
+        ranking = [
+            RankedDocument(shown, place, float(score), dict(zip(names, each, strict=True)))
+            for place, (shown, (score, each)) in enumerate(zip(body.shown, parts, strict=True), 1)
+        ]
+        return RankAnswer(id, body.version, ranking)
+
+    def _reader(self, name: str, definition: Definition) -> DocumentReader:
+        known = self._readers.get(name)
+        if known is None or known[0] is not definition:
+            known = self._readers[name] = definition, DocumentReader(definition, self.settings)
+        return known[1]
 
     async def feedback(self, name: str, events: Sequence[FeedbackEvent | Rejected]) -> FeedbackCounts:
         """Take what users did; when it returns, the accepted events are in the store."""
         await self._ranker(name)
         if len(events) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
-        keys = {event.impression_id for event in events if isinstance(event, FeedbackEvent)}
-        entries = await self._lookup.lists(name, keys)
-        intake = Intake(name, events, entries, self._clock.time(), self.settings)
-        try:
-            receipts = await self._append(intake.new) if intake.new else []
-        except Exception:
-            for entry in intake.closing:
-                entry.closed = False  # whether it is, is asked again
-            raise
-        again = await self._count_known(name, intake.late) if intake.late else 0
-        counts = intake.count(receipts, again)
+        starts = range(0, len(events), SLICE) or [0]
+        counts = add_counts([await self._take(name, events[start : start + SLICE], start) for start in starts])
         self._wake()
         for outcome in ("accepted", "duplicate", "unknown", "expired"):
             if count := getattr(counts, outcome):
@@ -207,11 +333,21 @@ class Service:
             self.observer.fed(name, "invalid", len(counts.invalid))
         return counts
 
-    async def _count_known(self, name: str, keys: list[str]) -> int:
-        """Return how many of these events are in the store, when all that came before is."""
+    async def _take(self, name: str, events: Sequence[FeedbackEvent | Rejected], first: int) -> FeedbackCounts:
+        """Take some events of a request."""
         assert self._appender is not None
-        await self._appender.settled()
-        return await self._lookup.known_events(name, keys)
+        ids = {event.impression_id for event in events if isinstance(event, FeedbackEvent)}
+        impressions = await self._impressions.find(name, ids)
+        intake = Intake(name, events, first, impressions, self._clock.time(), self.settings)
+        receipts = None
+        try:
+            receipts = await self._append(intake.new) if intake.new else []
+        finally:
+            intake.settle(receipts)
+        if not intake.late:
+            return intake.count(receipts, {})
+        await self._appender.settled()  # what came before, also in other requests, is in the log
+        return intake.count(receipts, await self._impressions.events(name, intake.late))
 
     async def control(self, name: str, action: Action, version: int | None = None) -> RankerInfo:
         """Change how a ranker goes on; returns when it has happened.
@@ -229,68 +365,74 @@ class Service:
         ranker = await self._ranker(name)
         if action not in get_args(Action):
             raise InvalidValue(f"a ranker can {', '.join(get_args(Action))}; got {action!r}")
-        if action in ("pin", "unpin") and ranker.definition.spec.mode != "shadow":
+        definition = ranker.version.definition
+        if action in ("pin", "unpin") and definition.spec.mode != "shadow":
             raise InvalidValue(
-                f"{name!r} is no shadow, so it has no version to pin: it serves what it has learned, until you freeze it"
+                f"{name!r} is not a shadow, so it has no version to pin: it serves what it has learned, until you freeze it"
             )
         state = None
         if action in ("rollback", "pin"):
             if version is None:
                 raise InvalidValue(f"to {action}, name the version")
-            state = await self._state(name, ranker, version)
-            if state is None:
-                raise UnknownName(f"version {version} of {name!r} is not there (any more); see its versions")
-        body = pack(Control(action, version, None if state is None else pack_state(state)))
-        event = NewEvent(name, "control", os.urandom(12).hex(), self._clock.time(), body)
+            found = await self._version(ranker, version)
+            if found is None:
+                raise _no_version(name, version)
+            state = pack_state(definition.carried(found.state, found.definition))
+        return await self._control(name, ranker, Control(action, version, state))
+
+    async def _control(self, name: str, ranker: Ranker, control: Control) -> RankerInfo:
+        """Append what an operator said, and wait until a version that knows it is served."""
+        event = NewEvent(name, CONTROL, os.urandom(12).hex(), self._clock.time(), pack(control))
         number = (await self._append([event]))[0].number
         self._wake()
-        end = self._clock.monotonic() + PATIENCE
-        while ranker.model.number <= number:
-            if self._clock.monotonic() >= end:
-                raise NotReady(f"the change of {name!r} is noted, and happens as soon as a process learns again")
-            await asyncio.sleep(0.005)
-        return info(ranker)
+        try:
+            await self._until(lambda: ranker.version.number > number, PATIENCE)
+        except TimeoutError:
+            raise NotReady(f"the change of {name!r} is noted, and happens as soon as a process learns again") from None
+        return ranker.info()
 
     def versions(self, name: str) -> list[VersionInfo]:
         """Return the versions that one can go back to, oldest first; reads the store."""
         self._check_ready()
-        ranker = self._board[name]
-        start = VersionInfo(1, ranker.definition.created, 0, ranker.model.version == 1)
-        stored = Versions(self.storage, ranker.definition)
+        ranker = self._rankers[name]
+        current = ranker.version.version
+        stored = Versions(self.storage, ranker.created)
         found = [stored.load(each.number) for each in stored.list()[-self.settings.keep_versions :]]
-        current = ranker.model.version
-        return [start] + [
-            VersionInfo(m.version, m.time, m.number, m.version == current) for m in found if m is not None
-        ]
+        known = [Version.first(ranker.created), *(each for each in found if each is not None)]
+        return [VersionInfo(each.version, each.time, each.number, each.version == current) for each in known]
 
     def model(self, name: str, version: int | None = None) -> LinearModel:
         """Return the model of a version, or the current one; an earlier one is read from the store."""
+        found = self._version_of(name, version)
+        return found.definition.model(found.version, found.state)
+
+    def _version_of(self, name: str, version: int | None = None) -> Version:
+        """Return a version of a ranker, or the current one; may read the store."""
         self._check_ready()
-        ranker = self._board[name]
-        wanted = ranker.model.version if version is None else version
-        state = self._stored_state(name, ranker, wanted)
-        if state is None:
-            raise UnknownName(f"version {version} of {name!r} is not there (any more); see its versions")
-        return ranker.definition.model(wanted, state)
+        ranker = self._rankers[name]
+        found = self._stored_version(ranker, ranker.version.version if version is None else version)
+        if found is None:
+            raise _no_version(name, version)
+        return found
 
-    def _stored_state(self, name: str, ranker: Ranker, version: int) -> State | None:
-        if version == ranker.model.version:
-            return ranker.model.state
+    def _stored_version(self, ranker: Ranker, version: int) -> Version | None:
+        if version == ranker.version.version:
+            return ranker.version
         if version == 1:
-            return ranker.definition.start
-        return Versions(self.storage, ranker.definition).state(version) if version > 1 else None
+            return Version.first(ranker.created)
+        return Versions(self.storage, ranker.created).load(version) if version > 1 else None
 
-    async def _state(self, name: str, ranker: Ranker, version: int) -> State | None:
-        if version in (1, ranker.model.version):
-            return self._stored_state(name, ranker, version)
-        return await self._lookup.read(lambda: self._stored_state(name, ranker, version))
+    async def _version(self, ranker: Ranker, version: int) -> Version | None:
+        if version in (1, ranker.version.version):
+            return self._stored_version(ranker, version)
+        return await self._impressions.read(lambda: self._stored_version(ranker, version))
 
     async def _ranker(self, name: str) -> Ranker:
-        """Return a ranker, also one that another process has made a moment ago."""
+        """Return a ranker, also one that another process has created a moment ago."""
         self._check_ready()
-        if name not in self._board.rankers and not self._lookup.local:
-            await asyncio.to_thread(self._board.refresh, self.storage)
-        return self._board[name]
+        if name not in self._rankers and self.storage.shared:
+            await asyncio.to_thread(self._rankers.refresh)
+        return self._rankers[name]
 
     def _check_ready(self) -> None:
         if not self.ready:
@@ -308,28 +450,36 @@ class Service:
         return await self._appender.append(events)
 
     def _wake(self) -> None:
-        if self._background is not None:
-            self._background.wake()
+        if self._election is not None:
+            self._election.wake()
 
-    def _ask_to_close(self, name: str, lists: dict[str, int]) -> None:
-        """Close lists, from the learner's thread; in the loop, so that feedback before it counts and none after it does."""
+    def _ask_to_close(self, name: str, impressions: dict[str, int]) -> None:
+        """Close impressions, from the learner's thread; in the loop, so that feedback before it counts and none after it does."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._close, name, lists)
+            self._loop.call_soon_threadsafe(self._close, name, impressions)
 
-    def _close(self, name: str, lists: dict[str, int]) -> None:
+    def _close(self, name: str, impressions: dict[str, int]) -> None:
         time, closed = self._clock.time(), []
-        for key in lists:
-            entry = self._board.recent.get(name, key)
-            if entry is not None and not entry.closed:
-                entry.closed = True
-                closed.append(entry)
+        for id in impressions:
+            known = self._recent.get(name, id)
+            if known is not None and not known.closed:
+                known.closed = True
+                closed.append(known)
         assert self._appender is not None
-        done = self._appender.append([closing(name, key, number, time) for key, number in lists.items()])
+        done = self._appender.append([closing(name, id, number, time) for id, number in impressions.items()])
 
         def settle(future: asyncio.Future[list[Receipt]]) -> None:
             failed = future.cancelled() or future.exception() is not None
-            for entry in closed:
-                entry.closed = not failed
+            for known in closed:
+                known.closed = not failed
             self._wake()
 
         done.add_done_callback(settle)
+
+
+def _answer(id: str, body: StoredImpression) -> RankAnswer:
+    return RankAnswer(id, body.version, [RankedDocument(shown, place) for place, shown in enumerate(body.shown, 1)])
+
+
+def _no_version(name: str, version: int | None) -> UnknownName:
+    return UnknownName(f"version {version} of {name!r} is not there (any more); see its versions")

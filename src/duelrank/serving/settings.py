@@ -19,29 +19,35 @@ class Settings:
         How often a process looks for what others have done.
     retention
         How long events are kept at least, once they were learned from.
+    keep_features
+        How long the features of impressions are kept at least, once they were learned from: so far back a replay can go.
+        With 0 they are dropped as soon as the three newest checkpoints do not need them.
     keep_versions
-        How many model versions are kept, beside those that open lists were made with.
+        How many model versions are kept, beside those that open impressions were made with.
     max_open
-        How many lists of one ranker may be open; beyond that, the oldest are closed early.
+        How many impressions of one ranker may be open; beyond that, the oldest are closed early.
     max_documents
         In one request.
     max_features
         Of one ranker.
     max_id
-        Bytes of an id of a list, a document or an event.
+        Bytes of an id of an impression, a document or an event.
     max_events
         In one request.
     max_rankers
         In one store.
     recent
-        How many lists are remembered in memory, so that feedback on them needs no look into the store.
+        How many impressions are remembered in memory, so that feedback on them needs no look into the store.
     tidy_every
-        How often old events and versions are removed.
+        How often old features, events and versions are removed.
+    warm_up
+        Recipes that are compiled before the service is ready.
     """
 
     publish_every: float = 1.0
     poll_every: float = 0.5
     retention: float = 7 * 86400.0
+    keep_features: float = 0.0
     keep_versions: int = 20
     max_open: int = 100_000
     max_documents: int = 1000
@@ -51,3 +57,4 @@ class Settings:
     max_rankers: int = 1000
     recent: int = 4096
     tidy_every: float = 60.0
+    warm_up: tuple[str, ...] = ()

@@ -1,19 +1,23 @@
-"""What survives a crash: an append-only log of events, snapshots of what was learned from it, and API keys."""
+"""What survives a crash: an event log, snapshots of what was learned from it, API keys and leases."""
 
-from duelrank.storage.base import Lease, Storage
-from duelrank.storage.opening import open_storage
-from duelrank.storage.sqlite import SQLiteStorage
-from duelrank.storage.values import ApiKey, Event, NewEvent, Receipt, SnapshotInfo, StoredSnapshot
+from duelrank.storage.base import EventLog, Keys, Lease, Leases, Snapshots, Storage
+from duelrank.storage.opening import open_storage, register_storage
+from duelrank.storage.values import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage
 
 __all__ = [
     "ApiKey",
     "Event",
+    "EventLog",
+    "Keys",
     "Lease",
+    "Leases",
     "NewEvent",
     "Receipt",
-    "SQLiteStorage",
+    "Snapshot",
     "SnapshotInfo",
+    "Snapshots",
     "Storage",
-    "StoredSnapshot",
+    "Usage",
     "open_storage",
+    "register_storage",
 ]

@@ -1,4 +1,4 @@
-"""What every store of events and snapshots must do; the service above knows nothing else of it."""
+"""Defines the interfaces of a store: event log, snapshots, API keys and leases; the service knows nothing else of it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,31 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
-from duelrank.storage.values import ApiKey, Event, NewEvent, Receipt, SnapshotInfo, StoredSnapshot
+from duelrank.storage.values import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage
 
-__all__ = ["Lease", "Storage"]
+__all__ = ["EventLog", "Keys", "Lease", "Leases", "Snapshots", "Storage"]
 
 
-class Storage(ABC):
-    """An append-only log of events, snapshots of what was learned from it, and the keys of those who may ask.
+class EventLog(ABC):
+    """An append-only log of events.
 
-    All methods may be called from any thread. Whatever a method has returned from is on the disk for good. Everything
-    that goes wrong is a `duelrank.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed
-    later, or an `InvalidValue` where the call itself makes no sense. Open a store in the process that uses it: it does
-    not survive a fork.
-
-    Events are numbered 1, 2, 3, ... over all rankers, without gaps, in the order in which they become visible: who has
-    read up to a number will never find a smaller one later. The clock plays no part in that.
+    Events are numbered 1, 2, 3, ... over all rankers, without gaps, in the order in which they become visible: a reader
+    that has read up to a number will never find a smaller one later. The clock plays no part in that.
     """
 
     @abstractmethod
     def submit(self, events: Sequence[NewEvent]) -> Future[list[Receipt]]:
         """Hand over a batch to be appended whole or not at all; the future is done when it is on the disk.
 
-        From a coroutine: ``await asyncio.wrap_future(storage.submit(events))``. Batches that wait at the same time share
-        one trip to the disk.
+        From a coroutine: ``await asyncio.wrap_future(log.submit(events))``. Batches that wait at the same time share one
+        trip to the disk (group commit).
 
         Returns
         -------
         future
             One receipt per event, in the same order. An event whose (ranker, kind, key) is known already, from earlier
-            or from this very batch, is not stored again: its receipt has the number of the first one.
+            or from this very batch, is not stored again: its receipt has the number of the first one. An event that
+            ``follows`` one that is not new is left out: its receipt is ``Receipt(0, False)``.
         """
 
     def append(self, events: Sequence[NewEvent]) -> list[Receipt]:
@@ -45,15 +41,21 @@ class Storage(ABC):
 
     @abstractmethod
     def read(self, after: int = 0, limit: int = 1000, ranker: str | None = None) -> list[Event]:
-        """Return the first events with a number above ``after``, in order, of one ranker or of all; never pruned ones."""
+        """Return the first events with a number above ``after``, in order, of one ranker or of all.
+
+        Events whose bodies were removed by an earlier version of duelrank are left out.
+        """
 
     @abstractmethod
-    def find(self, ranker: str, kind: str, key: str) -> Event | None:
-        """Return the event with a key, or None where there is none or it was pruned."""
+    def find(self, ranker: str, kind: str, keys: Collection[str]) -> dict[str, Event]:
+        """Return the events that have one of the keys, by key; any number of keys in as few statements as possible.
+
+        An event whose body was removed by an earlier version of duelrank has an empty one.
+        """
 
     @abstractmethod
-    def known(self, ranker: str, kind: str, key: str) -> int | None:
-        """Return the number that a key was given, also after its event was pruned, until the key is forgotten."""
+    def attachment(self, ranker: str, number: int) -> bytes | None:
+        """Return the attachment of an event, or None where it has none or it was dropped."""
 
     @abstractmethod
     def last_number(self) -> int:
@@ -61,43 +63,44 @@ class Storage(ABC):
 
     @abstractmethod
     def number_before(self, ranker: str, time: float) -> int:
-        """Return the largest number up to which all remembered events of a ranker have a time before the given one."""
+        """Return the largest number up to which all events of a ranker that are still there have a time before this."""
 
     @abstractmethod
-    def save_snapshot(self, ranker: str, number: int, time: float, body: bytes) -> None:
-        """Keep what was learned from all events of a ranker up to a number; replaces one with the same number."""
+    def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
+        """Remove the attachments of events that a checkpoint covers; the events themselves stay.
 
-    @abstractmethod
-    def load_snapshot(self, ranker: str, at: int | None = None) -> StoredSnapshot | None:
-        """Return the newest snapshot, or the newest with a number of at most ``at``."""
-
-    @abstractmethod
-    def snapshots(self, ranker: str) -> list[SnapshotInfo]:
-        """Return what snapshots there are, oldest first, without their bodies."""
-
-    @abstractmethod
-    def prune_snapshots(self, ranker: str, keep: int, pinned: Collection[int] = ()) -> int:
-        """Remove all but the newest ``keep`` snapshots (at least one) and the pinned numbers; return how many."""
-
-    @abstractmethod
-    def prune(self, ranker: str, up_to: int, *, keep: Collection[int] = (), forget: int = 0) -> int:
-        """Remove the bodies of events that a snapshot covers, so that the store stays bounded.
-
-        The keys stay known: a late duplicate is still told from a new event, `known` still gives its number. To bound
-        these as well, ``forget`` the oldest: a duplicate that comes later than that counts as new. Appends that wait
-        meanwhile go in between; when interrupted, what is left goes with the next call.
+        Appends that wait meanwhile go in between; when interrupted, what is left goes with the next call. The cost is in
+        proportion to what is removed and to ``keep``.
 
         Parameters
         ----------
         ranker
             Whose events.
         up_to
-            Events up to this number; refused where no snapshot of the ranker covers it. To be able to replay from the
-            oldest snapshot, give the number of that one.
+            Events up to this number; refused where no checkpoint of the ranker covers it. To be able to replay from the
+            oldest checkpoint, give the number of that one.
         keep
-            Numbers of events to leave alone, such as impressions that are still open.
-        forget
-            Forget the keys of pruned events up to this number too.
+            Numbers of events whose attachments stay, such as impressions that are still open.
+
+        Returns
+        -------
+        count
+            How many attachments were removed.
+        """
+
+    @abstractmethod
+    def dropped(self, ranker: str) -> int:
+        """Return the largest number up to which data of a ranker was removed, 0 where nothing was.
+
+        A replay is possible from a checkpoint at or behind it.
+        """
+
+    @abstractmethod
+    def delete(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
+        """Remove events of a ranker up to a number, with their attachments and keys, except those to ``keep``.
+
+        A duplicate that comes later than that counts as new. No checkpoint is asked for: this is also how a ranker is
+        deleted. Interruptions and cost are as for `drop_attachments`.
 
         Returns
         -------
@@ -105,56 +108,72 @@ class Storage(ABC):
             How many events were removed.
         """
 
-    @abstractmethod
-    def pruned(self, ranker: str) -> int:
-        """Return the largest number that a ranker was pruned up to: the log is whole behind it, 0 where it is whole."""
+
+class Snapshots(ABC):
+    """What was learned and published, each under a ranker, a kind and a number.
+
+    Kinds are "checkpoint" (the state of a ranker after all events up to the number), "version" (a published model; the
+    number counts versions) and "status".
+    """
 
     @abstractmethod
-    def add_key(self, key: ApiKey) -> None:
+    def save(self, ranker: str, kind: str, number: int, time: float, body: bytes) -> None:
+        """Keep a snapshot; it replaces one with the same number. A checkpoint cannot cover events that did not happen."""
+
+    @abstractmethod
+    def load(self, ranker: str, kind: str, number: int | None = None) -> Snapshot | None:
+        """Return the snapshot with exactly this number, or the newest where no number is given; None where there is none."""
+
+    @abstractmethod
+    def list(self, ranker: str, kind: str) -> list[SnapshotInfo]:
+        """Return what snapshots there are, oldest first, without their bodies."""
+
+    @abstractmethod
+    def newest(self, kind: str) -> dict[str, int]:
+        """Return the largest number of each ranker that has snapshots of a kind, in one statement."""
+
+    @abstractmethod
+    def prune(self, ranker: str, kind: str, keep: int, needed: Collection[int] = ()) -> int:
+        """Remove all but the newest ``keep`` snapshots (at least one) and the needed numbers; return how many."""
+
+    @abstractmethod
+    def delete(self, ranker: str) -> None:
+        """Remove all snapshots of a ranker, and the note of what was removed from its log (`EventLog.dropped`)."""
+
+
+class Keys(ABC):
+    """The API keys of those who may use the service."""
+
+    @abstractmethod
+    def add(self, key: ApiKey) -> None:
         """Keep the hash of an API key; an id that exists already is refused."""
 
     @abstractmethod
-    def keys(self) -> list[ApiKey]:
+    def list(self) -> list[ApiKey]:
         """Return all API keys, oldest first."""
 
     @abstractmethod
-    def revoke_key(self, id: str) -> bool:
+    def revoke(self, id: str) -> bool:
         """Remove an API key; return whether there was one."""
-
-    @abstractmethod
-    def try_lead(self, name: str) -> Lease | None:
-        """Become the only holder of a name among all processes on this store, or return None where another one is.
-
-        Does not wait. A holder that dies loses the name at once; ask again every second or so to take over.
-        """
-
-    @abstractmethod
-    def ping(self) -> None:
-        """Raise where the store does not answer."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Finish the appends that were handed over, then let go of everything that is held; may be called twice."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Lease(ABC):
-    """A name that this process holds alone."""
+    """A name that this process holds alone, until it releases or loses it."""
+
+    @abstractmethod
+    def renew(self) -> bool:
+        """Send a heartbeat, at least every two seconds; return whether the lease is still held.
+
+        A holder that sends none for some seconds loses the lease to the next process that asks for it.
+        """
 
     @abstractmethod
     def held(self) -> bool:
-        """Whether the name is still ours; False once released or lost, such as when the database server restarted."""
+        """Whether the lease is still held: False once it is released or lost, such as when the server restarted."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give the name up; may be called twice."""
+        """Give the lease up; may be called twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -163,3 +182,51 @@ class Lease(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+class Leases(ABC):
+    """Names that one process at a time holds, among all processes on a store."""
+
+    @abstractmethod
+    def acquire(self, name: str) -> Lease | None:
+        """Return a lease on a name, or None where another process (or this one) holds it.
+
+        Does not wait. A holder that dies loses the lease at once; ask again every second or so to take over.
+        """
+
+
+class Storage(ABC):
+    """A store: an event log, snapshots, API keys and leases.
+
+    All methods may be called from any thread. Whatever a method has returned from is on the disk for good. Everything
+    that goes wrong is a `duelrank.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed
+    later, or an `InvalidValue` where the call itself makes no sense. Open a store in the process that uses it: it does
+    not survive a fork.
+    """
+
+    log: EventLog
+    snapshots: Snapshots
+    keys: Keys
+    leases: Leases
+    #: Whether several processes may serve from the store at the same time.
+    shared: bool
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """Return the size of the store, and the free space on its disk where that is known."""
+
+    @abstractmethod
+    def ping(self) -> None:
+        """Raise where the store does not answer."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish the appends that were handed over, then release everything that is held; may be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,17 +1,48 @@
-"""From an address to a store."""
+"""Opens the store at an address; backends are registered by the scheme of their addresses."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import unquote
 
 from duelrank.errors import InvalidValue, MissingExtra
 from duelrank.storage.base import Storage
-from duelrank.storage.sqlite import SQLiteStorage
 
-__all__ = ["open_storage", "without_password"]
+__all__ = ["open_storage", "register_storage", "without_password"]
 
-FORMS = "sqlite:///relative.db, sqlite:////absolute.db, sqlite:// (in memory) or postgresql://user@host/database"
+Opens = TypeVar("Opens", bound=Callable[[str], Storage])
+
+_BACKENDS: dict[str, Callable[[str], Storage]] = {}
+_EXAMPLES: dict[str, str] = {}
+
+
+def register_storage(*schemes: str, example: str) -> Callable[[Opens], Opens]:
+    """Decorate a function that opens a store, or a `Storage`, to be called with addresses that have one of the schemes.
+
+    The same module may register a scheme again.
+
+    Parameters
+    ----------
+    schemes
+        What such an address begins with, before ``://``.
+    example
+        An address, for messages.
+    """
+
+    def register(opens: Opens) -> Opens:
+        for scheme in schemes:
+            if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+                raise InvalidValue(f"a scheme has lower-case letters, digits, '+', '.' and '-', got {scheme!r}")
+            if scheme in _BACKENDS and _BACKENDS[scheme].__module__ != opens.__module__:
+                raise InvalidValue(f"the scheme {scheme!r} is already registered")
+        for scheme in schemes:
+            _BACKENDS[scheme] = opens
+        _EXAMPLES[schemes[0]] = example
+        return opens
+
+    return register
 
 
 def open_storage(url: str) -> Storage:
@@ -20,36 +51,46 @@ def open_storage(url: str) -> Storage:
     Parameters
     ----------
     url
-        ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` for one in memory that is gone when closed, or
-        ``postgresql://user@host/database`` in any form that libpq knows.
+        ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` for one in memory that is gone when closed,
+        ``postgresql://user@host/database`` in any form that libpq knows, or what another backend has registered.
 
     Examples
     --------
     >>> from duelrank.storage import NewEvent, open_storage
     >>> with open_storage("sqlite://") as store:
     ...     event = NewEvent("shop", "ranked", key="i1", time=0.0, body=b"...")
-    ...     store.append([event]), store.append([event])
+    ...     store.log.append([event]), store.log.append([event])
     ([Receipt(number=1, new=True)], [Receipt(number=1, new=False)])
     """
-    scheme, found, rest = url.partition("://")
-    if found and scheme == "sqlite":
-        return SQLiteStorage(_path(url, rest))
-    if found and scheme in ("postgresql", "postgres"):
-        try:
-            from duelrank.storage.postgres import PostgresStorage
-        except ImportError:
-            raise MissingExtra("a store in PostgreSQL needs psycopg: pip install 'duelrank[postgres]'") from None
-        return PostgresStorage(url)
-    raise InvalidValue(f"a store's address is like {FORMS}; got {without_password(url)!r}")
+    scheme, found, _ = url.partition("://")
+    if not found or scheme not in _BACKENDS:
+        known = ", ".join(sorted(_BACKENDS))
+        raise InvalidValue(
+            f"a store's address begins with one of these schemes: {known}; such as {', '.join(_EXAMPLES.values())}; "
+            f"got {without_password(url)!r}"
+        )
+    return _BACKENDS[scheme](url)
 
 
-def _path(url: str, rest: str) -> str | None:
-    """Return the path in an address of SQLite, None for memory."""
+@register_storage("sqlite", example="sqlite:///relative.db, sqlite:////absolute.db, sqlite:// (in memory)")
+def _sqlite(url: str) -> Storage:
+    from duelrank.storage.sqlite import SQLiteStorage
+
+    rest = url.removeprefix("sqlite://")
     if rest in ("", "/", "/:memory:"):
-        return None
+        return SQLiteStorage(None)
     if not rest.startswith("/"):
         raise InvalidValue(f"{url!r} has too few slashes: sqlite:///relative.db or sqlite:////absolute.db")
-    return unquote(rest[1:])
+    return SQLiteStorage(unquote(rest[1:]))
+
+
+@register_storage("postgresql", "postgres", example="postgresql://user@host/database")
+def _postgres(url: str) -> Storage:
+    try:
+        from duelrank.storage.postgres import PostgresStorage
+    except ImportError:
+        raise MissingExtra("a store in PostgreSQL needs psycopg: pip install 'duelrank[postgres]'") from None
+    return PostgresStorage(url)
 
 
 def without_password(text: str) -> str:

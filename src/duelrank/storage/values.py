@@ -9,7 +9,7 @@ from typing import Any
 from duelrank.errors import InvalidValue
 from duelrank.validation import whole_number
 
-__all__ = ["ApiKey", "Event", "NewEvent", "Receipt", "SnapshotInfo", "StoredSnapshot", "checked_number"]
+__all__ = ["ApiKey", "Event", "NewEvent", "Receipt", "Snapshot", "SnapshotInfo", "Usage", "checked_number"]
 
 # Together they fit into an entry of a PostgreSQL index, which has room for 2,700 bytes.
 MOST_BYTES = {"ranker": 500, "kind": 100, "key": 1000, "id": 200, "name": 200, "scope": 100}
@@ -33,6 +33,10 @@ class NewEvent:
         Seconds, by the caller's clock; nothing depends on its order.
     body
         Whatever the caller wants to have back, as bytes.
+    attachment
+        Large data that is needed for a while only, such as the features of an impression.
+    follows
+        Whether the event is left out where the event before it in the same batch is not new.
     """
 
     ranker: str
@@ -40,17 +44,21 @@ class NewEvent:
     key: str
     time: float
     body: bytes
+    attachment: bytes | None = None
+    follows: bool = False
 
     def __post_init__(self) -> None:
         for name in ("ranker", "kind", "key"):
             object.__setattr__(self, name, checked_text(name, getattr(self, name)))
         object.__setattr__(self, "time", checked_time(self.time))
         checked_body(self.body)
+        if self.attachment is not None:
+            checked_body(self.attachment, "an attachment")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, with its place in the log."""
+    """Something that happened, with its place in the log; an earlier version of duelrank may have removed its body."""
 
     number: int
     ranker: str
@@ -69,10 +77,11 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSnapshot:
-    """What was learned from all events of a ranker up to a number."""
+class Snapshot:
+    """What was learned or published of a ranker, under a kind and a number."""
 
     ranker: str
+    kind: str
     number: int
     time: float
     body: bytes
@@ -83,9 +92,18 @@ class SnapshotInfo:
     """A stored snapshot without its body, of which it has the size in bytes."""
 
     ranker: str
+    kind: str
     number: int
     time: float
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The size of a store in bytes, and the free space on its disk; None where that is not known."""
+
+    bytes: int
+    free: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +120,15 @@ class ApiKey:
         Words such as "rank", "feedback" and "admin".
     created
         Seconds, by the caller's clock.
+    rankers
+        Those that the key is for; empty for all.
     """
 
     id: str
     hash: bytes
     scopes: tuple[str, ...]
     created: float
+    rankers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", checked_text("id", self.id))
@@ -117,6 +138,7 @@ class ApiKey:
             if len(scope.split()) != 1 or scope != scope.strip():
                 raise InvalidValue(f"a scope is one word, got {scope!r}")
         object.__setattr__(self, "created", checked_time(self.created))
+        object.__setattr__(self, "rankers", tuple(checked_text("ranker", ranker) for ranker in self.rankers))
 
 
 def checked_text(name: str, text: Any) -> str:
@@ -134,12 +156,12 @@ def checked_text(name: str, text: Any) -> str:
     return str.__str__(text)  # a member of an enumeration is a str too, but drivers and checksums see it differently
 
 
-def checked_body(body: Any) -> bytes:
+def checked_body(body: Any, what: str = "a body") -> bytes:
     """Return a body, or raise where it is not bytes or too many of them."""
     if not isinstance(body, bytes):
-        raise InvalidValue(f"a body must be bytes, got {type(body).__name__}")
+        raise InvalidValue(f"{what} must be bytes, got {type(body).__name__}")
     if len(body) > MOST_BODY:
-        raise InvalidValue(f"a body must have at most {MOST_BODY:,} bytes, got {len(body):,}")
+        raise InvalidValue(f"{what} must have at most {MOST_BODY:,} bytes, got {len(body):,}")
     return body
 
 

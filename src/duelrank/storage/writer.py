@@ -26,7 +26,9 @@ class _Batch:
         self.events = tuple(events)
         if not all(isinstance(event, NewEvent) for event in self.events):
             raise InvalidValue("only instances of NewEvent can be appended")
-        self.size = sum(len(event.body) for event in self.events)
+        if self.events and self.events[0].follows:
+            raise InvalidValue("the first event of a batch has none before it that it could follow")
+        self.size = sum(len(event.body) + len(event.attachment or b"") for event in self.events)
         self.future: Future[list[Receipt]] = Future()
 
 

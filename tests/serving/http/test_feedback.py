@@ -43,7 +43,7 @@ class TestForms:
             assert decode(lines, media_type) == decode(lines + b"\r\n\n", media_type) == expected
 
     def test_native(self):
-        assert decode(NATIVE) == [FeedbackEvent("i1", "e1", ["d3"], 5, True)]
+        assert decode(NATIVE) == [FeedbackEvent("i1", ["d3"], 5, True, "e1")]
 
     def test_white_space_before_an_array(self):
         assert decode(b" \r\n\t" + json.dumps([NATIVE]).encode()) == decode([NATIVE])

@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.types import Scope
 
@@ -44,8 +43,8 @@ def make_key(scopes: Sequence[str], rankers: Sequence[str] = (), now: float | No
     if not wanted or set(wanted) - set(SCOPES):
         raise InvalidValue(f"the scopes of a key are some of {', '.join(SCOPES)}, got {', '.join(wanted) or 'none'}")
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    limited: Any = {"rankers": tuple(dict.fromkeys(rankers))} if rankers else {}
-    return f"{_PREFIX}_{id}_{secret}", ApiKey(id, _hash(secret), wanted, time.time() if now is None else now, **limited)
+    created = time.time() if now is None else now
+    return f"{_PREFIX}_{id}_{secret}", ApiKey(id, _hash(secret), wanted, created, tuple(dict.fromkeys(rankers)))
 
 
 def _hash(secret: str) -> bytes:
@@ -112,12 +111,10 @@ class KeyRing:
 
     def refresh(self) -> None:
         """Read the keys from the store."""
-        storage: Any = self._storage
-        known: list[ApiKey] = storage.keys() if callable(storage.keys) else storage.keys.list()
-        keys = {key.id: key for key in known}
+        keys = {key.id: key for key in self._storage.keys.list()}
         verified = list(self._verified.items())  # of one moment: this is not the event loop's thread
         self._verified = {id: token for id, token in verified if id in keys and keys[id] == self._keys.get(id)}
-        self._callers = {id: Caller(id, frozenset(getattr(key, "rankers", ()))) for id, key in keys.items()}
+        self._callers = {id: Caller(id, frozenset(key.rankers)) for id, key in keys.items()}
         self._keys = keys
         self.in_force = self.in_force or bool(keys)
 

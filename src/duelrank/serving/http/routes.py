@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -39,6 +39,7 @@ from duelrank.errors import (
 )
 from duelrank.export import FORMATS
 from duelrank.export import export as write
+from duelrank.export.query import export_query, options_of
 from duelrank.serving.http.auth import Caller
 from duelrank.serving.http.errors import MalformedBody, NoSuchPage, wrong_shape
 from duelrank.serving.http.feedback import NDJSON, UbiEvent, decode_events
@@ -252,21 +253,8 @@ class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confirm: str
 
 
-class ExportQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A format, which version, and what some formats can be told.
-
-    For vespa, ``rank_feature=price=attribute(price)`` says what a feature is called there; once for each feature.
-    """
-
-    format: Literal["solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"]
-    version: int | None = None
-    store: str | None = None
-    offset_feature: str | None = None
-    offset: float | None = None
-    allow_negative: bool | None = None
-    weights: Literal["inputs", "constants"] | None = None
-    rerank_count: int | None = None
-    rank_feature: tuple[str, ...] = ()
+#: Made from the registered formats: those of an extension too, which is loaded before the service is imported.
+ExportQuery = export_query()
 
 
 # Rank and feedback
@@ -311,16 +299,10 @@ async def create(call: Call) -> Reply:
     if spec.start is not None and spec.start.ranker is not None:
         call.caller.check(spec.start.ranker)
     try:
-        info, new = await _create(call.service, spec)
+        info, new = await call.service.create(spec)
     except UnknownName as error:  # of an algorithm: the address was right, the body was not
         raise InvalidRecipe(str(error)) from None
     return Reply(msgspec.json.encode(info), 201 if new else 200)
-
-
-async def _create(service: Service, spec: RankerSpec) -> tuple[RankerInfo, bool]:
-    known = any(each.name == spec.name for each in service.rankers())
-    made: Any = await service.create(spec)
-    return made if isinstance(made, tuple) else (made, not known)
 
 
 async def rankers(call: Call) -> list[RankerInfo]:
@@ -338,9 +320,7 @@ async def change(call: Call) -> RankerInfo:
 
     What is not given stays. New features start with weight 0; features that are retired may still be sent, and are ignored.
     """
-    service: Any = call.service
-    info: RankerInfo = await service.change(call.name, call.body)
-    return info
+    return await call.service.change(call.name, call.body)
 
 
 async def delete(call: Call) -> Reply:
@@ -352,8 +332,7 @@ async def delete(call: Call) -> Reply:
         raise InvalidValue(
             f"to delete {call.name!r} for good, give its name as confirm; got {call.query.confirm[:200]!r}"
         )
-    service: Any = call.service
-    await service.delete(call.name)
+    await call.service.delete(call.name)
     return Reply(b"", 204)
 
 
@@ -399,21 +378,12 @@ async def versions(call: Call) -> list[VersionInfo]:
 
 async def export(call: Call) -> Reply:
     """Write a model as a search engine takes it, or say why that format cannot hold it."""
-    query: ExportQuery = call.query
+    query = call.query
     found = await asyncio.to_thread(call.service.model, call.name, query.version)
-    content = await asyncio.to_thread(write, found, query.format, **_options(query))
+    content = await asyncio.to_thread(write, found, query.format, **options_of(query))
     form = FORMATS[query.format]
     file = f'attachment; filename="{found.versioned_name}{form.suffix}"'
     return Reply(content, 200, form.media_type.encode(), ((b"content-disposition", file.encode()),))
-
-
-def _options(query: ExportQuery) -> dict[str, Any]:
-    names = ("store", "offset_feature", "offset", "allow_negative", "weights", "rerank_count")
-    options = {name: getattr(query, name) for name in names if getattr(query, name) is not None}
-    if query.rank_feature:
-        pairs = (each.partition("=") for each in query.rank_feature)
-        options["rank_features"] = {name: expression for name, _, expression in pairs}
-    return options
 
 
 # The service itself

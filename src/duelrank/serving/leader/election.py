@@ -6,53 +6,83 @@ import logging
 from collections.abc import Callable
 from threading import Event as Flag
 from threading import Thread
+from time import perf_counter
 
-from duelrank.errors import StorageFailure
+from duelrank.api import RankerSpec
+from duelrank.errors import StorageFailure, StoreLocked
 from duelrank.serving.clock import Clock
-from duelrank.serving.leader.learner import Close, Learning
-from duelrank.serving.ranker.rankers import Board
-from duelrank.serving.ranker.versions import Versions
+from duelrank.serving.leader.learner import Learner
+from duelrank.serving.log.bodies import unpack
+from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.rankers import Ranker, Rankers
+from duelrank.serving.ranker.versions import STATUS, VERSION, Status, Versions
 from duelrank.serving.settings import Settings
 from duelrank.storage import Lease, Storage
 
-__all__ = ["Background"]
+__all__ = ["Election"]
 
 logger = logging.getLogger("duelrank.serving")
 
-# Seconds: to gather some events before they are read; between two attempts to lead; after something went wrong; between
-# two looks for new versions where nothing has happened for as long.
-GATHER, LEAD_EVERY, RETRY, CALM = 0.01, 1.0, 1.0, 5.0
+LEASE = "learner"
+# Seconds: to gather some events before they are read; between two attempts to lead; between two heartbeats of a leader;
+# after something went wrong.
+GATHER, LEAD_EVERY, BEAT_EVERY, RETRY = 0.01, 1.0, 1.5, 1.0
 
 
-class Background:
+class Election:
     """Restores, then follows the log for as long as it runs.
 
     Parameters
     ----------
-    storage, settings, clock, board, close
-        As of `Learning`.
+    storage, settings, clock, rankers
+        Of the service.
+    make_learner
+        Makes what the leader does.
+    tell
+        Is called when `ready` or `failure` has changed, from any thread.
     """
 
-    def __init__(self, storage: Storage, settings: Settings, clock: Clock, board: Board, close: Close) -> None:
-        self._storage, self._settings, self._clock, self._board = storage, settings, clock, board
-        self._learn: Callable[[], Learning] = lambda: Learning(storage, settings, clock, board, close)
-        self._learning: Learning | None = None
+    def __init__(
+        self,
+        storage: Storage,
+        settings: Settings,
+        clock: Clock,
+        rankers: Rankers,
+        make_learner: Callable[[], Learner],
+        tell: Callable[[], None],
+    ) -> None:
+        self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
+        self._make_learner, self._tell = make_learner, tell
+        self._learner: Learner | None = None
         self._lease: Lease | None = None
-        self._asked_at = self._polled_at = self._changed_at = clock.monotonic() - 1e9
-        self._seen = -1
-        self._wake, self._stop = Flag(), Flag()
+        self._asked_at = clock.monotonic() - 1e9
+        self._seen: dict[tuple[str, str], tuple[int, int]] = {}
+        self._wake, self._stop, self._lost = Flag(), Flag(), Flag()
         self.ready = False
         self.failure: Exception | None = None
         self._thread = Thread(target=self._run, name="duelrank-learner", daemon=True)
+        self._heart = Thread(target=self._beat, name="duelrank-heartbeat", daemon=True)
 
     @property
     def leads(self) -> bool:
         """Whether this process is the one that learns."""
-        return self._learning is not None
+        return self._learner is not None
+
+    def claim(self) -> None:
+        """Take a store that is for one process; raise where another process serves from it."""
+        if self._storage.shared or self._lease is not None:
+            return
+        self._lease = self._storage.leases.acquire(LEASE)
+        if self._lease is None:
+            raise StoreLocked(
+                "another process serves from this store, and a store in SQLite is for one; stop that one first, or use "
+                "PostgreSQL for several processes"
+            )
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+        self._heart.start()
 
     def wake(self) -> None:
         """Say that there is something to do."""
@@ -62,15 +92,29 @@ class Background:
         """End, having written down what was learned; waits for that."""
         self._stop.set()
         self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in (self._thread, self._heart):
+            if thread.is_alive():
+                thread.join()
+        self._step_down()
+
+    def _warm_up(self) -> None:
+        """Compile what is likely to be needed, before anybody waits for it."""
+        began = perf_counter()
+        for recipe in self._settings.warm_up:
+            Definition(RankerSpec("warm-up", recipe, ("a", "b"), mode="shadow"), 0.0).warm_up()
+        if self._settings.warm_up:
+            logger.info("compiled or loaded kernels in %.1f s", perf_counter() - began)
 
     def _run(self) -> None:
+        try:
+            self._warm_up()
+        except Exception as error:
+            logger.warning("could not compile in advance: %s", error)
         while not self._stop.is_set():
             pause = 0.0
             try:
                 more = self._cycle()
-                self.ready, self.failure = True, None
+                self._note(True, None)
                 pause = 0.0 if more else self._settings.poll_every
             except Exception as error:
                 self._fail(error)
@@ -84,68 +128,99 @@ class Background:
             self._wake.clear()  # what comes from here on wakes the next time
         self._end()
 
+    def _beat(self) -> None:
+        """Renew the lease, in a thread of its own: to learn from a long log must not look like hanging."""
+        while not self._stop.wait(BEAT_EVERY):
+            lease = self._lease
+            try:
+                if lease is not None and not lease.renew():
+                    self._lost.set()
+                    self._wake.set()
+            except StorageFailure as error:
+                logger.warning("the leader's lease could not be renewed: %s", error)
+
+    def _note(self, ready: bool, failure: Exception | None) -> None:
+        changed = (ready, failure) != (self.ready, self.failure)
+        self.ready, self.failure = ready, failure
+        if changed:
+            self._tell()
+
     def _fail(self, error: Exception) -> None:
         """Note what went wrong; the machines are made anew from the store where it was not the store."""
         if type(error) is not type(self.failure):
             told = None if isinstance(error, StorageFailure) else error
-            logger.error("the background of the service failed, and tries again: %s", error, exc_info=told)
-            self._board.observer.failed("", "store" if isinstance(error, StorageFailure) else "background")
-        self.failure = error
+            logger.error("learning has stopped, and is tried again every second: %s", error, exc_info=told)
+            self._rankers.observer.failed("", "store" if isinstance(error, StorageFailure) else "background")
+        self._note(self.ready, error)
         if not isinstance(error, StorageFailure):
-            self._abdicate()
+            self._step_down()
 
     def _cycle(self) -> bool:
         """Do what is due; return whether there is more to do at once."""
         if self._leads():
-            assert self._learning is not None
-            return self._learning.step()
+            assert self._learner is not None
+            return self._learner.step()
         self._follow()
         return False
 
     def _leads(self) -> bool:
         now = self._clock.monotonic()
-        if now - self._asked_at < LEAD_EVERY:
-            return self._learning is not None
+        if self._lost.is_set():
+            logger.warning("this process does not lead any more: its lease was lost")
+            self._step_down()
+        elif now - self._asked_at < LEAD_EVERY:
+            return self._learner is not None
         if self._lease is not None and not self._lease.held():
-            logger.warning("this process leads no more: the store has let go of its lease")
-            self._abdicate()
+            logger.warning("this process does not lead any more: the store has let go of its lease")
+            self._step_down()
         if self._lease is None:
-            self._lease = self._storage.try_lead("learner")
-        if self._lease is not None and self._learning is None:
+            self._lost.clear()
+            self.claim()
+            self._lease = self._lease or self._storage.leases.acquire(LEASE)
+        if self._lease is not None and self._learner is None:
             self._follow()  # what others have published can be served while the rest is restored
-            learning = self._learn()
-            learning.restore()
-            self._learning = learning
-            self._board.observer.leading(True)
+            learner = self._make_learner()
+            learner.restore()
+            self._learner = learner
+            self._rankers.observer.leading(True)
+            logger.info("this process leads: it learns from the event log")
         self._asked_at = now
-        return self._learning is not None
+        return self._learner is not None
 
-    def _abdicate(self) -> None:
-        if self._learning is not None:
-            self._learning.forget()
-            self._board.observer.leading(False)
-        lease, self._learning, self._lease = self._lease, None, None
+    def _step_down(self) -> None:
+        if self._learner is not None:
+            self._learner.forget()
+            self._rankers.observer.leading(False)
+        lease, self._learner, self._lease = self._lease, None, None
         if lease is not None:
             lease.release()
 
     def _follow(self) -> None:
-        """Serve what the leader has published; its versions are saved a moment after the log has told of them."""
-        last, now = self._storage.last_number(), self._clock.monotonic()
-        if last != self._seen:
-            self._changed_at = now
-        elif now - self._changed_at > CALM and now - self._polled_at < CALM:
-            return
-        self._board.refresh(self._storage)
-        for name, ranker in list(self._board.rankers.items()):
-            newest = Versions(self._storage, ranker.definition).load()
+        """Serve what the leader has published, and tell what it has counted; only what has changed is read."""
+        self._rankers.refresh()
+        snapshots = self._storage.snapshots
+        for name, ranker in self._changed(VERSION):
+            newest = Versions(self._storage, ranker.created).load()
             if newest is not None:
-                self._board.serve(name, newest)
-        self._seen, self._polled_at = last, now
+                self._rankers.serve(name, newest)
+        for name, ranker in self._changed(STATUS):
+            found = snapshots.load(name, STATUS)
+            if found is not None:
+                ranker.status = unpack(found.body, Status)
+
+    def _changed(self, kind: str) -> list[tuple[str, Ranker]]:
+        """Return the rankers of which there is a newer snapshot of a kind than this process has seen."""
+        changed = []
+        for name, number in self._storage.snapshots.newest(kind).items():
+            ranker = self._rankers.by_name.get(name)
+            if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
+                self._seen[kind, name] = (ranker.created.number, number)
+                changed.append((name, ranker))
+        return changed
 
     def _end(self) -> None:
         try:
-            if self._learning is not None:
-                self._learning.finish()
+            if self._learner is not None:
+                self._learner.finish()
         except Exception as error:
             logger.warning("stopped before everything was written down; the next start does the rest: %s", error)
-        self._abdicate()

@@ -1,4 +1,4 @@
-"""The one place where is learned: applies the log in order, publishes versions, closes what nobody closes."""
+"""The one place that learns: applies the log in order, publishes versions, closes what nobody closes."""
 
 from __future__ import annotations
 
@@ -7,27 +7,53 @@ from collections.abc import Callable
 from time import perf_counter, sleep
 
 from duelrank.serving.clock import Clock
-from duelrank.serving.leader.retention import Tidying
-from duelrank.serving.log.bodies import RANKERS, Shown, pack, unpack
-from duelrank.serving.ranker.machine import Closed, Machine
-from duelrank.serving.ranker.rankers import Board, Ranker
-from duelrank.serving.ranker.versions import Model, Versions, checkpoints, events
+from duelrank.serving.leader.capacity import Capacity
+from duelrank.serving.leader.retention import Retention
+from duelrank.serving.log.attachments import unpack_features
+from duelrank.serving.log.bodies import (
+    CONTROL,
+    DELETED,
+    IMPRESSION,
+    PUBLISHED,
+    RANKERS,
+    Deleted,
+    StoredImpression,
+    pack,
+    unpack,
+)
+from duelrank.serving.log.impressions import RecentImpressions, read_features
+from duelrank.serving.log.tail import Tail
+from duelrank.serving.ranker.machine import ClosedImpression, Fetch, Machine
+from duelrank.serving.ranker.rankers import Ranker, Rankers
+from duelrank.serving.ranker.versions import (
+    CHECKPOINT,
+    STATUS,
+    Status,
+    Version,
+    Versions,
+    checkpoints,
+    events,
+)
 from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Storage
+from duelrank.types import Features
 
-__all__ = ["Learning"]
+__all__ = ["Close", "Learner"]
 
 logger = logging.getLogger("duelrank.serving")
 
-# Events that are read at once; the closings that are asked for at once.
+# Events that are read at once; the impressions that are asked to be closed at once.
 CHUNK = 500
 # Seconds of learning without a break.
 SLICE = 0.002
 # A closing that has not come back after so many seconds is asked for again.
 PATIENCE = 5.0
-# A checkpoint is written after so many events, and a tenth of a large number of open lists; or after so many seconds.
+# A checkpoint is written after so many events, and a tenth of a large number of open impressions; or after so many seconds.
 CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
+# Seconds between two notes for followers of how far a ranker has come.
+STATUS_SECONDS = 0.5
 
+#: Asks for impressions of a ranker, by their ids and numbers, to be closed.
 Close = Callable[[str, dict[str, int]], None]
 
 
@@ -37,87 +63,104 @@ class _Course:
     def __init__(self, machine: Machine, started: float) -> None:
         self.machine, self.unsaved_events, self.saved_at = machine, 0, started
         self.published_at, self.urgent = started - 1e9, False
-        self.unsaved: Model | None = None
-        self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest list first
+        self.unsaved: Version | None = None
+        self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest impression first
         self.asked: dict[str, float] = {}
+        self.told_number, self.told_at = -1, started - 1e9
 
 
-class Learning:
+class Learner:
     """What the leader does. Everything in here may be done again by the next leader, with the same result.
 
     Parameters
     ----------
-    storage, settings, clock, board
+    storage, settings, clock, rankers, recent, tail
         Of the service.
     close
-        Asks for lists, by their ids and numbers, to be closed.
+        Asks for impressions to be closed.
     """
 
-    def __init__(self, storage: Storage, settings: Settings, clock: Clock, board: Board, close: Close) -> None:
-        self._storage, self._settings, self._clock, self._board, self._close = storage, settings, clock, board, close
+    def __init__(
+        self,
+        storage: Storage,
+        settings: Settings,
+        clock: Clock,
+        rankers: Rankers,
+        recent: RecentImpressions,
+        tail: Tail,
+        close: Close,
+    ) -> None:
+        self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
+        self._recent, self._tail, self._close = recent, tail, close
         self._courses: dict[str, _Course] = {}
-        self._tidying = Tidying(storage, settings)
+        self._retention = Retention(storage, settings)
+        self._capacity = Capacity(storage, clock, rankers)
         self._cursor = 0
         self._tidied = self._looked = clock.monotonic()
 
     def restore(self) -> None:
         """Bring all rankers to where the log ends now."""
-        self._board.feed.wanted = True
-        last = self._storage.last_number()
-        self._board.refresh(self._storage)  # behind that: of a ranker that is made later, the log will tell
-        for name, ranker in list(self._board.rankers.items()):
+        self._tail.wanted = True
+        last = self._storage.log.last_number()
+        self._rankers.refresh()  # behind that: of a ranker that is created later, the log will tell
+        self._retention.purge_deleted(self._rankers.by_name)
+        for name, ranker in list(self._rankers.by_name.items()):
             self._begin(name, ranker, last)
         self._cursor = last
 
     def forget(self) -> None:
         """Lead no more."""
-        self._board.feed.wanted = False
-        for ranker in self._board.rankers.values():
+        self._tail.wanted = False
+        for ranker in self._rankers.by_name.values():
             ranker.machine = None
 
     def _begin(self, name: str, ranker: Ranker, last: int) -> None:
         """Restore one ranker: its newest checkpoint, and the events since."""
-        machine = Machine(ranker.definition, self._fetcher(name), Versions(self._storage, ranker.definition).state)
+        versions = Versions(self._storage, ranker.created)
+        machine = Machine(ranker.created, self._fetcher(name), versions.state)
         for body in checkpoints(self._storage, name):
             machine.restore(body)
             break
         course = _Course(machine, self._clock.monotonic())
-        time = ranker.definition.created
-        for event in events(self._storage, name, machine.number, last):
+        time = ranker.created.created
+        for event in events(self._storage.log, name, machine.number, last):
             machine.apply(event)
             course.unsaved_events += 1
-            time = event.time if event.kind == "published" else time
-        for key, entry in machine.open.items():
-            course.deadlines[key] = self._deadline(machine, entry.time)
-        versions = Versions(self._storage, ranker.definition)
+            time = event.time if event.kind == PUBLISHED else time
+        for id, impression in machine.open.items():
+            course.deadlines[id] = self._deadline(machine, impression.time)
         newest = versions.load()
         if machine.version > 1 and (newest is None or newest.version < machine.version):
-            versions.save(newest := Model.of(machine, time))  # the last leader got no further than to announce it
+            versions.save(newest := Version.of(machine, time))  # the last leader got no further than to announce it
         if newest is not None:
-            self._board.serve(name, newest)
+            self._rankers.serve(name, newest)
         self._courses[name] = course
         ranker.machine = machine
 
-    def _fetcher(self, name: str) -> Callable[[str], Shown | None]:
-        def fetch(key: str) -> Shown | None:
-            recent = self._board.recent.get(name, key)
-            if recent is not None and recent.shown is not None:
-                return recent.shown
-            event = self._storage.find(name, "ranked", key)
-            return None if event is None else unpack(event.body, Shown)
+    def _fetcher(self, name: str) -> Fetch:
+        def fetch(id: str, number: int) -> tuple[StoredImpression, Features] | None:
+            recent = self._recent.get(name, id)
+            if recent is not None and recent.number == number and recent.body is not None and recent.attachment:
+                return recent.body, unpack_features(recent.attachment)
+            event = self._storage.log.find(name, IMPRESSION, [id]).get(id)
+            if event is None or not event.body:
+                return None
+            body = unpack(event.body, StoredImpression)
+            features = read_features(self._storage, name, event.number, body)
+            return None if features is None else (body, features)
 
         return fetch
 
     def _deadline(self, machine: Machine, made: float) -> float:
-        """When a list is to be closed. Only here is the clock asked that may jump: a list is never older than its time."""
+        """When an impression is to be closed. Only here is the clock asked that may jump: none is older than its time."""
         most = machine.definition.spec.close_after
         age = min(max(self._clock.time() - made, 0.0), most)
         return self._clock.monotonic() + most - age
 
     def step(self) -> bool:
-        """Apply what is new, and do what is due; return whether there is more to do at once."""
+        """Apply what is new, and do what is due; return whether there may be more to do at once."""
         self._save_versions()
-        found = self._board.feed.take(self._storage, self._cursor, CHUNK)
+        found = self._tail.take(self._storage.log, self._cursor, CHUNK)
         started = perf_counter()
         for event in found:
             self._take(event)
@@ -130,58 +173,82 @@ class Learning:
         published = self._publish()
         if len(found) < CHUNK and self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
             self.tidy()
-        return published or len(found) == CHUNK
+        return published or bool(found)
 
     def _take(self, event: Event) -> None:
         if event.ranker == RANKERS:
-            ranker = self._board.define(event)
-            if event.key not in self._courses:
-                self._begin(event.key, ranker, event.number)
+            self._take_ranker(event)
             return
         course = self._courses.get(event.ranker)
         if course is None or event.number <= course.machine.number:
             return
         closed = course.machine.apply(event)
         course.unsaved_events += 1
-        if event.kind == "ranked":
+        if event.kind == IMPRESSION:
             course.deadlines[event.key] = self._deadline(course.machine, event.time)
-        elif event.kind == "published":
-            course.unsaved = Model.of(course.machine, event.time)
-        elif event.kind == "control":
+        elif event.kind == PUBLISHED:
+            course.unsaved = Version.of(course.machine, event.time)
+        elif event.kind == CONTROL:
             course.urgent = True
         if closed is not None:
-            course.deadlines.pop(closed.key, None)
-            course.asked.pop(closed.key, None)
-            if (recent := self._board.recent.get(event.ranker, closed.key)) is not None:
+            course.deadlines.pop(closed.id, None)
+            course.asked.pop(closed.id, None)
+            if (recent := self._recent.get(event.ranker, closed.id)) is not None:
                 recent.closed = True  # also where another process has closed it
             self._tell(event.ranker, closed)
 
-    def _tell(self, name: str, closed: Closed) -> None:
+    def _take_ranker(self, event: Event) -> None:
+        """Begin with a ranker that was created, or end with one that was deleted."""
+        self._rankers.refresh()
+        if event.kind == DELETED:
+            deleted = unpack(event.body, Deleted)
+            self._courses.pop(deleted.name, None)
+            self._recent.forget(deleted.name)
+            self._retention.purge(deleted, event.number)
+        ranker = self._rankers.by_name.get(event.key)
+        if ranker is not None and event.key not in self._courses and ranker.created.number == event.number:
+            self._begin(event.key, ranker, event.number)
+
+    def _tell(self, name: str, closed: ClosedImpression) -> None:
         if closed.trouble is not None:
             logger.error("%s", closed.trouble)
-            self._board.observer.failed(name, "learn")
-        self._board.observer.closed(name, "learned", closed.norm, closed.clicks, closed.reciprocal_rank)
+            self._rankers.observer.failed(name, "learn")
+        self._rankers.observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
 
     def _look_after(self, found: list[Event]) -> None:
         """Close, write down and tell what is due: of the rankers with events now, and of all now and then."""
         now, names = self._clock.monotonic(), {event.ranker for event in found}
         if now - self._looked >= self._settings.poll_every:
             self._looked, names = now, set(self._courses)
-        # How far behind the learner is: the age of the newest event that it has taken, while there are more.
-        age = max(0.0, self._clock.time() - found[-1].time) if len(found) == CHUNK else 0.0
+            self._tell_lag(found)
         for name in names & self._courses.keys():
             course = self._courses[name]
-            self._sweep(name, course)
+            self._close_overdue(name, course)
             self._checkpoint(name, course)
-            self._board.observer.open_impressions(name, len(course.machine.open))
-            self._board.observer.lag(0, age)
+            self._tell_status(name, course)
+            self._rankers.observer.open_impressions(name, len(course.machine.open))
+
+    def _tell_lag(self, found: list[Event]) -> None:
+        """Tell how far the learner is behind: in events, and the age of the oldest that it has just come to."""
+        lag = max(0, self._storage.log.last_number() - self._cursor)
+        age = max(0.0, self._clock.time() - found[0].time) if lag and found else 0.0
+        self._rankers.observer.lag(lag, age)
+
+    def _tell_status(self, name: str, course: _Course) -> None:
+        """Note for followers how far a ranker has come; they look every half second."""
+        now, machine = self._clock.monotonic(), course.machine
+        if self._storage.shared and machine.number != course.told_number and now - course.told_at >= STATUS_SECONDS:
+            status = Status.of(machine)
+            self._storage.snapshots.save(name, STATUS, machine.number, self._clock.time(), pack(status))
+            self._storage.snapshots.prune(name, STATUS, 1)
+            course.told_number, course.told_at = machine.number, now
 
     def _save_versions(self) -> None:
         """Keep the versions that were announced, and serve them: never one that a crash could take away."""
         for name, course in self._courses.items():
             if course.unsaved is not None:
-                Versions(self._storage, course.machine.definition).save(course.unsaved)
-                self._board.serve(name, course.unsaved)
+                Versions(self._storage, self._rankers[name].created).save(course.unsaved)
+                self._rankers.serve(name, course.unsaved)
                 course.unsaved = None
 
     def _publish(self) -> bool:
@@ -197,30 +264,30 @@ class Learning:
         time = self._clock.time()
         bodies = [(name, course.machine.publication()) for name, course in due]
         if bodies:
-            self._storage.append(
-                [NewEvent(name, "published", str(body.version), time, pack(body)) for name, body in bodies]
+            self._storage.log.append(
+                [NewEvent(name, PUBLISHED, str(body.version), time, pack(body)) for name, body in bodies]
             )
         for _, course in due:
             course.published_at, course.urgent = now, False
         return bool(due)
 
-    def _sweep(self, name: str, course: _Course) -> None:
-        """Ask for the lists to be closed whose time is over, and for the oldest where there are too many."""
+    def _close_overdue(self, name: str, course: _Course) -> None:
+        """Ask for the impressions to be closed whose time is over, and for the oldest where there are too many."""
         now, machine = self._clock.monotonic(), course.machine
         surplus = len(machine.open) - len(course.asked) - self._settings.max_open
         due: dict[str, int] = {}
-        for key, deadline in course.deadlines.items():
+        for id, deadline in course.deadlines.items():
             if len(due) >= CHUNK or (deadline > now and len(due) >= surplus):
                 break
-            due[key] = machine.open[key].number
-        for key in due:
-            del course.deadlines[key]
-            course.asked[key] = now + PATIENCE
-        for key, until in list(course.asked.items())[:CHUNK]:
+            due[id] = machine.open[id].number
+        for id in due:
+            del course.deadlines[id]
+            course.asked[id] = now + PATIENCE
+        for id, until in list(course.asked.items())[:CHUNK]:
             if until > now:
                 break
-            course.deadlines[key] = now
-            del course.asked[key]
+            course.deadlines[id] = now
+            del course.asked[id]
         if due:
             self._close(name, due)
 
@@ -230,20 +297,23 @@ class Learning:
         behind, waited = course.unsaved_events, self._clock.monotonic() - course.saved_at
         enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
         if behind and (enough or now) and course.unsaved is None:
-            self._storage.save_snapshot(name, machine.number, self._clock.time(), machine.checkpoint())
+            self._storage.snapshots.save(name, CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
+            self._retention.note(name, machine)
             course.unsaved_events, course.saved_at = 0, self._clock.monotonic()
 
     def tidy(self) -> None:
-        """Remove what is older than it needs to be."""
+        """Remove what is older than it needs to be, and see how much room there is."""
+        self._retention.purge_again(self._rankers.by_name)
         for name, course in self._courses.items():
             self._checkpoint(name, course, now=True)
-            self._tidying.tidy(name, course.machine, self._clock.time())
+            self._retention.tidy(name, self._rankers[name].created, course.machine, self._clock.time())
+        self._capacity.look()
         self._tidied = self._clock.monotonic()
 
     def finish(self) -> None:
         """Apply what is there, and write down where all rankers stand."""
-        last, before = self._storage.last_number(), -1
-        while before < self._cursor < last:  # the last may never come, where it was pruned
+        last, before = self._storage.log.last_number(), -1
+        while before < self._cursor < last:  # the last may never come, where it was deleted
             before = self._cursor
             self.step()
         self._save_versions()

@@ -1,57 +1,74 @@
-"""How the store stays bounded: old events go once a checkpoint covers them, old versions once no open list needs them."""
+"""How the store stays bounded: what nobody needs any more is dropped once checkpoints cover it."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from duelrank.errors import StoreCorrupt
+from duelrank.serving.log.bodies import CREATED, DELETED, PURGED, RANKERS, Deleted, pack, unpack
+from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, needed
-from duelrank.serving.ranker.versions import Versions
+from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events
 from duelrank.serving.settings import Settings
-from duelrank.storage import SnapshotInfo, Storage
+from duelrank.storage import NewEvent, SnapshotInfo, Storage
 
-__all__ = ["Tidying"]
+__all__ = ["Retention"]
 
-# Checkpoints that are always kept, should the newest be damaged; and how many more there are over the retention time.
+# Checkpoints that are always kept, should the newest be damaged; and how many more there are over the time of `keep_features`.
 NEWEST, BETWEEN = 3, 8
 
-Needed: TypeAlias = tuple[frozenset[int], frozenset[int]]  # numbers of events, versions
+Needed: TypeAlias = tuple[frozenset[int], frozenset[int]]  # numbers of impressions, versions
 NOTHING: Needed = (frozenset(), frozenset())
 
 
-class Tidying:
-    """Prunes rankers, such that a replay can begin at the oldest checkpoint that is kept."""
+class Retention:
+    """Removes what is old, such that a replay can begin at the oldest checkpoint that is kept.
+
+    Features go as soon as their impression is closed and the oldest kept checkpoint covers that. Events, which are small
+    without features, go after the retention time; until then a late duplicate is recognised.
+    """
 
     def __init__(self, storage: Storage, settings: Settings) -> None:
         self._storage, self._settings = storage, settings
         self._needed: dict[tuple[str, int], Needed] = {}
+        self._purged: dict[str, int] = {}
 
-    def tidy(self, name: str, machine: Machine, now: float) -> None:
-        """Remove events and versions of a ranker that are older than the retention time."""
-        cutoff = self._storage.number_before(name, now - self._settings.retention)
-        kept = self._thin(name, cutoff)
+    def note(self, name: str, machine: Machine) -> None:
+        """Remember what a checkpoint that was just saved needs."""
+        self._needed[name, machine.number] = machine.needs()
+
+    def tidy(self, name: str, created: Definition, machine: Machine, now: float) -> None:
+        """Remove features, events, checkpoints and versions of a ranker that are older than they need to be."""
+        log, settings = self._storage.log, self._settings
+        cutoff = log.number_before(name, now - settings.keep_features)
+        kept = self._kept_checkpoints(name, cutoff)
         if not kept:
             return
-        self._storage.prune_snapshots(name, NEWEST, [info.number for info in kept])
+        self._storage.snapshots.prune(name, CHECKPOINT, NEWEST, [info.number for info in kept])
         wanted = {(name, info.number): self._needed_at(name, info.number) for info in kept}
         self._needed = {key: value for key, value in self._needed.items() if key[0] != name} | wanted
-        versions = set(machine.pinned).union(*(each[1] for each in wanted.values()))
-        Versions(self._storage, machine.definition).prune(self._settings.keep_versions, versions)
+        versions = set(machine.references).union(*(each[1] for each in wanted.values()))
+        Versions(self._storage, created).prune(settings.keep_versions, versions)
+        # The impressions that were open at a checkpoint are needed to learn from them after it.
+        open_then = {impression.number for impression in machine.open.values()}.union(
+            *(each[0] for each in wanted.values())
+        )
         oldest = kept[0].number
-        if oldest <= cutoff:
-            # The lists that were open at a checkpoint are needed to learn from them after it.
-            keep = {entry.number for entry in machine.open.values()}.union(*(each[0] for each in wanted.values()))
-            age = now - 2.0 * self._settings.retention
-            self._storage.prune(name, oldest, keep=keep, forget=min(oldest, self._storage.number_before(name, age)))
+        if oldest > cutoff:  # a replay from the beginning is still wanted
+            return
+        log.drop_attachments(name, oldest, keep=open_then)
+        old = min(oldest, log.number_before(name, now - settings.retention))
+        log.delete(name, old, keep=open_then)
 
-    def _thin(self, name: str, cutoff: int) -> list[SnapshotInfo]:
-        """Return the checkpoints to keep: from the newest that is older than the retention time, a few over that time."""
-        found = self._storage.snapshots(name)
+    def _kept_checkpoints(self, name: str, cutoff: int) -> list[SnapshotInfo]:
+        """Return the checkpoints to keep: the newest, and a few from the newest that is older than `keep_features`."""
+        found = self._storage.snapshots.list(name, CHECKPOINT)
         old = [info for info in found if info.number <= cutoff]
-        rest = found[max(0, len(old) - 1) :]
+        rest = found[max(0, min(len(old) - 1, len(found) - NEWEST)) :]
         kept: list[SnapshotInfo] = []
         for index, info in enumerate(rest):
-            apart = not kept or abs(info.time - kept[-1].time) >= self._settings.retention / BETWEEN
+            apart = not kept or abs(info.time - kept[-1].time) >= self._settings.keep_features / BETWEEN
             if apart or index >= len(rest) - NEWEST:
                 kept.append(info)
         return kept
@@ -60,8 +77,45 @@ class Tidying:
         known = self._needed.get((name, number))
         if known is None:
             try:
-                found = self._storage.load_snapshot(name, number)
+                found = self._storage.snapshots.load(name, CHECKPOINT, number)
             except StoreCorrupt:
                 return NOTHING  # nobody can begin there
             known = NOTHING if found is None else needed(found.body)
         return known
+
+    def purge(self, deleted: Deleted, number: int) -> None:
+        """Remove all that a deleted ranker has left; once more later, as other processes notice it a moment after us."""
+        self._storage.log.delete(deleted.name, number)
+        self._storage.snapshots.delete(deleted.name)
+        self._needed = {key: value for key, value in self._needed.items() if key[0] != deleted.name}
+        self._purged[deleted.name] = number
+
+    def purge_again(self, rankers: Mapping[str, Any]) -> None:
+        """Remove what other processes have appended for deleted rankers before they noticed."""
+        for name, number in list(self._purged.items()):
+            ranker = rankers.get(name)
+            last = self._storage.log.last_number() if ranker is None else ranker.created.number
+            self._storage.log.delete(name, last)
+            self._storage.log.append([NewEvent(RANKERS, PURGED, f"{name}/{number}", 0.0, pack(number))])
+            del self._purged[name]
+
+    def purge_deleted(self, rankers: Mapping[str, Any]) -> None:
+        """Do what an earlier leader has left undone."""
+        log = self._storage.log
+        found = list(events(log, RANKERS, 0, log.last_number()))
+        done = {event.key for event in found if event.kind == PURGED}
+        for event in found:
+            if event.kind == DELETED and f"{(deleted := unpack(event.body, Deleted)).name}/{event.number}" not in done:
+                remove_creation(self._storage, deleted)
+                self.purge(deleted, event.number)
+
+
+def remove_creation(storage: Storage, deleted: Deleted) -> None:
+    """Remove the event that created a deleted ranker, so that its name is free again."""
+    log = storage.log
+    others = {
+        event.number
+        for event in events(log, RANKERS, 0, deleted.number)
+        if event.kind != CREATED or event.number != deleted.number
+    }
+    log.delete(RANKERS, deleted.number, keep=others)

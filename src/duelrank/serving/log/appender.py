@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 
-from duelrank.storage import NewEvent, Receipt, Storage
+from duelrank.storage import EventLog, NewEvent, Receipt
 
 __all__ = ["Appender"]
 
@@ -19,14 +19,14 @@ class Appender:
 
     Parameters
     ----------
-    storage
+    log
         Where to.
     tell
         Is told what is new in the log, in order.
     """
 
-    def __init__(self, storage: Storage, tell: Callable[[Sequence[NewEvent], Sequence[Receipt]], None]) -> None:
-        self._storage, self._tell, self._loop = storage, tell, asyncio.get_running_loop()
+    def __init__(self, log: EventLog, tell: Callable[[Sequence[NewEvent], Sequence[Receipt]], None]) -> None:
+        self._log, self._tell, self._loop = log, tell, asyncio.get_running_loop()
         self._events: list[NewEvent] = []
         self._waiting: Waiting = []
         self._newest: asyncio.Future[list[Receipt]] | None = None
@@ -50,7 +50,7 @@ class Appender:
         events, waiting = self._events, self._waiting
         self._events, self._waiting = [], []
         try:
-            done = self._storage.submit(events)
+            done = self._log.submit(events)
         except Exception as error:
             self._fail(waiting, error)
         else:

@@ -1,4 +1,4 @@
-"""What stands in the log: one body per kind of event, packed as MessagePack, with nothing in it that could be executed."""
+"""The bodies of events: one struct per kind, packed as MessagePack, with nothing in it that could be executed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,33 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.api import RankerSpec
+from duelrank.api import Change, RankerSpec
 from duelrank.errors import StoreCorrupt
 from duelrank.memory import flatten, nest
 from duelrank.registry import Part
-from duelrank.types import Features, State, frozen
+from duelrank.types import State, frozen
 
 __all__ = [
+    "CLOSED",
+    "CONTROL",
+    "CREATED",
+    "DELETED",
     "EXPLORED",
+    "FEEDBACK",
     "GREEDY",
+    "IMPRESSION",
+    "PUBLISHED",
+    "PURGED",
+    "RANKERS",
     "SHADOW",
     "Control",
     "Created",
-    "Fed",
+    "Deleted",
     "Published",
-    "Shown",
+    "StoredFeedback",
+    "StoredImpression",
     "digest",
+    "document_digest",
     "hash63",
     "pack",
     "pack_state",
@@ -34,9 +45,13 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: The reserved name under which all rankers are listed; no ranker can have it.
+#: Kinds of events of a ranker. These words are in all stores since 0.1.0, so they stay, also "ranked".
+IMPRESSION, FEEDBACK, CLOSED, PUBLISHED, CONTROL = "ranked", "feedback", "closed", "published", "control"
+#: The reserved name under which the log tells of rankers that come and go; no ranker can have it.
 RANKERS = "_rankers"
-#: How a list came about.
+#: Kinds of events under that name.
+CREATED, DELETED, PURGED = "created", "deleted", "purged"
+#: How the order of an impression came about.
 GREEDY, EXPLORED, SHADOW = 0, 1, 2
 
 
@@ -45,27 +60,49 @@ class _Body(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Created(_Body, frozen=True):
-    """A ranker was made (under the name `RANKERS`, key: its name)."""
+    """A ranker was created (key: its name), with these weights where its spec says where to start from."""
 
     spec: RankerSpec
+    weights: bytes | None = None
 
 
-class Shown(_Body, frozen=True, gc=False):
-    """A list was made ("ranked", key: its id) of documents with raw features: float64, little-endian, row by row."""
+class Deleted(_Body, frozen=True):
+    """A ranker was deleted: the one that was created with the event of this number."""
+
+    name: str
+    number: int
+
+
+class StoredImpression(_Body, frozen=True, gc=False):
+    """An impression was made (key: its id). The features of its documents are the event's attachment.
+
+    Up to version 0.1.0 the body had the ids and features of all documents; ``documents`` is empty in such a body.
+    """
 
     version: int
     ids: list[str]
     features: bytes
     order: list[int]
     way: int
+    documents: bytes = b""
 
-    def raw(self) -> Features:
-        """Return the features as a read-only table."""
-        return np.frombuffer(self.features, "<f8").reshape(len(self.ids), -1)
+    @classmethod
+    def of(cls, version: int, ids: list[str], order: list[int], way: int) -> StoredImpression:
+        """Return the body for documents with these ids, shown in this order."""
+        return cls(version, [ids[document] for document in order], b"", order, way, document_digest(ids))
+
+    @property
+    def shown(self) -> list[str]:
+        """The ids of the documents that were shown, in order."""
+        return self.ids if self.documents else [self.ids[document] for document in self.order]
+
+    def is_of(self, ids: list[str]) -> bool:
+        """Whether it was made of documents with these ids, in any order."""
+        return document_digest(ids) == (self.documents or document_digest(self.ids))
 
 
-class Fed(_Body, frozen=True):
-    """A user clicked at positions, from 0, of a list ("feedback", key: the event's id)."""
+class StoredFeedback(_Body, frozen=True):
+    """A user clicked at positions, from 0, of an impression (key: the event id)."""
 
     impression: str
     clicks: list[int]
@@ -74,18 +111,19 @@ class Fed(_Body, frozen=True):
 
 
 class Published(_Body, frozen=True):
-    """All before this event makes a version ("published", key: its number); the digest is of the version before it."""
+    """All before this event makes a version (key: its number); the digest is of the version before it."""
 
     version: int
     previous: bytes
 
 
 class Control(_Body, frozen=True):
-    """Somebody said freeze, resume, rollback, pin or unpin; with rollback and pin comes the state of the version."""
+    """An operator said freeze, resume, rollback, pin, unpin or change; with rollback and pin comes the state of the version."""
 
     action: str
     version: int | None = None
     state: bytes | None = None
+    change: Change | None = None
 
 
 class _Array(_Body, frozen=True):
@@ -111,7 +149,7 @@ def unpack(body: bytes, kind: type[T]) -> T:
     try:
         found: T = decoder.decode(body)
     except msgspec.MsgspecError as error:
-        raise StoreCorrupt(f"an event or snapshot in the store is no {kind.__name__}: {error}") from None
+        raise StoreCorrupt(f"an event or snapshot in the store is not a {kind.__name__}: {error}") from None
     return found
 
 
@@ -132,6 +170,11 @@ def unpack_state(body: bytes, recipe: Part) -> State:
 def digest(state: State) -> bytes:
     """Return 16 bytes that hardly fit any other state."""
     return blake2b(pack_state(state), digest_size=16).digest()
+
+
+def document_digest(ids: list[str]) -> bytes:
+    """Return 8 bytes that hardly fit any other set of document ids."""
+    return blake2b("\0".join(sorted(ids)).encode(), digest_size=8).digest()
 
 
 def hash63(text: str) -> int:

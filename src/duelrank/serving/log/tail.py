@@ -1,19 +1,19 @@
-"""The newest events of the log, in memory: who learns where they were appended need not read them from the store."""
+"""The newest events of the log, in memory: a leader that appended them itself need not read them from the store."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
 
-from duelrank.storage import Event, NewEvent, Receipt, Storage
+from duelrank.storage import Event, EventLog, NewEvent, Receipt
 
-__all__ = ["Feed"]
+__all__ = ["Tail"]
 
 MOST = 4000
 MOST_BYTES = 32 << 20
 
 
-class Feed:
+class Tail:
     """Events that this process has appended, until the learner has taken them; the store has all that is missing here."""
 
     def __init__(self) -> None:
@@ -34,10 +34,13 @@ class Feed:
             self._events.clear()
             self._bytes = 0
 
-    def take(self, storage: Storage, after: int, limit: int) -> list[Event]:
-        """Return the next events behind a number, without a gap: from here, or else from the store."""
+    def take(self, log: EventLog, after: int, limit: int) -> list[Event]:
+        """Return the next events behind a number, without a gap: from here, or else from the store.
+
+        Where other processes append too, the next event is often not here. Then as many as allowed are read from the store,
+        not only those up to the next one that is here: else a busy log would be read in pieces of one or two events.
+        """
         found: list[Event] = []
-        missing = limit
         while self._events and len(found) < limit:
             try:
                 event = self._events.popleft()
@@ -47,8 +50,7 @@ class Feed:
                 found.append(event)
             elif event.number > after:
                 self._events.appendleft(event)
-                missing = event.number - after - 1
                 break
         if not self._events:
             self._bytes = 0
-        return found or storage.read(after, min(limit, missing))
+        return found or log.read(after, limit)

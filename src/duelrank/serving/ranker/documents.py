@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from duelrank.api import Document
+from duelrank.api import Document, DocumentTable
 from duelrank.errors import InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
-from duelrank.export import Fixed, MinMax
+from duelrank.normalisation import Fixed, MinMax
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.settings import Settings
 from duelrank.types import Features
 
-__all__ = ["Reader"]
+__all__ = ["DocumentReader"]
 
 
-class Reader:
+class DocumentReader:
     """Reads the documents of requests to one ranker.
 
     Parameters
@@ -31,33 +31,44 @@ class Reader:
     """
 
     def __init__(self, definition: Definition, settings: Settings) -> None:
-        self._name, self._names, self._columns = definition.spec.name, definition.spec.features, definition.columns
+        spec = definition.spec
+        self._name, self._names, self._columns = spec.name, spec.features, definition.columns
+        self._retired, self._single = frozenset(spec.retired), spec.precision == "float32"
         self._settings = settings
         self._range = _range(definition)
         self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
-    def read(self, documents: Sequence[Document], observer: Observer) -> tuple[list[str], bytes, Features]:
-        """Return the ids, and the features as bytes and as a read-only view of these."""
-        if not 1 <= len(documents) <= self._settings.max_documents:
-            most = self._settings.max_documents
-            wrong = LimitExceeded if documents else InvalidValue
-            raise wrong(f"a request has from 1 to {most:,} documents, got {len(documents):,}")
-        ids = [document.id for document in documents]
-        self._check_ids(ids)
-        packed = b"".join([self._row(document, observer) for document in documents])
-        raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
+    def read(self, given: Sequence[Document] | DocumentTable, observer: Observer) -> tuple[list[str], Features]:
+        """Return the ids and the features, which are read-only."""
+        if isinstance(given, DocumentTable):
+            ids = given.ids
+            self._check_ids(ids)
+            raw = self._table(given)
+        else:
+            ids = [document.id for document in given]
+            self._check_ids(ids)
+            packed = b"".join([self._row(document, observer) for document in given])
+            raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
+        if self._single:
+            raw = _single(raw)
         if not math.isfinite(raw.sum()) and not (finite := np.isfinite(raw)).all():
             self._refuse(ids, raw, finite, observer)
         if self._range is not None:
             low, high = self._range
             if outside := np.count_nonzero((raw < low) | (raw > high)):
                 observer.feature_trouble(self._name, "out_of_range", int(outside))
-        return ids, packed, raw
+        raw.flags.writeable = False
+        return ids, raw
 
     def _check_ids(self, ids: list[str]) -> None:
+        most = self._settings.max_documents
+        if not 1 <= len(ids) <= most:
+            wrong = LimitExceeded if ids else InvalidValue
+            raise wrong(f"a request has from 1 to {most:,} documents, got {len(ids):,}")
         if len(set(ids)) < len(ids):
-            twice = next(id for index, id in enumerate(ids) if id in ids[:index])
-            raise InvalidValue(f"two documents have the id {twice!r}; each needs one of its own")
+            seen: set[str] = set()
+            twice = next(id for id in ids if id in seen or seen.add(id))  # type: ignore[func-returns-value]
+            raise InvalidValue(f"two documents have the id {twice!r}; each needs an id of its own")
         if len(max(ids, key=len)) > self._settings.max_id:
             raise LimitExceeded(f"the id of a document may have at most {self._settings.max_id} characters")
         if "" in ids:
@@ -66,6 +77,17 @@ class Reader:
             "".join(ids).encode()
         except UnicodeEncodeError as error:
             raise InvalidValue(f"the id of a document must be proper Unicode: {error}") from None
+
+    def _table(self, given: DocumentTable) -> Features:
+        """Return the features of a compact request."""
+        kind = np.dtype("<f4" if given.type == "float32" else "<f8")
+        expected = len(given.ids) * len(self._names) * kind.itemsize
+        if len(given.features) != expected:
+            raise ShapeMismatch(
+                f"{len(given.ids)} documents with {len(self._names)} features as {given.type} take {expected:,} bytes, "
+                f"got {len(given.features):,}"
+            )
+        return np.frombuffer(given.features, kind).reshape(len(given.ids), -1).astype(np.float64)
 
     def _row(self, document: Document, observer: Observer) -> bytes:
         given = document.features
@@ -81,24 +103,35 @@ class Reader:
 
     def _dense(self, document: Document, given: Mapping[str, float], observer: Observer) -> list[float]:
         row = [0.0] * len(self._names)
+        ignored = 0
         for name, value in given.items():
             column = self._columns.get(name)
-            if column is None:
+            if column is not None:
+                row[column] = value
+            elif name in self._retired:
+                ignored += 1
+            else:
                 unknown = UnknownName.among("feature", name, self._names[:50])
                 raise InvalidValue(f"document {document.id!r}: {unknown}")
-            row[column] = value
-        if len(given) < len(row):
-            observer.feature_trouble(self._name, "missing", len(row) - len(given))
+        if missing := len(row) - len(given) + ignored:
+            observer.feature_trouble(self._name, "missing", missing)
         return row
 
     def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, observer: Observer) -> None:
         observer.feature_trouble(self._name, "nan", int(np.isnan(raw).sum()))
         observer.feature_trouble(self._name, "infinite", int(np.isinf(raw).sum()))
         document, column = (int(index) for index in np.argwhere(~finite)[0])
+        beyond = " (the ranker keeps features as float32)" if self._single else ""
         raise InvalidValue(
             f"features must be finite, found {raw[document, column]} in document {ids[document]!r}, "
-            f"feature {self._names[column]!r}"
+            f"feature {self._names[column]!r}{beyond}"
         )
+
+
+def _single(raw: Features) -> Features:
+    """Round to single precision; what is beyond it becomes infinite, and is refused."""
+    with np.errstate(over="ignore"):
+        return raw.astype(np.float32).astype(np.float64)
 
 
 def _range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | None:

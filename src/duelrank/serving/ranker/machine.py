@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
-from duelrank.errors import StorageFailure, StoreCorrupt
+from duelrank.api import RankerSpec
+from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
+    CLOSED,
+    CONTROL,
     EXPLORED,
+    FEEDBACK,
     GREEDY,
+    IMPRESSION,
+    PUBLISHED,
     Control,
-    Fed,
     Published,
-    Shown,
+    StoredFeedback,
+    StoredImpression,
     digest,
     pack,
     pack_state,
@@ -26,19 +34,23 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import Event
-from duelrank.types import Feedback, State
+from duelrank.types import Features, Feedback, State
 
-__all__ = ["Closed", "Machine", "Open", "Tally"]
+__all__ = ["ClosedImpression", "Machine", "OpenImpression", "Outcome", "Tally", "needed"]
+
+Outcome = Literal["learned", "no_feedback", "skipped", "failed"]
+#: Returns the body of an impression and its features, by its id and its number; None where they are gone.
+Fetch: TypeAlias = Callable[[str, int], tuple[StoredImpression, Features] | None]
 
 # So many states of earlier versions are held where they can be had from the store again.
 MOST_STATES = 256
-#: A process may serve a version for a while after a newer one was published; from lists of one that is older than so many
-#: versions nothing is learned, so that it is certain which states may be needed.
+#: A process may serve a version for a while after a newer one was published; from impressions of one that is older than so
+#: many versions nothing is learned, so that it is certain which states may be needed.
 WINDOW = 16
 
 
-class Open(msgspec.Struct, array_like=True, gc=False):
-    """A list that is still open: where it stands in the log, and what users did with it so far."""
+class OpenImpression(msgspec.Struct, array_like=True, gc=False):
+    """An impression that is still open: its number in the log, and what users did with it so far."""
 
     number: int
     time: float
@@ -46,17 +58,21 @@ class Open(msgspec.Struct, array_like=True, gc=False):
     way: int
     clicks: list[int]
     examined: int | None
-    fed: bool
+    has_feedback: bool
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False):
-    """How many lists were made, learned from (or had no click), closed without learning, not to be learned from."""
+    """How many impressions were made, and what became of the closed ones; up to 0.1.0, ``learned`` had those without feedback.
+
+    ``late`` is how many feedback events came after their impression was closed.
+    """
 
     impressions: int = 0
     learned: int = 0
     skipped: int = 0
     failed: int = 0
-    expired: int = 0
+    late: int = 0
+    no_feedback: int = 0
 
 
 class _Checkpoint(msgspec.Struct, array_like=True):
@@ -67,15 +83,18 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     tally: Tally
     state: bytes
     served: bytes
-    open: dict[str, Open]
+    open: dict[str, OpenImpression]
     pin: tuple[int, bytes] | None = None
+    spec: RankerSpec | None = None
+    floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
-    """What the closing of a list came to: how far the weights moved, its clicks, and what went wrong, if anything."""
+class ClosedImpression:
+    """What became of an impression: how far the weights moved, its clicks, and what went wrong, if anything."""
 
-    key: str
+    id: str
+    outcome: Outcome
     norm: float
     clicks: int
     reciprocal_rank: float
@@ -85,15 +104,15 @@ class Closed:
 class Machine:
     """Applies the events of one ranker, in the order of their numbers. There is no clock in it and no chance.
 
-    Two that have applied the same events are equal, to the bit. What it needs beside the events it is given: the lists
-    that were shown (the bodies of earlier events) and the states of earlier versions (that earlier events led to).
+    Two that have applied the same events are equal, to the bit. What it needs beside the events it is given: the
+    impressions (the bodies and features of earlier events) and the states of earlier versions (that earlier events led to).
 
     Parameters
     ----------
     definition
-        Of the ranker.
+        Of the ranker when it was created.
     fetch
-        Returns the body of the "ranked" event with a key, None where it is gone.
+        Returns an impression and its features.
     load
         Returns the state of an earlier version, None where it is gone; without it, all that may be needed are held.
     most_states
@@ -103,33 +122,35 @@ class Machine:
     def __init__(
         self,
         definition: Definition,
-        fetch: Callable[[str], Shown | None],
+        fetch: Fetch,
         load: Callable[[int], State | None] | None = None,
         most_states: int | None = MOST_STATES,
     ) -> None:
         self.definition, self._fetch, self._load, self._most_states = definition, fetch, load, most_states
-        self.number, self.version = 0, 1
+        self._created = definition
+        self.number, self.version = definition.number, 1
         self.state = self.served = definition.start
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
         self.pin: tuple[int, State] | None = None  # the version that a shadow serves, in place of the client's order
-        self.tally, self.open = Tally(), dict[str, Open]()
-        self._states, self.pinned = dict[int, State](), Counter[int]()
+        self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
+        self.tally, self.open = Tally(), dict[str, OpenImpression]()
+        self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
-    def apply(self, event: Event) -> Closed | None:
+    def apply(self, event: Event) -> ClosedImpression | None:
         """Go one event further; those up to `number` have been applied and are left out."""
         if event.number <= self.number:
             return None
         closed = None
-        if event.kind == "ranked":
-            self._ranked(event)
-        elif event.kind == "feedback":
-            self._fed(unpack(event.body, Fed))
-        elif event.kind == "closed":
-            closed = self._closed(unpack(event.body, str))
-        elif event.kind == "published":
-            self._published(unpack(event.body, Published))
-        elif event.kind == "control":
-            self._controlled(unpack(event.body, Control))
+        if event.kind == IMPRESSION:
+            self._impression(event)
+        elif event.kind == FEEDBACK:
+            self._feedback(unpack(event.body, StoredFeedback))
+        elif event.kind == CLOSED:
+            closed = self._close(unpack(event.body, str))
+        elif event.kind == PUBLISHED:
+            self._publish(unpack(event.body, Published))
+        elif event.kind == CONTROL:
+            self._control(unpack(event.body, Control))
         else:
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later duelrank may know it"
@@ -137,99 +158,119 @@ class Machine:
         self.number = event.number
         return closed
 
-    def _ranked(self, event: Event) -> None:
-        shown = unpack(event.body, Shown)
-        way = shown.way if shown.version >= self.version - WINDOW else GREEDY
-        self.open[event.key] = Open(event.number, event.time, shown.version, way, [], None, False)
-        self.pinned[shown.version] += 1
+    def _impression(self, event: Event) -> None:
+        stored = unpack(event.body, StoredImpression)
+        way = stored.way if stored.version > max(self.floor, self.version - WINDOW - 1) else GREEDY
+        self.open[event.key] = OpenImpression(event.number, event.time, stored.version, way, [], None, False)
+        self.references[stored.version] += 1
         self.tally.impressions += 1
 
-    def _fed(self, fed: Fed) -> None:
-        entry = self.open.get(fed.impression)
-        if entry is None:
-            self.tally.expired += 1
+    def _feedback(self, feedback: StoredFeedback) -> None:
+        impression = self.open.get(feedback.impression)
+        if impression is None:
+            self.tally.late += 1
             return
-        entry.fed = True
-        if fed.clicks:
-            entry.clicks = sorted({*entry.clicks, *fed.clicks})
-        if fed.examined is not None:
-            entry.examined = max(fed.examined, entry.examined or 0)
+        impression.has_feedback = True
+        if feedback.clicks:
+            impression.clicks = sorted({*impression.clicks, *feedback.clicks})
+        if feedback.examined is not None:
+            impression.examined = max(feedback.examined, impression.examined or 0)
 
-    def _closed(self, key: str) -> Closed | None:
-        entry = self.open.get(key)
-        if entry is None:
+    def _close(self, id: str) -> ClosedImpression | None:
+        impression = self.open.get(id)
+        if impression is None:
             return None
+        outcome: Outcome
         norm, trouble = 0.0, None
-        if self.frozen or entry.way == GREEDY or not entry.fed:
-            # A list about which nobody has said anything may never have been seen.
-            if entry.clicks:
-                self.tally.skipped += 1
-            else:
-                self.tally.learned += 1
+        if not impression.has_feedback:
+            outcome = "no_feedback"  # it may never have been seen
+        elif self.frozen or impression.way == GREEDY:
+            outcome = "skipped"
         else:
-            norm, trouble = self._learn(key, entry)
-        del self.open[key]  # last: where the store fails on the way, the event can be applied again
-        self._unpin(entry.version)
-        return Closed(key, norm, len(entry.clicks), 1.0 / (entry.clicks[0] + 1) if entry.clicks else 0.0, trouble)
+            outcome, norm, trouble = self._learn(id, impression)
+        setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
+        del self.open[id]  # last: where the store fails on the way, the event can be applied again
+        self._release(impression.version)
+        first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
+        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, trouble)
 
-    def _learn(self, key: str, entry: Open) -> tuple[float, str | None]:
-        """Learn from a list, once; what cannot be learned from is counted and changes nothing, here and in every replay."""
+    def _learn(self, id: str, impression: OpenImpression) -> tuple[Outcome, float, str | None]:
+        """Learn once; what cannot be learned from is counted and changes nothing, here and in every replay."""
         try:
-            after = self._learned(key, entry)
+            after = self._learned(id, impression)
         except StorageFailure:
             raise
         except Exception as error:
-            self.tally.failed += 1
-            return 0.0, f"list {key!r} of {self.definition.spec.name!r} could not be learned from: {error}"
+            return "failed", 0.0, f"{self.definition.spec.name!r} could not learn from impression {id!r}: {error}"
         moved = after.weights - self.state.weights
         self.state, self.changed = after, True
-        self.tally.learned += 1
-        return float(np.sqrt(moved @ moved)), None
+        return "learned", float(np.sqrt(moved @ moved)), None
 
-    def _learned(self, key: str, entry: Open) -> State:
-        shown, made_by = self._fetch(key), self.state_of(entry.version)
-        if shown is None or made_by is None:
-            raise LookupError("what was shown is gone" if shown is None else f"version {entry.version} is gone")
-        impression = self.definition.rebuild(made_by, key, shown)
-        if entry.way == EXPLORED and impression.ranking.tolist() != shown.order:
+    def _learned(self, id: str, impression: OpenImpression) -> State:
+        found, made_by = self._fetch(id, impression.number), self.state_of(impression.version)
+        if found is None or made_by is None:
+            raise LookupError("its features are gone" if found is None else f"version {impression.version} is gone")
+        stored, raw = found
+        rebuilt = self.definition.rebuild(made_by, id, stored, raw)
+        if impression.way == EXPLORED and rebuilt.ranking.tolist() != stored.order:
             raise LookupError(
-                "its order comes out differently than it was shown; has it been made on another kind of processor?"
+                "its order comes out differently than it was shown; was it made on another kind of processor?"
             )
-        clicks = np.zeros(len(shown.order), np.bool_)
-        clicks[entry.clicks] = True
-        examined = None if entry.examined is None else max(entry.examined, *(each + 1 for each in entry.clicks), 0)
+        clicks = np.zeros(len(stored.order), np.bool_)
+        clicks[impression.clicks] = True
+        examined = impression.examined
+        if examined is not None:
+            examined = max(examined, *(each + 1 for each in impression.clicks), 0)
         fresh = derive(self.definition.learn_key, self.state.step)
-        after = self.definition.algorithm.learn(self.state, impression, Feedback.trusted(clicks, examined), fresh)
+        after = self.definition.algorithm.learn(self.state, rebuilt, Feedback.trusted(clicks, examined), fresh)
         if not np.isfinite(after.weights).all():
             raise ArithmeticError("the weights would no longer be finite")
         return after
 
-    def _published(self, published: Published) -> None:
+    def _publish(self, published: Published) -> None:
         self._hold(self.version, self.served)
         self.version, self.served, self.changed = published.version, self.state, False
         self._let_go(self.version - WINDOW - 1)
 
-    def _controlled(self, control: Control) -> None:
-        recipe = self.definition.algorithm
-        if control.action == "rollback" and control.state is not None:
-            old = unpack_state(control.state, recipe)
+    def _control(self, control: Control) -> None:
+        old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
+        fits = old is not None and old.weights.shape == self.state.weights.shape  # else the features have changed since
+        if control.action == "rollback" and old is not None and fits:
             # The counts go on: they name the random streams of learning, of which each is used once.
             self.state = State(old.weights, self.state.step, self.state.updates, old.memory)
-        elif control.action == "pin" and control.version is not None and control.state is not None:
-            self.pin = control.version, unpack_state(control.state, recipe)
+        elif control.action == "pin" and control.version is not None and old is not None and fits:
+            self.pin = control.version, old
         elif control.action == "unpin":
             self.pin = None
         elif control.action in ("freeze", "resume"):
             self.frozen = control.action == "freeze"
+        elif control.action == "change" and control.change is not None:
+            with suppress(
+                DuelrankError
+            ):  # two changes that came at once and do not go together: the second does nothing
+                self._redefine(self.definition.changed(control.change))
         self.changed = True
 
+    def _redefine(self, definition: Definition) -> None:
+        """Go on with another definition; from open impressions with other features nothing is learned."""
+        before, self.definition = self.definition, definition
+        if definition.spec.mode != before.spec.mode:
+            self.frozen = definition.spec.mode == "frozen"
+            self.pin = self.pin if definition.spec.mode == "shadow" else None
+        if definition.spec.features != before.spec.features:
+            self.state = definition.carried(self.state, before)
+            self.pin = None if self.pin is None else (self.pin[0], definition.carried(self.pin[1], before))
+            self.floor = self.version
+            for impression in self.open.values():
+                impression.way = GREEDY
+
     def state_of(self, version: int) -> State | None:
-        """Return the state of a version that open lists were made with."""
+        """Return the state of a version that open impressions were made with."""
         if version == self.version:
             return self.served
         found = self._states.get(version)
         if found is None and version == 1:
-            return self.definition.start
+            return self._created.start
         if found is None and self._load is not None:
             found = self._load(version)
             if found is not None:
@@ -241,43 +282,62 @@ class Machine:
         if self._load is not None and self._most_states is not None and len(self._states) > self._most_states:
             del self._states[next(iter(self._states))]
 
-    def _unpin(self, version: int) -> None:
-        self.pinned[version] -= 1
-        if not self.pinned[version]:
-            del self.pinned[version]
+    def _release(self, version: int) -> None:
+        self.references[version] -= 1
+        if not self.references[version]:
+            del self.references[version]
             self._let_go(version)
 
     def _let_go(self, version: int) -> None:
-        """Forget a state that no list needs, nor any that may still come."""
-        if version < self.version - WINDOW and version not in self.pinned:
+        """Forget a state that no impression needs, nor any that may still come."""
+        if version < self.version - WINDOW and version not in self.references:
             self._states.pop(version, None)
 
     def publication(self) -> Published:
         """Return the event that would make a version of what was learned."""
         return Published(self.version + 1, digest(self.served))
 
+    @property
+    def changed_spec(self) -> RankerSpec | None:
+        """The spec where it has changed since the ranker was created."""
+        return None if self.definition is self._created else self.definition.spec
+
     def checkpoint(self) -> bytes:
         """Return all that is needed to go on from here; equal machines give equal bytes."""
         states = pack_state(self.state), pack_state(self.served)
         pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
-        return pack(
-            _Checkpoint(self.number, self.version, self.changed, self.frozen, self.tally, *states, self.open, pin)
-        )
+        head = (self.number, self.version, self.changed, self.frozen, self.tally)
+        return pack(_Checkpoint(*head, *states, self.open, pin, self.changed_spec, self.floor))
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
         found, recipe = unpack(body, _Checkpoint), self.definition.algorithm
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
-        self.tally, self.open = found.tally, found.open
+        self.tally, self.open, self.floor = found.tally, found.open, found.floor
+        self.definition = self._created if found.spec is None else self._created.with_spec(found.spec)
         self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
-        self.pinned = Counter(entry.version for entry in self.open.values())
+        self.references = Counter(impression.version for impression in self.open.values())
         self._states.clear()
 
+    def equals(self, body: bytes) -> bool:
+        """Whether a checkpoint is of this very machine; what was only counted is not compared, see `Tally`."""
+        mine, other = unpack(self.checkpoint(), _Checkpoint), unpack(body, _Checkpoint)
+        mine.tally = other.tally = Tally()
+        return mine == other
 
-def needed(body: bytes) -> tuple[frozenset[int], frozenset[int]]:
-    """Return what is needed to go on from a checkpoint: the numbers of open lists, and versions."""
-    found = unpack(body, _Checkpoint)
-    recent = range(max(1, found.version - WINDOW), found.version + 1)
-    numbers = frozenset(entry.number for entry in found.open.values())
-    return numbers, frozenset(entry.version for entry in found.open.values()).union(recent)
+    def needs(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Return what is needed to go on from here: numbers of open impressions, and versions."""
+        return _needed(self.version, self.open)
+
+
+def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
+    """Return what is needed to go on from a checkpoint: numbers of open impressions, and versions."""
+    found = unpack(checkpoint, _Checkpoint)
+    return _needed(found.version, found.open)
+
+
+def _needed(version: int, open: dict[str, OpenImpression]) -> tuple[frozenset[int], frozenset[int]]:
+    recent = range(max(1, version - WINDOW), version + 1)
+    numbers = frozenset(impression.number for impression in open.values())
+    return numbers, frozenset(impression.version for impression in open.values()).union(recent)

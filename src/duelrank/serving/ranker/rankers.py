@@ -1,70 +1,116 @@
-"""What the threads of a service share: rankers, the version each is served from, and recent lists."""
+"""The rankers of a store, as this process knows them; shared by all threads of a service."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 
+from duelrank.api import RankerInfo
 from duelrank.errors import UnknownName
-from duelrank.serving.log.bodies import RANKERS, Created, unpack
-from duelrank.serving.log.recent import Recent
-from duelrank.serving.log.tail import Feed
+from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, Created, Deleted, unpack
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
-from duelrank.serving.ranker.machine import Machine, Tally
-from duelrank.serving.ranker.versions import Model
+from duelrank.serving.ranker.machine import Machine
+from duelrank.serving.ranker.versions import Status, Version
 from duelrank.storage import Event, Storage
 
-__all__ = ["Board", "Ranker"]
+__all__ = ["SHADOW_WARNING", "Ranker", "Rankers"]
+
+SHADOW_WARNING = (
+    "a shadow learns from clicks on an order that it did not choose; where users click what is on top because it is on top, "
+    "the feature that you sort by looks worthless to it: compare before you trust its weights (docs/serving.md)"
+)
 
 
 class Ranker:
-    """One ranker: its definition, the model that lists are made from (swapped, never changed), its machine if we lead."""
+    """One ranker: how it was created, the version that impressions are made from, its machine if this process leads."""
 
-    __slots__ = ("definition", "machine", "model")
+    __slots__ = ("created", "machine", "status", "version")
 
-    def __init__(self, definition: Definition) -> None:
-        self.definition = definition
-        frozen = definition.spec.mode == "frozen"
-        self.model = Model(1, 0, definition.created, frozen, Tally(), 0, definition.start)
+    def __init__(self, created: Definition) -> None:
+        self.created = created
+        self.version = Version.first(created)  # swapped, never changed
+        self.status: Status = self.version.status
         self.machine: Machine | None = None
 
+    def info(self) -> RankerInfo:
+        """Return the ranker as it is now; where this process leads, to the last event that was applied."""
+        version, machine = self.version, self.machine
+        spec = version.definition.spec
+        status = max(self.status, version.status, key=lambda each: each.number)
+        if machine is not None:
+            status = Status.of(machine)
+        tally = status.tally
+        return RankerInfo(
+            **{name: getattr(spec, name) for name in spec.__struct_fields__},
+            impressions=tally.impressions,
+            learned=tally.learned,
+            no_feedback=tally.no_feedback,
+            skipped=tally.skipped,
+            failed=tally.failed,
+            open=status.open,
+            model_version=version.version,
+            updates=status.updates,
+            created=self.created.created,
+            frozen=version.frozen,
+            pinned=None if version.pin is None else version.pin[0],
+            warnings=(SHADOW_WARNING,) if spec.mode == "shadow" else (),
+        )
 
-class Board:
-    """The rankers of a store as this process knows them."""
 
-    def __init__(self, recent: int) -> None:
-        self.rankers: dict[str, Ranker] = {}
-        self.recent = Recent(recent)
-        self.feed = Feed()
+class Rankers:
+    """The rankers of a store by name.
+
+    Parameters
+    ----------
+    storage
+        The store.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.by_name: dict[str, Ranker] = {}
         self.observer = Observer()
+        self.tell: Callable[[], None] = lambda: (
+            None
+        )  # is called when another version of a ranker is served, or one is gone
         self._read, self._defining = 0, Lock()
 
     def __getitem__(self, name: str) -> Ranker:
-        found = self.rankers.get(name)
+        found = self.by_name.get(name)
         if found is None:
-            raise UnknownName.among("ranker", name, self.rankers)
+            raise UnknownName.among("ranker", name, self.by_name)
         return found
 
-    def define(self, event: Event) -> Ranker:
-        """Take a ranker that somebody has made; one that is known stays as it is."""
+    def __contains__(self, name: str) -> bool:
+        return name in self.by_name
+
+    def refresh(self) -> None:
+        """Take the rankers that were created or deleted meanwhile."""
         with self._defining:
-            known = self.rankers.get(event.key)
-            if known is None:
-                definition = Definition(unpack(event.body, Created).spec, event.time)
-                definition.warm()
-                known = self.rankers[event.key] = Ranker(definition)
-            return known
+            while found := self._storage.log.read(self._read, 1000, RANKERS):
+                for event in found:
+                    self._apply(event)
+                    self._read = event.number
 
-    def refresh(self, storage: Storage) -> None:
-        """Take the rankers that were made meanwhile."""
-        while found := storage.read(self._read, 1000, RANKERS):
-            for event in found:
-                self.define(event)
-                self._read = event.number
+    def _apply(self, event: Event) -> None:
+        if event.kind == CREATED:
+            body = unpack(event.body, Created)
+            definition = Definition(body.spec, event.time, body.weights, event.number)
+            definition.warm_up()
+            self.by_name[event.key] = Ranker(definition)
+        elif event.kind == DELETED:
+            deleted = unpack(event.body, Deleted)
+            known = self.by_name.get(deleted.name)
+            if known is not None and known.created.number <= deleted.number:
+                del self.by_name[deleted.name]
+                self.observer.published(deleted.name, 0)
+                self.tell()
 
-    def serve(self, name: str, model: Model) -> None:
-        """Make lists from this version from now on, unless a newer one is served."""
-        ranker = self.rankers[name]
-        if model.version > ranker.model.version:
-            ranker.model = model
-            self.observer.published(name, model.version)
+    def serve(self, name: str, version: Version) -> None:
+        """Make impressions from this version from now on, unless a newer one is served."""
+        ranker = self.by_name.get(name)
+        if ranker is not None and version.version > ranker.version.version and version.number > ranker.created.number:
+            ranker.version = version
+            self.observer.published(name, version.version)
+            self.tell()

@@ -1,4 +1,4 @@
-"""Model versions in the store: each is an immutable snapshot, kept under its number."""
+"""Model versions in the store: each is immutable, and kept under its number."""
 
 from __future__ import annotations
 
@@ -7,17 +7,36 @@ from dataclasses import dataclass
 
 import msgspec
 
+from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt
 from duelrank.serving.log.bodies import pack, pack_state, unpack, unpack_state
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, Tally
-from duelrank.storage import Event, SnapshotInfo, Storage
+from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
 from duelrank.types import State
 
-__all__ = ["Model", "Versions", "checkpoints", "events"]
+__all__ = ["CHECKPOINT", "STATUS", "VERSION", "Status", "Version", "Versions", "checkpoints", "events"]
+
+#: Kinds of snapshots in a store.
+CHECKPOINT, VERSION, STATUS = "checkpoint", "version", "status"
 
 
-class _Stored(msgspec.Struct, array_like=True):
+class Status(msgspec.Struct, frozen=True, array_like=True):
+    """How far a ranker has come at an event: what followers tell of it."""
+
+    number: int
+    tally: Tally
+    open: int
+    updates: int
+
+    @classmethod
+    def of(cls, machine: Machine) -> Status:
+        """Return how far a machine has come."""
+        tally = Tally(*msgspec.structs.astuple(machine.tally))
+        return cls(machine.number, tally, len(machine.open), machine.state.updates)
+
+
+class _StoredVersion(msgspec.Struct, array_like=True):
     version: int
     number: int
     time: float
@@ -26,52 +45,73 @@ class _Stored(msgspec.Struct, array_like=True):
     open: int
     state: bytes
     pin: tuple[int, bytes] | None = None
+    spec: RankerSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """One version of a ranker: what lists are made from, and how things stood when it was made."""
+class Version:
+    """One version of a ranker: its definition and state, from which impressions are made, and how far the ranker had come."""
 
     version: int
-    number: int
     time: float
     frozen: bool
-    tally: Tally
-    open: int
+    status: Status
+    definition: Definition
     state: State
     pin: tuple[int, State] | None = None
 
+    @property
+    def number(self) -> int:
+        """The number of the event that published it."""
+        return self.status.number
+
     @classmethod
-    def of(cls, machine: Machine, time: float) -> Model:
+    def first(cls, definition: Definition) -> Version:
+        """Return the version of a new ranker."""
+        status = Status(definition.number, Tally(), 0, 0)
+        return cls(1, definition.created, definition.spec.mode == "frozen", status, definition, definition.start)
+
+    @classmethod
+    def of(cls, machine: Machine, time: float) -> Version:
         """Return the version that a machine has just published."""
-        tally = Tally(*msgspec.structs.astuple(machine.tally))
-        head = (machine.version, machine.number, time, machine.frozen, tally, len(machine.open))
-        return cls(*head, machine.served, machine.pin)
+        head = (machine.version, time, machine.frozen, Status.of(machine))
+        return cls(*head, machine.definition, machine.served, machine.pin)
 
 
 class Versions:
-    """The versions of one ranker in a store; the snapshot's number there is the version."""
+    """The versions of one ranker in a store.
+
+    Parameters
+    ----------
+    storage
+        The store.
+    definition
+        Of the ranker when it was created.
+    """
 
     def __init__(self, storage: Storage, definition: Definition) -> None:
-        self._storage, self._recipe = storage, definition.algorithm
-        self._key = f"{definition.spec.name}/model"
+        self._snapshots, self._definition, self._name = storage.snapshots, definition, definition.spec.name
 
-    def save(self, model: Model) -> None:
+    def save(self, version: Version) -> None:
         """Keep a version; the same again changes nothing."""
-        values = (model.version, model.number, model.time, model.frozen, model.tally, model.open)
-        pin = None if model.pin is None else (model.pin[0], pack_state(model.pin[1]))
-        body = pack(_Stored(*values, pack_state(model.state), pin))
-        self._storage.save_snapshot(self._key, model.version, model.time, body)
+        status = version.status
+        pin = None if version.pin is None else (version.pin[0], pack_state(version.pin[1]))
+        spec = None if version.definition is self._definition else version.definition.spec
+        head = (version.version, version.number, version.time, version.frozen, status.tally, status.open)
+        body = pack(_StoredVersion(*head, pack_state(version.state), pin, spec))
+        self._snapshots.save(self._name, VERSION, version.version, version.time, body)
 
-    def load(self, version: int | None = None) -> Model | None:
+    def load(self, version: int | None = None) -> Version | None:
         """Return a version, or the newest; None where it is not there."""
-        found = self._storage.load_snapshot(self._key, version)
-        if found is None or (version is not None and found.number != version):
+        found = self._snapshots.load(self._name, VERSION, version)
+        if found is None:
             return None
-        stored = unpack(found.body, _Stored)
-        head = (stored.version, stored.number, stored.time, stored.frozen, stored.tally, stored.open)
-        pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1], self._recipe))
-        return Model(*head, unpack_state(stored.state, self._recipe), pin)
+        stored, recipe = unpack(found.body, _StoredVersion), self._definition.algorithm
+        definition = self._definition if stored.spec is None else self._definition.with_spec(stored.spec)
+        state = unpack_state(stored.state, recipe)
+        status = Status(stored.number, stored.tally, stored.open, state.updates)
+        pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1], recipe))
+        return Version(stored.version, stored.time, stored.frozen, status, definition, state, pin)
 
     def state(self, version: int) -> State | None:
         """Return the state of a version."""
@@ -80,32 +120,32 @@ class Versions:
 
     def list(self) -> list[SnapshotInfo]:
         """Return what versions there are, oldest first; their number is the version."""
-        return self._storage.snapshots(self._key)
+        return self._snapshots.list(self._name, VERSION)
 
-    def prune(self, keep: int, pinned: Collection[int]) -> int:
-        """Remove all but the newest and the pinned ones."""
-        return self._storage.prune_snapshots(self._key, keep, pinned)
+    def prune(self, keep: int, needed: Collection[int]) -> int:
+        """Remove all but the newest and the needed ones."""
+        return self._snapshots.prune(self._name, VERSION, keep, needed)
 
 
 def checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
-    """Yield the checkpoints of a ranker that are whole, newest first; raise where all are damaged and the log was pruned."""
+    """Yield the checkpoints of a ranker that are whole, newest first; raise where all are damaged and events were dropped."""
     damage: StoreCorrupt | None = None
-    for info in reversed(storage.snapshots(name)):
+    for info in reversed(storage.snapshots.list(name, CHECKPOINT)):
         try:
-            found = storage.load_snapshot(name, info.number)
+            found = storage.snapshots.load(name, CHECKPOINT, info.number)
         except StoreCorrupt as error:
             damage = error
         else:
             if found is not None:
                 yield found.body
-    if damage is not None and storage.pruned(name) > 0:
+    if damage is not None and storage.log.dropped(name) > 0:
         raise damage
 
 
-def events(storage: Storage, name: str, after: int, up_to: int, chunk: int = 1000) -> Iterator[Event]:
+def events(log: EventLog, name: str, after: int, up_to: int, chunk: int = 1000) -> Iterator[Event]:
     """Yield the events of a ranker behind a number and up to another."""
     while after < up_to:
-        found = storage.read(after, chunk, name)
+        found = log.read(after, chunk, name)
         for event in found:
             if event.number > up_to:
                 return

@@ -45,6 +45,16 @@ def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: In
     return gradient
 
 
+def skip_gradient(weights: Floats, features: Floats, ranking: Ints, clicks: Any, seen: Floats) -> Floats:
+    """¼ Σ seen_j e^{f_j} / (e^{f_i} + e^{f_j}) (x_i − x_j) over the clicked i and the unclicked j."""
+    gradient = np.zeros(features.shape[1])
+    for i in np.flatnonzero(clicks):
+        for j in np.flatnonzero(~clicks):
+            difference = features[ranking[i]] - features[ranking[j]]
+            gradient += 0.25 * seen[j] * _sigmoid(-(weights @ difference)) * difference
+    return gradient
+
+
 def _sigmoid(x: float) -> float:
     with np.errstate(over="ignore"):
         return float(1.0 / (1.0 + np.exp(-x)))

@@ -1,4 +1,4 @@
-"""How low the scores of a linear model can get in Lucene's arithmetic, and what must be added to keep them from 0 down."""
+"""The minimum score of a linear model in Lucene's arithmetic, and the offset that keeps all scores at 0 or above."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from duelrank.export.rules import Term
+from duelrank.export.terms import Term
 from duelrank.normalisation import MinMax
 
-__all__ = ["lowest_score", "sufficient_offset"]
+__all__ = ["minimum_offset", "minimum_score"]
 
 
-def lowest_score(summands: Sequence[Term]) -> float | None:
-    """Return the least score of documents whose features are in their min-max ranges or missing; None where unknown.
+def minimum_score(summands: Sequence[Term]) -> float | None:
+    """Return the minimum score of documents whose features are in their min-max ranges or missing; None if it is unknown.
 
     A missing value is 0 before it is scaled, which may well be outside of the range.
     """
-    lowest = 0.0
+    minimum = 0.0
     for each in summands:
         if each.weight != 0.0:
             if not isinstance(each.scaling, MinMax):
                 return None
             weight = float(np.float32(each.weight))
-            lowest += min(weight * value for value in _extremes(each.scaling))
-    return lowest
+            minimum += min(weight * value for value in _extremes(each.scaling))
+    return minimum
 
 
-def sufficient_offset(summands: Sequence[Term], lowest: float) -> float:
-    """Return the least float32 that, as one more summand, keeps the float32 sum of all from below 0."""
-    if lowest >= 0.0:
+def minimum_offset(summands: Sequence[Term], minimum: float) -> float:
+    """Return the smallest float32 that, as one more term, keeps the float32 sum of all terms at 0 or above."""
+    if minimum >= 0.0:
         return 0.0
     # A sum of n products is off by at most n·u/(1 − n·u) times the sum of their sizes, u = 2^-24 (Higham 2002, §3.1).
     n = len(summands) + 1
     error = n * 2.0**-24 / (1.0 - n * 2.0**-24)
     sizes = sum(abs(each.weight) * max(map(abs, _extremes(each.scaling))) for each in summands if each.weight != 0.0)
-    with np.errstate(over="ignore"):  # infinite where there is no such number
-        least = np.float32((-lowest + error * sizes * (1.0 + 2.0**-23)) / (1.0 - error))
+    with np.errstate(over="ignore"):  # infinite if float32 has no such number
+        least = np.float32((-minimum + error * sizes * (1.0 + 2.0**-23)) / (1.0 - error))
     return float(np.nextafter(least, np.float32(np.inf)))
 
 
 def _extremes(scaling: object) -> tuple[float, float]:
-    """The least and largest scaled value, as float32 arithmetic has it: rounding keeps the order, so 0 and 1 are exact."""
+    """Return the least and largest scaled value in float32 arithmetic: rounding keeps the order, so 0 and 1 are exact."""
     assert isinstance(scaling, MinMax)
     minimum, maximum = np.float32(scaling.minimum), np.float32(scaling.maximum)
     missing = float((np.float32(0.0) - minimum) / (maximum - minimum))

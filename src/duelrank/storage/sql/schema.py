@@ -1,14 +1,14 @@
-"""The tables, and how an older store becomes a newer one."""
+"""Defines the tables, and how an older store becomes a newer one."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from duelrank.errors import StoreTooNew
+from duelrank.storage.sql.database import Session
 
-__all__ = ["MIGRATIONS", "Migration", "Session", "migrate"]
+__all__ = ["MIGRATIONS", "TABLES", "Migration", "migrate"]
 
 Migration: TypeAlias = tuple[str, ...]  # statements; {whole}, {real} and {bytes} are the dialect's names of types
 
@@ -33,23 +33,31 @@ MIGRATIONS: tuple[Migration, ...] = (
         """CREATE TABLE duelrank_keys (
             id TEXT PRIMARY KEY, hash {bytes} NOT NULL, scopes TEXT NOT NULL, created {real} NOT NULL)""",
     ),
+    (
+        # Large data of an event that is dropped before the event is.
+        """CREATE TABLE duelrank_attachments (
+            ranker TEXT NOT NULL, number {whole} NOT NULL, checksum {whole} NOT NULL, body {bytes} NOT NULL,
+            PRIMARY KEY (ranker, number))""",
+        # Snapshots get a kind; before, the versions of a ranker had the name "ranker/model".
+        "ALTER TABLE duelrank_snapshots RENAME TO duelrank_snapshots_1",
+        """CREATE TABLE duelrank_snapshots (
+            ranker TEXT NOT NULL, kind TEXT NOT NULL, number {whole} NOT NULL, time {real} NOT NULL,
+            checksum {whole} NOT NULL, body {bytes} NOT NULL, PRIMARY KEY (ranker, kind, number))""",
+        """INSERT INTO duelrank_snapshots SELECT substr(ranker, 1, length(ranker) - 6), 'version', number, time, checksum, body
+            FROM duelrank_snapshots_1 WHERE substr(ranker, length(ranker) - 5) = '/model'""",
+        """INSERT INTO duelrank_snapshots SELECT ranker, 'checkpoint', number, time, checksum, body
+            FROM duelrank_snapshots_1 WHERE substr(ranker, length(ranker) - 5) <> '/model'""",
+        "DROP TABLE duelrank_snapshots_1",
+        "ALTER TABLE duelrank_keys ADD COLUMN rankers TEXT NOT NULL DEFAULT '[]'",
+        # Heartbeats; holder is whatever the database knows its client by.
+        "CREATE TABLE duelrank_leases (name TEXT PRIMARY KEY, holder {whole} NOT NULL, beat {real} NOT NULL)",
+    ),
 )
 
-
-class Session(ABC):
-    """A connection inside of a transaction; statements have a ``?`` for each parameter."""
-
-    @abstractmethod
-    def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows."""
-
-    @abstractmethod
-    def run(self, statement: str, *parameters: Any) -> int:
-        """Run a statement and return how many rows it changed."""
-
-    @abstractmethod
-    def run_many(self, statement: str, parameters: Sequence[Sequence[Any]]) -> None:
-        """Run a statement once for each sequence of parameters."""
+#: All tables of the newest version.
+TABLES = tuple(
+    f"duelrank_{name}" for name in ("meta", "events", "bodies", "attachments", "snapshots", "pruned", "keys", "leases")
+)
 
 
 def migrate(session: Session, version: int, migrations: Sequence[Migration], types: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""What engines that know one global formula can take: fixed scalings only, and numbers of single precision."""
+"""A linear model as the sum of terms, for engines with one formula for all queries, and the checks of single precision."""
 
 from __future__ import annotations
 

@@ -1,0 +1,368 @@
+"""``duelrank rankers``: lists, creates, changes and deletes the rankers of a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from duelrank.cli.console import out, print_json, tell
+from duelrank.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from duelrank.client import Client, RankerInfo
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="List, create, change and delete the rankers of a running service.")
+
+URL = "http://127.0.0.1:8000"
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the ranker.")]
+VersionArgument = Annotated[int, typer.Argument(help="Version of the model (see duelrank rankers versions).")]
+UrlOption = Annotated[str, typer.Option("--url", envvar="DUELRANK_URL", help="Address of the service.")]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--api-key", envvar="DUELRANK_API_KEY", help="API key; better in the environment, where ps does not show it."
+    ),
+]
+FeaturesOption = Annotated[str | None, typer.Option("--features", help="Names of the features: a,b,c.")]
+FeaturesFileOption = Annotated[
+    Path | None, typer.Option("--features-file", help="File with one feature name per line, instead of --features.")
+]
+NormalisationOption = Annotated[
+    str | None,
+    typer.Option("--normalisation", metavar="none|per_query|FILE.json", help="Normalisation of the features."),
+]
+LengthOption = Annotated[int | None, typer.Option("--length", help="Number of documents that an impression shows.")]
+ExplorationOption = Annotated[float | None, typer.Option("--exploration", help="Share of impressions that explore.")]
+ModeOption = Annotated[
+    str | None, typer.Option("--mode", metavar="learn|shadow|frozen", help="Whether the ranker serves and learns.")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Random seed.")]
+CloseOption = Annotated[
+    float | None, typer.Option("--close-after", help="Seconds after which an open impression is closed.")
+]
+WeightOption = Annotated[
+    list[str] | None,
+    typer.Option("--weight", metavar="NAME=NUMBER", help="First weight of a feature, 0 by default. May be repeated."),
+]
+FromOption = Annotated[
+    str | None, typer.Option("--from", help="Start with the weights of this ranker of the same service.")
+]
+FromVersionOption = Annotated[
+    int | None, typer.Option("--from-version", help="With --from: version of its model; the current one by default.")
+]
+ModelOption = Annotated[
+    Path | None, typer.Option("--model", help="Start with the weights of a model that was exported as json.")
+]
+PrecisionOption = Annotated[
+    str | None,
+    typer.Option("--precision", metavar="float32|float64", help="Precision in which features are stored."),
+]
+AddOption = Annotated[
+    list[str] | None, typer.Option("--add-feature", help="Name of a new feature, with weight 0. May be repeated.")
+]
+RetireOption = Annotated[
+    list[str] | None, typer.Option("--retire-feature", help="Name of a feature that no longer counts. May be repeated.")
+]
+YesOption = Annotated[
+    str | None,
+    typer.Option("--yes", metavar="NAME", help="Name of the ranker once more, to delete without a question."),
+]
+
+
+@app.command("list")
+def list_rankers(url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
+    """List all rankers of a service."""
+    from rich.table import Table
+
+    with _client(url, api_key) as client:
+        found = client.rankers()
+    if json:
+        _print_json(found)
+        return
+    if not found:
+        tell(f"{url} has no rankers yet (duelrank rankers create)")
+        return
+    table = Table("name", "algorithm", "mode", "version", "impressions", "learned", "open")
+    for each in found:
+        counts = (each.model_version, each.impressions, each.learned, each.open)
+        table.add_row(each.name, each.algorithm, _mode(each), *(f"{count:,}" for count in counts))
+    out().print(table)
+
+
+@app.command()
+def show(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
+    """Show the definition and the counts of a ranker."""
+    with _client(url, api_key) as client:
+        _print(client.ranker(name), json)
+
+
+@app.command()
+def create(
+    name: NameArgument,
+    algorithm: Annotated[
+        str, typer.Argument(help="Algorithm, such as mgd-dsp or pdgd (see duelrank list algorithms).")
+    ],
+    features: FeaturesOption = None,
+    features_file: FeaturesFileOption = None,
+    normalisation: NormalisationOption = None,
+    length: LengthOption = None,
+    exploration: ExplorationOption = None,
+    mode: ModeOption = None,
+    seed: SeedOption = None,
+    close_after: CloseOption = None,
+    weight: WeightOption = None,
+    from_ranker: FromOption = None,
+    from_version: FromVersionOption = None,
+    model: ModelOption = None,
+    precision: PrecisionOption = None,
+    url: UrlOption = URL,
+    api_key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Create a ranker; the same command again changes nothing."""
+    from duelrank.cli.export import feature_names
+    from duelrank.errors import InvalidValue
+
+    names = feature_names(features, features_file)
+    if not names:
+        raise InvalidValue("a ranker needs features: give their names with --features or --features-file")
+    start = _start(weight, from_ranker, from_version, model)
+    with _client(url, api_key) as client:
+        info = client.create_ranker(
+            name,
+            algorithm,
+            names,
+            normalisation=_normalisation(normalisation),
+            length=length,
+            exploration=exploration,
+            mode=mode,
+            seed=seed,
+            close_after=close_after,
+            start=start,
+            precision=precision,
+        )
+    _print(info, json)
+
+
+@app.command()
+def change(
+    name: NameArgument,
+    exploration: ExplorationOption = None,
+    close_after: CloseOption = None,
+    length: LengthOption = None,
+    mode: ModeOption = None,
+    add_feature: AddOption = None,
+    retire_feature: RetireOption = None,
+    url: UrlOption = URL,
+    api_key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change a ranker; it keeps what it has learned."""
+    from duelrank.errors import InvalidValue
+
+    changes: dict[str, Any] = {
+        "exploration": exploration,
+        "close_after": close_after,
+        "length": length,
+        "mode": mode,
+        "add_features": add_feature or None,
+        "retire_features": retire_feature or None,
+    }
+    given = {key: value for key, value in changes.items() if value is not None}
+    if not given:
+        raise InvalidValue("nothing to change: give an option, such as --exploration 0.5")
+    with _client(url, api_key) as client:
+        _print(client.change_ranker(name, **given), json)
+
+
+@app.command()
+def delete(name: NameArgument, yes: YesOption = None, url: UrlOption = URL, api_key: KeyOption = None) -> None:
+    """Delete a ranker with all its data: model, versions, impressions and clicks."""
+    from duelrank.errors import InvalidValue
+
+    with _client(url, api_key) as client:
+        info = client.ranker(name)
+        if yes is None:
+            tell(f"{name}: {info.impressions:,} impressions, {info.learned:,} learned from; this cannot be undone")
+            yes = typer.prompt("Type the name of the ranker to delete it", err=True)
+        if yes != name:
+            raise InvalidValue(f"{yes!r} is not {name!r}: nothing was deleted")
+        client.delete_ranker(name, confirm=yes)
+    tell(f"deleted {name}")
+
+
+@app.command()
+def freeze(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
+    """Stop learning and exploring; events are kept."""
+    with _client(url, api_key) as client:
+        _print(client.freeze(name), json)
+
+
+@app.command()
+def resume(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
+    """Learn again."""
+    with _client(url, api_key) as client:
+        _print(client.resume(name), json)
+
+
+@app.command()
+def rollback(
+    name: NameArgument,
+    version: VersionArgument,
+    url: UrlOption = URL,
+    api_key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Return to the weights of an earlier version, as a new version."""
+    with _client(url, api_key) as client:
+        _print(client.rollback(name, version), json)
+
+
+@app.command()
+def pin(
+    name: NameArgument,
+    version: VersionArgument,
+    url: UrlOption = URL,
+    api_key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let a shadow serve the best rankings of one version, while it continues to learn."""
+    with _client(url, api_key) as client:
+        _print(client.pin(name, version), json)
+
+
+@app.command()
+def unpin(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
+    """Let a shadow serve the order of its requests again."""
+    with _client(url, api_key) as client:
+        _print(client.unpin(name), json)
+
+
+@app.command()
+def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
+    """List the versions of a model that are kept."""
+    from rich.table import Table
+
+    with _client(url, api_key) as client:
+        found = client.versions(name)
+    if json:
+        _print_json(found)
+        return
+    table = Table("version", "made", "event", "")
+    for each in found:
+        table.add_row(f"{each.version:,}", _time(each.time), f"{each.number:,}", "current" if each.current else "")
+    out().print(table)
+
+
+@contextmanager
+def _client(url: str, api_key: str | None) -> Iterator[Client]:
+    """Open a client; errors about the address or the key say how to give another."""
+    from duelrank.client import Client, ServiceError, ServiceUnreachable
+
+    with Client(url, api_key, retries=1) as client:
+        try:
+            yield client
+        except ServiceUnreachable as error:
+            raise ServiceUnreachable(
+                f"{error}; does a service run at {url}? Give its address with --url or DUELRANK_URL"
+            ) from None
+        except ServiceError as error:
+            if error.status not in (401, 403):
+                raise
+            hint = "give a key of scope admin with --api-key or DUELRANK_API_KEY (duelrank keys create --scope admin)"
+            raise ServiceError(error.status, error.title, f"{error.detail}; {hint}") from None
+
+
+def _start(
+    weights: list[str] | None, ranker: str | None, version: int | None, model: Path | None
+) -> dict[str, Any] | None:
+    """Return where the first weights come from, as the service takes it."""
+    from duelrank.errors import InvalidValue
+
+    if sum(bool(each) for each in (weights, ranker, model)) > 1:
+        raise InvalidValue("first weights come from --weight, --from or --model: give only one of them")
+    if version is not None and not ranker:
+        raise InvalidValue("--from-version is the version of a ranker: name it with --from")
+    if weights:
+        return {"weights": dict(map(_weight, weights))}
+    if model:
+        return {"model": _read_json(model)}
+    return {"from": ranker} | ({} if version is None else {"version": version}) if ranker else None
+
+
+def _weight(text: str) -> tuple[str, float]:
+    from duelrank.errors import InvalidValue
+
+    name, _, number = text.rpartition("=")
+    try:
+        return name.strip(), float(number)
+    except ValueError:
+        raise InvalidValue(f"--weight must be NAME=NUMBER, such as bm25=1.5, got {text!r}") from None
+
+
+def _normalisation(given: str | None) -> Any:
+    if given is None:
+        return None
+    return {"kind": given} if given in ("none", "per_query") else _read_json(Path(given))
+
+
+def _read_json(path: Path) -> Any:
+    import json
+
+    from duelrank.errors import DataFormatError, MissingData
+
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise MissingData(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataFormatError(f"{path} is not valid JSON: {error}") from None
+
+
+def _print_json(value: Any) -> None:
+    import msgspec
+
+    print_json(msgspec.to_builtins(value))
+
+
+def _print(info: RankerInfo, json: bool) -> None:
+    from rich.table import Table
+
+    if json:
+        _print_json(info)
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in _rows(info):
+        table.add_row(name.replace("_", " "), value)
+    out().print(table)
+    for warning in info.warnings:
+        tell(f"warning: {warning}")
+
+
+def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
+    import msgspec
+
+    for name, value in msgspec.to_builtins(info).items():
+        if name == "created":
+            yield name, _time(value)
+        elif isinstance(value, list | tuple):
+            yield from [] if name == "warnings" or not value else [(name, ", ".join(value))]
+        elif value is not None:
+            yield name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _mode(info: RankerInfo) -> str:
+    mode = "frozen" if info.frozen else info.mode
+    return mode if info.pinned is None else f"{mode}, serves {info.pinned:,}"
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"

@@ -1,0 +1,175 @@
+"""The registry of export formats, from which the options of the command line, of HTTP and of the documentation are generated."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from duelrank.errors import Conflict, InvalidValue, UnknownName
+from duelrank.export.model import LinearModel
+
+__all__ = ["FORMATS", "Format", "Option", "export", "format_options", "register_format"]
+
+F = TypeVar("F", bound="type[Format]")
+
+
+@dataclass(frozen=True)
+class Format(ABC):
+    """One way to write a model down. Its fields are its options.
+
+    A subclass is a frozen dataclass. Each field has a default and a description: ``store: Annotated[str | None, "Name of the
+    feature store."] = None``. Its type is str, int, float, bool, a Literal of texts, or a Mapping from text to text. The first
+    line of the class's docstring describes the format.
+    """
+
+    #: The media type of the content, over HTTP.
+    media_type: ClassVar[str] = "application/json"
+    #: The ending of file names.
+    suffix: ClassVar[str] = ".json"
+    #: Whether the content is text; other content is not written to a terminal.
+    is_text: ClassVar[bool] = True
+
+    @abstractmethod
+    def write(self, model: LinearModel) -> str | bytes:
+        """Return the content, or raise `InvalidValue` with the reason why this format cannot hold the model."""
+
+    @classmethod
+    def description(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of one format or several.
+
+    Parameters
+    ----------
+    name
+        In Python: ``export(model, "vespa", rank_features={"price": "attribute(price)"})``.
+    type
+        Without None: str, int, float, bool, a Literal of texts, or Mapping[str, str].
+    help
+        Descriptions by format.
+    """
+
+    name: str
+    type: Any
+    help: Mapping[str, str]
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it is given once for each pair, as NAME=VALUE."""
+        return get_origin(self.type) is not None and self.type == Mapping[str, str]
+
+    @property
+    def parameter(self) -> str:
+        """Its name in a query string, and with dashes on the command line; of a mapping, the name of one pair."""
+        return self.name.removesuffix("s") if self.is_mapping else self.name
+
+    @property
+    def description(self) -> str:
+        """The descriptions as one text; formats with the same description are named together."""
+        formats: dict[str, list[str]] = {}
+        for format, text in self.help.items():
+            formats.setdefault(text, []).append(format)
+        return " ".join(f"{', '.join(names)}: {text}" for text, names in formats.items())
+
+    def value(self, given: Any) -> Any:
+        """Return the value for Python from that of a command line or a query string."""
+        return _pairs(self.parameter, given) if self.is_mapping else given
+
+
+#: All formats by name.
+FORMATS: dict[str, type[Format]] = {}
+
+
+def register_format(name: str, *other_names: str) -> Callable[[F], F]:
+    """Register a subclass of `Format` under one name or several: ``@register_format("solr")``.
+
+    From then on Python, ``duelrank export``, ``duelrank serve`` and the documentation know the format and its options.
+    """
+
+    def register(cls: F) -> F:
+        for each in (name, *other_names):
+            known = FORMATS.get(each)
+            if known is not None and (known.__module__, known.__name__) != (cls.__module__, cls.__name__):
+                raise Conflict(f"a format is already called {each!r}: {known.__module__}.{known.__name__}")
+            _check(each, cls)
+            FORMATS[each] = cls
+        return cls
+
+    return register
+
+
+def export(model: LinearModel, format: str, **options: Any) -> bytes:
+    """Write a model in one of the `FORMATS`, or refuse with the reason why that format cannot hold it.
+
+    Examples
+    --------
+    >>> from duelrank.export import LinearModel, export
+    >>> print(export(LinearModel("shop", 7, ("bm25", "price"), [0.41, -0.12]), "ranklib").decode(), end="")
+    ## Coordinate Ascent
+    ## Model = shop_000007
+    ## Features = ["bm25", "price"]
+    1:0.41 2:-0.12
+    """
+    if format not in FORMATS:
+        raise UnknownName.among("format", format, FORMATS)
+    known = [each.name for each in fields(FORMATS[format])]
+    for name in options:
+        if name not in known:
+            raise InvalidValue(f"the format {format} has no option {name}; it has {', '.join(known) or 'none'}")
+    content = FORMATS[format](**options).write(model)
+    return content.encode() if isinstance(content, str) else content
+
+
+def format_options() -> list[Option]:
+    """Return the options of all formats; formats share an option of the same name."""
+    found: dict[str, Option] = {}
+    for format, cls in FORMATS.items():
+        for each in _options(format, cls):
+            earlier = found.get(each.name)
+            found[each.name] = Option(each.name, each.type, {**earlier.help, **each.help}) if earlier else each
+    return list(found.values())
+
+
+def _options(format: str, cls: type[Format]) -> Iterable[Option]:
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):
+        hint = hints[field.name]
+        if get_origin(hint) is not Annotated or not isinstance(get_args(hint)[1], str):
+            raise InvalidValue(f"{cls.__name__}.{field.name} needs a description: Annotated[type, 'description']")
+        yield Option(field.name, _without_none(get_args(hint)[0]), {format: get_args(hint)[1]})
+
+
+def _without_none(hint: Any) -> Any:
+    members = [each for each in get_args(hint) if each is not NoneType]
+    return members[0] if NoneType in get_args(hint) and len(members) == 1 else hint
+
+
+def _check(format: str, cls: type[Format]) -> None:
+    """Raise an error if a format has an option that a command line or a query string cannot have."""
+    others = {option.name: option for option in format_options() if set(option.help) != {format}}
+    for option in _options(format, cls):
+        if not (option.type in (str, int, float, bool) or option.is_mapping or get_origin(option.type) is Literal):
+            raise InvalidValue(
+                f"the option {option.name} of the format {format} is str, int, float, bool, a Literal of texts or a "
+                f"Mapping[str, str], each with None or without, got {option.type!r}"
+            )
+        if option.name in others and others[option.name].type != option.type:
+            formats = ", ".join(others[option.name].help)
+            raise Conflict(f"the option {option.name} of the format {format} has another type in {formats}")
+
+
+def _pairs(parameter: str, texts: Iterable[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidValue(f"{parameter} must be NAME=EXPRESSION, such as 'price=attribute(price)', got {text!r}")
+        pairs[name.strip()] = value
+    return pairs

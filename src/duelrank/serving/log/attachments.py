@@ -1,0 +1,61 @@
+"""The features of an impression as the event log keeps them, until the impression is learned from: compressed, and exact."""
+
+from __future__ import annotations
+
+from threading import local
+from typing import Literal
+
+import msgspec
+import numpy as np
+import zstandard
+
+from duelrank.errors import StoreCorrupt
+from duelrank.types import Features
+
+__all__ = ["pack_features", "unpack_features"]
+
+#: The fastest level: higher ones save a few percent of such numbers, and take several times as long.
+LEVEL = 1
+#: A table cannot be larger than this; a damaged length must not take all memory.
+MOST_BYTES = 1 << 30
+
+_threads = local()  # zstandard's contexts may be used by one thread at a time
+
+
+class _Table(msgspec.Struct, frozen=True, array_like=True):
+    kind: Literal["<f4", "<f8"]
+    documents: int
+    features: int
+    data: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Table).decode
+
+
+def pack_features(features: Features) -> bytes:
+    """Return a table of features as bytes; in single precision where that loses nothing."""
+    with np.errstate(over="ignore"):
+        single = features.astype("<f4")
+    exact = bool((single == features).all())
+    table = single if exact else features.astype("<f8", copy=False)
+    if not hasattr(_threads, "compressor"):
+        _threads.compressor = zstandard.ZstdCompressor(level=LEVEL)
+    data: bytes = _threads.compressor.compress(np.ascontiguousarray(table).data)
+    n_documents, n_features = features.shape
+    return _encode(_Table("<f4" if exact else "<f8", n_documents, n_features, data))
+
+
+def unpack_features(attachment: bytes) -> Features:
+    """Return the table that was packed, in double precision and read-only."""
+    try:
+        found = _decode(attachment)
+        if not hasattr(_threads, "decompressor"):
+            _threads.decompressor = zstandard.ZstdDecompressor()
+        data = _threads.decompressor.decompress(found.data, max_output_size=MOST_BYTES)
+        table = np.frombuffer(data, found.kind).reshape(found.documents, found.features)
+    except (msgspec.MsgspecError, zstandard.ZstdError, ValueError) as error:
+        raise StoreCorrupt(f"the features of an impression are damaged: {error}") from None
+    features = table.astype(np.float64)
+    features.flags.writeable = False
+    return features

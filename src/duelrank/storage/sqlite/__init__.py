@@ -1,0 +1,5 @@
+"""A store in one SQLite file."""
+
+from duelrank.storage.sqlite.store import SQLiteStorage
+
+__all__ = ["SQLiteStorage"]

@@ -1,0 +1,144 @@
+"""The registry of formats: what it refuses, and what is generated from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from duelrank.errors import Conflict, InvalidValue
+from duelrank.export import FORMATS, Format, LinearModel, export, format_options, register_format
+from duelrank.export.__main__ import with_reference
+from duelrank.export.query import export_query, options_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+MODEL = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25])
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    """Take formats that a test registered out again."""
+    known = dict(FORMATS)
+    yield
+    FORMATS.clear()
+    FORMATS.update(known)
+
+
+class Text(Format):
+    """A text."""
+
+    def write(self, model):
+        return model.name
+
+
+def test_a_format_of_two_names():
+    register_format("text", "plain")(Text)
+    assert export(MODEL, "text") == export(MODEL, "plain") == b"shop"
+
+
+def test_a_name_that_is_taken():
+    with pytest.raises(Conflict, match=r"already called 'solr': duelrank.export.solr.Solr"):
+        register_format("solr")(Text)
+
+
+def test_a_file_that_is_loaded_again_replaces_its_format():
+    register_format("text")(Text)
+    again = type("Text", (Text,), {"__module__": __name__})
+    register_format("text")(again)
+    assert FORMATS["text"] is again
+
+
+@dataclass(frozen=True)
+class Undescribed(Text):
+    width: int = 80
+
+
+@dataclass(frozen=True)
+class Complicated(Text):
+    widths: Annotated[list[int] | None, "Widths."] = None
+
+
+@dataclass(frozen=True)
+class OtherOffset(Text):
+    offset: Annotated[str, "A text where others have a number."] = ""
+
+
+@pytest.mark.parametrize(
+    ("cls", "error", "hint"),
+    [
+        (Undescribed, InvalidValue, "needs a description"),
+        (Complicated, InvalidValue, "is str, int, float, bool, a Literal"),
+        (OtherOffset, Conflict, "another type in elasticsearch, opensearch, ranklib"),
+    ],
+)
+def test_options_that_nobody_could_give(cls, error, hint):
+    with pytest.raises(error, match=hint):
+        register_format("text")(cls)
+    assert "text" not in FORMATS
+
+
+def test_options_of_one_name_are_shared():
+    (offset,) = (each for each in format_options() if each.name == "offset")
+    assert list(offset.help) == ["elasticsearch", "opensearch", "ranklib"]
+    assert offset.description.startswith("elasticsearch, opensearch: Weight of")
+    assert " ranklib: Constant" in offset.description
+
+
+def test_every_option_is_explained_in_a_sentence():
+    for option in format_options():
+        assert all(text.endswith(".") and text[0].isupper() for text in option.help.values())
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ({"format": "json", "version": "3"}, {}),
+        ({"format": "ranklib", "offset": "0"}, {"offset": 0.0}),
+        ({"format": "opensearch", "allow_negative": "true"}, {"allow_negative": True}),
+        (
+            {"format": "vespa", "rank_feature": ["bm25=bm25(title)", "price=if(a == b, 1, 0)"], "rerank_count": "5"},
+            {"rank_features": {"bm25": "bm25(title)", "price": "if(a == b, 1, 0)"}, "rerank_count": 5},
+        ),
+    ],
+)
+def test_the_query_string_has_all_options(query, options):
+    decoded = msgspec.convert(query, export_query(), strict=False)
+    assert options_of(decoded) == options
+    assert export(MODEL, decoded.format, **options_of(decoded))
+
+
+@pytest.mark.parametrize(
+    "query", [{}, {"format": "solar"}, {"format": "solr", "stroe": "x"}, {"format": "vespa", "weights": "both"}]
+)
+def test_a_query_string_that_is_wrong(query):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(query, export_query(), strict=False)
+
+
+def test_a_pair_without_its_name():
+    decoded = msgspec.convert({"format": "vespa", "rank_feature": ["bm25"]}, export_query(), strict=False)
+    with pytest.raises(InvalidValue, match="rank_feature must be NAME=EXPRESSION"):
+        options_of(decoded)
+
+
+def test_a_new_format_is_in_a_new_query():
+    @dataclass(frozen=True)
+    class Sized(Text):
+        size: Annotated[Literal["small", "large"] | None, "How large."] = None
+        names: Annotated[Mapping[str, str] | None, "Other names."] = None
+
+    register_format("text")(Sized)
+    query = {"format": "text", "size": "small", "name": ["a=b"]}
+    assert options_of(msgspec.convert(query, export_query(), strict=False)) == {"size": "small", "names": {"a": "b"}}
+
+
+def test_the_page_is_up_to_date():
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_reference(page) == page, "run `make docs`"
+    for name in FORMATS:
+        assert re.search(rf"^\\| `{name}` \\|", page, re.MULTILINE)
