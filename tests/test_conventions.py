@@ -325,7 +325,6 @@ class TestImporting:
             "numba",
             "scipy",
             "matplotlib",
-            "fastapi",
             "starlette",
             "uvicorn",
             "sklearn",

@@ -55,7 +55,6 @@ def _described(key: ApiKey) -> dict[str, Any]:
 @app.command("list")
 def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
     """List the keys of a store, without their secrets."""
-    need_extra()
     from rich.table import Table
 
     from duelrank.storage import open_storage
@@ -82,7 +81,6 @@ def revoke(
     store: StoreOption = SQLITE,
 ) -> None:
     """Revoke a key; a running service rejects it within seconds."""
-    need_extra()
     from duelrank.errors import UnknownName
     from duelrank.storage import open_storage
 

@@ -193,14 +193,20 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
 
 
 @pytest.fixture
-def real_client(tmp_path: Path) -> Iterator[TestClient]:
-    """A client of the real service on a file, which has a ranker called shop."""
+def bare_client(tmp_path: Path) -> Iterator[TestClient]:
+    """A client of the real service on a file, which has no ranker yet."""
     with open_storage(f"sqlite:///{tmp_path}/real.db") as storage:
         application = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
         with TestClient(application, "http://127.0.0.1", client=("127.0.0.1", 50000)) as client:
             until(lambda: client.get("/readyz").status_code == 200)
-            assert client.post("/v1/rankers", json=SHOP).status_code == 201
             yield client
+
+
+@pytest.fixture
+def real_client(bare_client: TestClient) -> TestClient:
+    """A client of the real service on a file, which has a ranker called shop."""
+    assert bare_client.post("/v1/rankers", json=SHOP).status_code == 201
+    return bare_client
 
 
 @pytest.fixture

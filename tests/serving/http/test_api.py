@@ -5,7 +5,7 @@ import pytest
 from tests.serving.http.conftest import DOCUMENTS, SHOP
 
 from duelrank.errors import NotReady, StoreCorrupt, StoreFull
-from duelrank.serving.http.operations import OPERATIONS
+from duelrank.serving.http.routes import OPERATIONS
 
 PROBLEM = "application/problem+json"
 

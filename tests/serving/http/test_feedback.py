@@ -9,8 +9,8 @@ from tests.serving.http.conftest import DOCUMENTS
 
 from duelrank.errors import LimitExceeded
 from duelrank.serving import FeedbackEvent, Rejected
-from duelrank.serving.http.events import decode_events
-from duelrank.serving.http.refusals import MalformedBody
+from duelrank.serving.http.errors import MalformedBody
+from duelrank.serving.http.feedback import decode_events
 
 NATIVE = {"event_id": "e1", "impression_id": "i1", "clicks": ["d3"], "examined": 5, "close": True}
 UBI = {
@@ -53,7 +53,7 @@ class TestForms:
 
     @pytest.mark.parametrize("body", [b"", b"{", b"[{}", b"[1,]", b'"\\ud800"', b"\xff", b"[" * 100_000, b"clicks=d3"])
     def test_no_json(self, body):
-        with pytest.raises(MalformedBody, match="no JSON"):
+        with pytest.raises(MalformedBody, match="not valid JSON"):
             decode(body)
 
     def test_lines_that_are_no_json_stand_alone(self):

@@ -1,9 +1,12 @@
 """What Prometheus sees."""
 
+from math import isnan
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.serving.http.conftest import DOCUMENTS
 
+from duelrank.serving import Observer
 from duelrank.serving.http.metrics import MEMORY, Metrics
 
 
@@ -39,16 +42,23 @@ def test_requests_and_events(client):
 
 def test_learning():
     metrics = Metrics()
-    for clicks, reciprocal in ((1, 1.0), (0, 0.0), (2, 0.5), (0, 0.0)):
-        metrics.learned("shop", 0.01 * clicks, clicks, reciprocal)
+    for outcome, clicks, reciprocal in (
+        ("learned", 1, 1.0),
+        ("no_feedback", 0, 0.0),
+        ("learned", 2, 0.5),
+        ("skipped", 0, 0.0),
+    ):
+        metrics.closed("shop", outcome, 0.01 * clicks, clicks, reciprocal)
     metrics.published("shop", 17)
     metrics.feature_trouble("shop", "nan", 3)
     metrics.failed("shop", "learn")
     metrics.open_impressions("shop", 5)
-    metrics.oldest_unlearned_age("shop", 1.5)
+    metrics.lag(12, 1.5)
+    metrics.store(1_000_000, 5_000_000, 2.5)
     metrics.leading(True)
     found = samples(metrics.text().decode())
-    assert found["duelrank_learned_impressions_total", "ranker=shop"] == 4
+    assert found["duelrank_learned_impressions_total", "ranker=shop"] == 2
+    assert found["duelrank_no_feedback_impressions_total", "ranker=shop"] == 1
     assert found["duelrank_clicked_impressions_total", "ranker=shop"] == 2
     assert found["duelrank_clicks_total", "ranker=shop"] == 3
     assert found["duelrank_updates_total", "ranker=shop"] == 2
@@ -59,16 +69,34 @@ def test_learning():
     assert found["duelrank_feature_trouble_total", "kind=nan", "ranker=shop"] == 3
     assert found["duelrank_failures_total", "ranker=shop", "what=learn"] == 1
     assert found["duelrank_open_impressions", "ranker=shop"] == 5
-    assert found["duelrank_oldest_unlearned_event_age_seconds", "ranker=shop"] == 1.5
+    assert found["duelrank_learner_lag_events",] == 12
+    assert found["duelrank_oldest_unlearned_event_age_seconds",] == 1.5
+    assert found["duelrank_store_bytes",] == 1_000_000
+    assert found["duelrank_store_free_bytes",] == 5_000_000
+    assert found["duelrank_store_days_left",] == 2.5
     assert found["duelrank_leading",] == 1
 
 
 def test_averages_follow_a_change():
     metrics = Metrics()
     for clicks in [0] * 5 * MEMORY + [1] * 5 * MEMORY:
-        metrics.learned("shop", 0.0, clicks, float(clicks))
+        metrics.closed("shop", "learned", 0.0, clicks, float(clicks))
     rate = samples(metrics.text().decode())["duelrank_click_through_rate", "ranker=shop"]
     assert rate == pytest.approx(1.0 - (1.0 - 1.0 / MEMORY) ** (5 * MEMORY))
+
+
+def test_what_is_not_known_of_a_disk_is_said():
+    metrics = Metrics()
+    metrics.store(5, None, None)
+    found = samples(metrics.text().decode())
+    assert found["duelrank_store_bytes",] == 5
+    assert isnan(found["duelrank_store_free_bytes",])
+    assert isnan(found["duelrank_store_days_left",])
+
+
+def test_every_method_of_an_observer_is_counted():
+    told = {name for name in vars(Observer) if not name.startswith("_")}
+    assert told <= set(vars(Metrics))
 
 
 def test_two_applications_do_not_share_numbers():

@@ -4,8 +4,8 @@ import pytest
 
 from duelrank import errors
 from duelrank.errors import DuelrankError
-from duelrank.serving.http import refusals
-from duelrank.serving.http.problems import TABLE, Kind, kind_of
+from duelrank.serving.http import errors as refusals
+from duelrank.serving.http.errors import TABLE, Kind, kind_of
 
 #: Of classes that no request can lead to.
 NEVER = {"DuelrankError", "MissingData", "UnreachableScheduler", "Refusal", "ClientGone"}
@@ -13,7 +13,8 @@ NEVER = {"DuelrankError", "MissingData", "UnreachableScheduler", "Refusal", "Cli
 
 def family():
     names = {name: getattr(module, name) for module in (errors, refusals) for name in module.__all__}
-    return {name: cls for name, cls in names.items() if issubclass(cls, DuelrankError) and name not in NEVER}
+    classes = {name: cls for name, cls in names.items() if isinstance(cls, type)}
+    return {name: cls for name, cls in classes.items() if issubclass(cls, DuelrankError) and name not in NEVER}
 
 
 @pytest.mark.parametrize("name", family())

@@ -15,7 +15,7 @@ from tests.waiting import FOR_EVER, until
 
 from duelrank.errors import StoreCorrupt
 from duelrank.serving.http import KeyRing, create_app
-from duelrank.serving.http.protocol import ImpatientProtocol
+from duelrank.serving.http.server import Protocol as ServerProtocol
 from duelrank.serving.http.server import listen, run_server
 
 
@@ -23,7 +23,7 @@ from duelrank.serving.http.server import listen, run_server
 def running(app, patience):
     """Run a server in a thread; gives its port and its connections."""
 
-    class Protocol(ImpatientProtocol):
+    class Protocol(ServerProtocol):
         pass
 
     Protocol.patience = patience

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 import httpx
 import pytest
@@ -17,24 +18,32 @@ from duelrank.storage import open_storage
 
 
 class Server:
-    """A running `duelrank serve`; its words are in ``said``."""
+    """A running `duelrank serve`; its words are in ``said``, its log in a file."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, env=None):
         command = [sys.executable, "-m", "duelrank", "serve", "--port", "0", *map(str, words)]
         environment = os.environ | {"COLUMNS": "500", "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8", env=environment)
+        self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.log, encoding="utf-8", env=environment | (env or {})
+        )
         self.said = ""
         while "ready:" not in self.said:
-            line = self.process.stderr.readline()
-            assert line, self.said
+            line = self.process.stdout.readline()
+            assert line, self.said + self.logged()
             self.said += line
         self.url = re.search(r"http://127\.0\.0\.1:\d+", self.said)[0]
         self.port = int(self.url.rpartition(":")[2])
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.said += self.process.communicate(timeout=FOR_EVER)[1]
+        self.said += self.process.communicate(timeout=FOR_EVER)[0]
         return self.process.returncode
+
+    def logged(self):
+        """What is in its log so far."""
+        with open(f"/proc/self/fd/{self.log.fileno()}", encoding="utf-8") as file:
+            return file.read()
 
 
 @pytest.fixture
@@ -59,7 +68,7 @@ def shared(tmp_path_factory):
     yield started
     assert httpx.get(f"{started.url}/healthz", timeout=FOR_EVER).status_code == 200
     assert started.stop() == 0
-    assert "Traceback" not in started.said
+    assert "Traceback" not in started.said + started.logged()
 
 
 def answers(port):
@@ -105,7 +114,7 @@ def test_from_start_to_stop(server, store):
         assert client.post("/v1/rankers/shop/rank", json=body).json() == first.json()
         until(lambda: client.get("/v1/rankers/shop").json()["learned"] == 1)
     assert again.stop(signal.SIGINT) == 0
-    assert "Traceback" not in server.said + again.said
+    assert "Traceback" not in server.said + again.said + server.logged() + again.logged()
 
 
 def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
@@ -118,7 +127,7 @@ def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
         cli("keys", "revoke", token.split("_")[1], "--store", store)
         until(lambda: client.get("/v1/rankers", headers={"X-API-Key": token}).status_code == 401)
     server.stop()
-    assert token.split("_", 2)[2] not in server.said
+    assert token.split("_", 2)[2] not in server.said + server.logged()
 
 
 def test_a_client_that_vanishes_or_breaks_the_rules(shared):
@@ -170,7 +179,7 @@ class TestRefusals:
     def test_an_address_that_there_is_not(self, store, refused):
         with open_storage(store) as storage:
             storage.add_key(make_key(["rank"])[1])
-        assert "no address to listen on" in refused("serve", "--store", store, "--host", "no.such.host.invalid")
+        assert "not an address to listen on" in refused("serve", "--store", store, "--host", "no.such.host.invalid")
 
     def test_a_store_that_is_none(self, tmp_path, refused):
         (tmp_path / "text.db").write_text("this is no database at all, just some words " * 50)
@@ -205,7 +214,7 @@ class TestKeys:
 def test_without_the_extra(cli, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("duelrank.serving.http")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "fastapi", None)
+    monkeypatch.setitem(sys.modules, "starlette", None)
     done = cli("serve", "--store", "sqlite://")
     assert done.exit_code == 2
     assert "pip install 'duelrank[serve]'" in done.stderr
