@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, UnknownName
+from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreUnavailable, UnknownName
 from duelrank.serving import FeedbackCounts, Service
 from duelrank.serving.replay import ranker_names, replay
 from duelrank.storage import open_storage
@@ -310,6 +310,29 @@ class TestFailures:
         with caplog.at_level(logging.ERROR):
             asyncio.run(main())
         assert caplog.text.count("no room") == 1, "said once, not every second"
+
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_a_file_that_vanished_or_was_replaced_is_noticed_without_a_request(self, sqlite_url, tmp_path, kit, replaced):
+        async def main(storage):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await traffic(service, kit, range(5))
+                await kit.learned(service, 5)
+                path = tmp_path / "store.db"
+                path.rename(tmp_path / "elsewhere.db")
+                if replaced:
+                    path.write_bytes(b"")
+                await kit.until(lambda: isinstance(service.failure, StoreUnavailable))
+                with pytest.raises(StoreUnavailable):
+                    await service.rank("shop", kit.request(10))
+                (tmp_path / "elsewhere.db").rename(path)
+                await kit.until(lambda: service.failure is None)
+                await traffic(service, kit, range(5, 10))
+                await kit.learned(service, 10)
+            kit.verified(storage)
+
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(main(storage))
 
     def test_a_damaged_log_is_said(self, sqlite_url, tmp_path, kit):
         async def fill(storage):

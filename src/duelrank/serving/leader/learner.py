@@ -220,6 +220,7 @@ class Learner:
         now, names = self._clock.monotonic(), {event.ranker for event in found}
         if now - self._looked >= self._settings.poll_every:
             self._looked, names = now, set(self._courses)
+            self._storage.ping()  # also where nothing happens, a store that is gone must be noticed
             self._tell_lag(found)
         for name in names & self._courses.keys():
             course = self._courses[name]
