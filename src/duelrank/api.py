@@ -111,7 +111,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     add_features
         Names of new features, behind the others; their weights start at 0.
     retire_features
-        Names of features to go without from now on; requests may still have them by name, and they are ignored.
+        Names of features to do without from now on; requests may still have them by name, and they are ignored.
     """
 
     exploration: float | None = None

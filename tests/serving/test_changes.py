@@ -145,6 +145,8 @@ class TestChange:
                 assert now.retired == ("price",)
                 after = dict(zip(now.features, service.model("shop").weights, strict=True))
                 assert after == {"bm25": before["bm25"], "age": before["age"], "title": before["title"], "stock": 0.0}
+                again = await service.change("shop", Change(add_features=("stock",), retire_features=("price",)))
+                assert again.features == now.features, "a request whose answer was lost may be sent again"
                 with pytest.raises(ShapeMismatch):
                     await service.rank("shop", RankRequest([Document("d", [1.0] * 5)]))
                 for number in range(10):
@@ -170,7 +172,7 @@ class TestChange:
         [
             (Change(exploration=2.0), InvalidValue, "exploration"),
             (Change(length=0), InvalidValue, "length"),
-            (Change(add_features=("bm25",)), InvalidValue, "already"),
+            (Change(add_features=("new",), retire_features=("new",)), InvalidValue, "at once"),
             (Change(retire_features=("bm26",)), UnknownName, "did you mean bm25"),
             (Change(retire_features=("bm25", "price", "age", "title")), InvalidValue, "at least one feature"),
         ],

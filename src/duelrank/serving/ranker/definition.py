@@ -106,19 +106,16 @@ class Definition:
         )
 
     def changed(self, change: Change) -> Definition:
-        """Return the definition after a change; raise where that makes no sense."""
+        """Return the definition after a change, the same again where it was made before; raise where it makes no sense."""
         spec, own = self.spec, ("exploration", "close_after", "length", "mode")
         given = {name: value for name in own if (value := getattr(change, name)) is not None}
         for name in change.retire_features:
-            if name not in self.columns:
+            if name in change.add_features:
+                raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
+            if name not in self.columns and name not in spec.retired:
                 raise UnknownName.among("feature", name, spec.features)
-        known = {*spec.features, *change.retire_features}
-        for name in change.add_features:
-            if name in known:
-                raise InvalidValue(f"the ranker already has a feature {name!r}")
-            known.add(name)
-        kept = tuple(name for name in spec.features if name not in change.retire_features)
-        features = kept + change.add_features
+        kept = [name for name in spec.features if name not in change.retire_features]
+        features = tuple(dict.fromkeys((*kept, *change.add_features)))
         retired = tuple(dict.fromkeys((*spec.retired, *change.retire_features)))
         spec = msgspec.structs.replace(
             spec,
