@@ -186,6 +186,36 @@ class TestReplay:
         versions.save(replace(third, state=versions.load(2).state))
         assert "version 3" in replay(storage, "shop").difference
 
+    def test_another_processor_is_equal_within_a_tolerance(self, sqlite_url, kit):
+        """Numba without fused multiply-add, as on an old processor: other bits, the same weights."""
+        import os
+        import subprocess
+        import sys
+
+        async def main(storage):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec("odd", algorithm="pdgd"))
+                for number in range(60):
+                    shown = ids(await service.rank("odd", kit.request(number)))
+                    await service.feedback("odd", [kit.event(number, shown[1:3])])
+                await kit.learned(service, 60, "odd")
+
+        def run(cpu, *options):
+            command = [sys.executable, "-m", "duelrank", "replay", sqlite_url, "--verify", "--json", *options]
+            return subprocess.run(command, env=os.environ | cpu, capture_output=True, text=True)
+
+        with open_storage(sqlite_url) as storage:
+            asyncio.run(main(storage))
+            kit.verified(storage, "odd")
+        generic = {"NUMBA_CPU_NAME": "generic"}
+        exact = run(generic)
+        if exact.returncode == 0:
+            pytest.skip("this processor computes as a generic one does")
+        assert "--tolerance" in exact.stderr
+        near = run(generic, "--tolerance", "1e-9")
+        assert near.returncode == 0, near.stderr
+        assert 0.0 < json.loads(near.stdout)[0]["largest"] < 1e-9
+
     def test_from_the_command_line(self, sqlite_url, tmp_path, kit):
         from typer.testing import CliRunner
 

@@ -29,7 +29,7 @@ ToleranceOption = Annotated[
     typer.Option(
         "--tolerance",
         min=0.0,
-        help="Accept weights that differ by up to this, such as 1e-9, instead of comparing to the bit: for a store that was "
+        help="Accept weights that differ by up to this share, such as 1e-9, instead of comparing to the bit: for a store that was "
         "written on another kind of processor.",
     ),
 ]
@@ -65,7 +65,7 @@ def replay(
         complain(f"{result.ranker}: {result.difference}")
     if differences and tolerance is None:
         complain(
-            "the result of a replay depends on the processor's instructions and on the versions of numba and numpy: on a machine "
+            "the bits of a replay depend on the processor, the C library and the versions of duelrank and numba: on a machine "
             "of another kind than the service's, compare with --tolerance 1e-9"
         )
     if verify and differences:

@@ -33,7 +33,7 @@ __all__ = ["Replayed", "ranker_names", "replay"]
 class Replayed:
     """What came out of a replay, how much was compared on the way, and the first difference, if any.
 
-    ``largest`` is the largest difference of a weight where versions were compared with a tolerance.
+    ``largest`` is the largest difference of a weight, in relation to the largest weight, where there was a tolerance.
     """
 
     ranker: str
@@ -70,8 +70,8 @@ def replay(storage: Storage, name: str, tolerance: float | None = None) -> Repla
     name
         Of the ranker.
     tolerance
-        None compares to the bit, which holds where numba and numpy compute with the same instructions as the service did: on
-        the same kind of processor, with the same versions. On another one, give the largest difference of a weight to accept.
+        None compares to the bit, which holds on the same kind of processor, with the same C library and the same versions. On
+        another one, give the largest difference of a weight to accept, in relation to the largest weight.
     """
     return _Replay(storage, name, tolerance).run()
 
@@ -163,7 +163,8 @@ class _Replay:
             return pack_state(stored) == pack_state(found)
         if stored.weights.shape != found.weights.shape or stored.updates != found.updates:
             return False
-        self._largest = max(self._largest, float(np.abs(stored.weights - found.weights).max()))
+        scale = max(float(np.abs(stored.weights).max()), np.finfo(np.float64).tiny)
+        self._largest = max(self._largest, float(np.abs(stored.weights - found.weights).max()) / scale)
         return self._largest <= self._tolerance
 
     def _result(self, difference: str | None) -> Replayed:

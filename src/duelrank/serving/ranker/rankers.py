@@ -17,8 +17,8 @@ from duelrank.storage import Event, Storage
 __all__ = ["SHADOW_WARNING", "Ranker", "Rankers"]
 
 SHADOW_WARNING = (
-    "a shadow learns from clicks on an order that it did not choose; where users click what is on top because it is on top, "
-    "the feature that you sort by looks worthless to it: compare before you trust its weights (docs/serving.md)"
+    "a shadow learns from impressions in your order: users look at the top first, so its weights are biased for or against what "
+    "you sort by; do not judge features by them, and let a ranker learn from its own rankings before you trust it"
 )
 
 
