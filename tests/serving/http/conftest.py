@@ -35,7 +35,7 @@ from duelrank.serving import (
     VersionInfo,
 )
 from duelrank.serving.http import KeyRing, WebSettings, create_app
-from duelrank.storage import SQLiteStorage, open_storage
+from duelrank.storage import Storage, open_storage
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would rather have a successor of httpx
@@ -168,7 +168,7 @@ class FakeService(Service):
 
 
 @pytest.fixture
-def storage() -> Iterator[SQLiteStorage]:
+def storage() -> Iterator[Storage]:
     with open_storage("sqlite://") as store:
         yield store
 

@@ -24,7 +24,7 @@ def new_key(storage):
 
     def make(*scopes):
         token, key = make_key(scopes)
-        storage.add_key(key)
+        storage.keys.add(key)
         return token
 
     return make
@@ -87,7 +87,7 @@ class TestKeys:
     def test_the_last_one_revoked_shuts_everybody_out(self, storage, new_key):
         token = new_key("rank")
         ring = KeyRing(storage)
-        storage.revoke_key(token.split("_")[1])
+        storage.keys.revoke(token.split("_")[1])
         ring.refresh()
         assert ring.in_force
         with pytest.raises(NoKey):
@@ -144,7 +144,7 @@ class TestAsking:
         token = new_key("rank")
         until(lambda: client.get("/v1/rankers").status_code == 401)
         assert client.get("/v1/rankers", headers=bearer(token)).status_code == 200
-        storage.revoke_key(token.split("_")[1])
+        storage.keys.revoke(token.split("_")[1])
         until(lambda: client.get("/v1/rankers", headers=bearer(token)).status_code == 401)
 
 

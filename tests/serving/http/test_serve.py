@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import httpx
 import pytest
@@ -23,10 +24,11 @@ class Server:
     def __init__(self, *words, env=None):
         command = [sys.executable, "-m", "duelrank", "serve", "--port", "0", *map(str, words)]
         environment = os.environ | {"COLUMNS": "500", "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
-        self.log = tempfile.TemporaryFile("w+", encoding="utf-8")
+        descriptor, self.log = tempfile.mkstemp(prefix="duelrank-log-")
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self.log, encoding="utf-8", env=environment | (env or {})
+            command, stdout=subprocess.PIPE, stderr=descriptor, encoding="utf-8", env=environment | (env or {})
         )
+        os.close(descriptor)
         self.said = ""
         while "ready:" not in self.said:
             line = self.process.stdout.readline()
@@ -42,8 +44,7 @@ class Server:
 
     def logged(self):
         """What is in its log so far."""
-        with open(f"/proc/self/fd/{self.log.fileno()}", encoding="utf-8") as file:
-            return file.read()
+        return Path(self.log).read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ class TestRefusals:
 
     def test_an_address_that_there_is_not(self, store, refused):
         with open_storage(store) as storage:
-            storage.add_key(make_key(["rank"])[1])
+            storage.keys.add(make_key(["rank"])[1])
         assert "not an address to listen on" in refused("serve", "--store", store, "--host", "no.such.host.invalid")
 
     def test_a_store_that_is_none(self, tmp_path, refused):
