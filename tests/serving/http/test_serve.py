@@ -215,7 +215,7 @@ class TestKeys:
 def test_without_the_extra(cli, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("duelrank.serving.http")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = cli("serve", "--store", "sqlite://")
     assert done.exit_code == 2
     assert "pip install 'duelrank[serve]'" in done.stderr
