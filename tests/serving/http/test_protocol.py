@@ -153,8 +153,10 @@ class TestHeaders:
                 seen.append(0 if refused else len(data))
 
         monkeypatch.setattr("tests.serving.http.test_protocol.ServerProtocol", Counting)
-        with running(create_app(service, KeyRing(storage)), patience=100.0) as (port, _):
-            with socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection:
-                connection.sendall(begin)
-                until(lambda: is_dropped(connection, b"a" * 100_000))
+        with (
+            running(create_app(service, KeyRing(storage)), patience=100.0) as (port, _),
+            socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection,
+        ):
+            connection.sendall(begin)
+            until(lambda: is_dropped(connection, b"a" * 100_000))
         assert sum(seen) < 1_000_000
