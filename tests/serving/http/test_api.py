@@ -1,10 +1,12 @@
 """Every address, its answers and its refusals, on a service that only remembers."""
 
 import msgspec
+import numpy as np
 import pytest
 from tests.serving.http.conftest import DOCUMENTS, SHOP
 
 from duelrank.errors import NotReady, StoreCorrupt, StoreFull
+from duelrank.serving.http import WebSettings
 from duelrank.serving.http.routes import OPERATIONS
 
 PROBLEM = "application/problem+json"
@@ -83,6 +85,100 @@ class TestRank:
     def test_not_a_number_is_no_json(self, client):
         content = b'{"documents": [{"id": "a", "features": [NaN, 1.0]}]}'
         problem(client.post("/v1/rankers/shop/rank", content=content), 400, "malformed-body")
+
+    @pytest.mark.parametrize(
+        ("body", "detail"),
+        [
+            ({"documents": DOCUMENTS, "impresion_id": "i1"}, "did you mean `impression_id`?"),
+            ({"documents": [DOCUMENTS[0] | {"feature": 1}]}, "did you mean `features`?"),
+            ({"documents": DOCUMENTS, "zzz": 1}, "known: documents, impression_id, length, explain"),
+            ({"documents": {"id": ["a"]}}, "did you mean `ids`?"),
+        ],
+    )
+    @pytest.mark.parametrize("heavy", [1, 1 << 20])
+    def test_unknown_fields_have_a_near_miss(self, serve, service, body, detail, heavy):
+        client = serve(service, WebSettings(heavy=heavy))
+        client.post("/v1/rankers", json=SHOP)
+        assert detail in problem(client.post("/v1/rankers/shop/rank", json=body), 422, "wrong-shape")
+
+
+class TestCompact:
+    """All documents as one table, in JSON or MessagePack, are the same documents."""
+
+    FEATURES = np.arange(10.0).reshape(5, 2)
+    IDS = tuple(f"d{i}" for i in range(5))
+
+    def table(self, type="float32"):
+        return {
+            "ids": self.IDS,
+            "features": self.FEATURES.astype("<f4" if type == "float32" else "<f8").tobytes(),
+            "type": type,
+        }
+
+    def listed(self):
+        return [{"id": id, "features": row} for id, row in zip(self.IDS, self.FEATURES.tolist(), strict=True)]
+
+    @pytest.mark.parametrize("form", ["json", "msgpack"])
+    @pytest.mark.parametrize("documents", ["table", "float64", "listed"])
+    @pytest.mark.parametrize("heavy", [1, 1 << 20])
+    def test_all_forms_say_the_same(self, serve, service, form, documents, heavy):
+        client = serve(service, WebSettings(heavy=heavy))
+        client.post("/v1/rankers", json=SHOP)
+        given = {"table": self.table, "float64": lambda: self.table("float64"), "listed": self.listed}[documents]()
+        body = {"impression_id": "i1", "documents": given}
+        content = getattr(msgspec, form).encode(body)
+        headers = {"content-type": f"application/{form}"}
+        answer = client.post("/v1/rankers/shop/rank", content=content, headers=headers)
+        assert [each["id"] for each in answer.json()["ranking"]] == list(self.IDS)
+        assert [document.features for document in service.seen] == self.FEATURES.tolist()
+        packed = client.post(
+            "/v1/rankers/shop/rank", content=content, headers=headers | {"accept": "application/msgpack"}
+        )
+        assert packed.headers["content-type"] == "application/msgpack"
+        assert msgspec.msgpack.decode(packed.content) == answer.json()
+
+    @pytest.mark.parametrize("heavy", [0, 1 << 20])
+    def test_no_messagepack(self, serve, service, heavy):
+        client = serve(service, WebSettings(heavy=heavy))
+        headers = {"content-type": "application/msgpack"}
+        refused = client.post("/v1/rankers/shop/rank", content=b"\xc1", headers=headers)
+        assert "MessagePack" in problem(refused, 400, "malformed-body")
+
+    @pytest.mark.parametrize(
+        "documents",
+        [
+            [{"id": "a", "features": [1.0, 2.0]}, {"id": 5, "features": []}],
+            [{"id": "a", "features": ["x"]}],
+            [1],
+            [{}],
+            7,
+        ],
+    )
+    def test_a_large_body_is_refused_in_the_same_words(self, serve, service, documents):
+        said = []
+        for heavy in (1, 1 << 20):
+            client = serve(service, WebSettings(heavy=heavy))
+            said.append(
+                problem(client.post("/v1/rankers/shop/rank", json={"documents": documents}), 422, "wrong-shape")
+            )
+        places = [each.replace("[...]", "[0]").replace("[1]", "[0]") for each in said]
+        assert places[0] == places[1]
+
+
+class TestChanges:
+    def test_changed_and_deleted(self, client, service):
+        assert client.patch("/v1/rankers/shop", json={"exploration": 0.5, "length": 3}).json()["length"] == 3
+        assert service.specs["shop"].exploration == 0.5
+        assert "exploration" in problem(client.patch("/v1/rankers/shop", json={"explore": 1}), 422, "wrong-shape")
+        problem(client.patch("/v1/rankers/nobody", json={}), 404, "unknown-name")
+
+    def test_deleted_by_name_only(self, client, service):
+        problem(client.delete("/v1/rankers/shop"), 422, "wrong-shape")
+        assert "'shop'" in problem(client.delete("/v1/rankers/shop?confirm=shoe"), 422, "invalid-value")
+        assert "shop" in service.specs
+        gone = client.delete("/v1/rankers/shop?confirm=shop")
+        assert (gone.status_code, gone.content) == (204, b"")
+        problem(client.delete("/v1/rankers/shop?confirm=shop"), 404, "unknown-name")
 
 
 class TestModel:

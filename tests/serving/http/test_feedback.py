@@ -101,8 +101,29 @@ class TestBadNeighbours:
     def test_whatever_comes_has_a_place(self, content):
         assert len(decode(content, most=10_000)) == len(content)
 
+    @pytest.mark.parametrize(
+        ("bad", "hint"),
+        [
+            ({"impression_id": "i1", "click": ["d1"]}, "did you mean `clicks`?"),
+            ({"impresion_id": "i1"}, "did you mean `impression_id`?"),
+            ({"impression_id": "i1", "Closed": True}, "did you mean `close`?"),
+        ],
+    )
+    def test_unknown_fields_have_a_near_miss(self, bad, hint):
+        first, rejected, last = decode([NATIVE, bad, UBI])
+        assert [first, last] == decode([NATIVE, UBI])
+        assert hint in rejected.reason
+
 
 class TestUbi:
+    @pytest.mark.parametrize(
+        ("given", "meant"),
+        [(12, "12"), (12.0, "12"), (-3, "-3"), (1e3, "1000"), (12.5, "12.5"), (10**30, str(10**30)), ("12.0", "12.0")],
+    )
+    def test_numbers_as_object_id(self, given, meant):
+        (event,) = decode(UBI | {"event_attributes": {"object": {"object_id": given}}})
+        assert event.clicks == [meant]
+
     def test_a_click(self):
         (event,) = decode(UBI)
         assert (event.impression_id, event.clicks, event.close) == ("i1", ["d3"], False)

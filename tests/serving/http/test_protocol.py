@@ -90,3 +90,73 @@ def is_dropped(connection, more):
     except OSError:
         return True
     return False
+
+
+class TestHeaders:
+    """64 KiB of headers in all; more are refused while they come in, and never collected."""
+
+    @pytest.fixture
+    def port(self, service, storage):
+        with running(create_app(service, KeyRing(storage)), patience=100.0) as (port, _):
+            yield port
+
+    @staticmethod
+    def answer(connection):
+        """Return all that the server says until it hangs up."""
+        found = b""
+        while more := connection.recv(4096):
+            found += more
+        return found
+
+    @pytest.mark.parametrize(
+        "head",
+        [
+            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + b"a" * 70_000 + b"\r\n\r\n",
+            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-Many: aaaaaaaaaa\r\n" * 4000 + b"\r\n",
+            b"GET /healthz?" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Never-Ends: " + b"a" * 70_000,
+        ],
+        ids=["a long one", "many", "the address", "not complete"],
+    )
+    def test_too_large(self, port, head):
+        with socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection:
+            connection.sendall(head)
+            found = self.answer(connection)
+        assert found.startswith(b"HTTP/1.1 431 ")
+        assert b"/docs#headers-too-large" in found
+        assert b"65,536 bytes" in found
+        assert found.count(b"HTTP/1.1") == 1
+
+    def test_just_not_too_large(self, port):
+        large = {"X-Long": "a" * 60_000}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=FOR_EVER) as client:
+            for _ in range(3):  # on one connection: each request counts for itself
+                assert client.get("/healthz", headers=large).status_code == 200
+            assert client.post("/v1/rankers", content=b" " * 200_000, headers=large).status_code == 400
+
+    @pytest.mark.parametrize(
+        "begin",
+        [
+            b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: ",
+            b"POST /v1/rankers HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Trailer: ",
+        ],
+        ids=["a header", "a trailer"],
+    )
+    def test_megabytes_are_not_collected(self, service, storage, begin, monkeypatch):
+        monkeypatch.setattr(ServerProtocol, "lingering", 0.2)
+        seen = []
+
+        class Counting(ServerProtocol):
+            def data_received(self, data):
+                refused = self._refused
+                super().data_received(data)
+                seen.append(0 if refused else len(data))
+
+        monkeypatch.setattr("tests.serving.http.test_protocol.ServerProtocol", Counting)
+        with (
+            running(create_app(service, KeyRing(storage)), patience=100.0) as (port, _),
+            socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection,
+        ):
+            connection.sendall(begin)
+            until(lambda: is_dropped(connection, b"a" * 100_000))
+        assert sum(seen) < 1_000_000

@@ -92,7 +92,7 @@ def test_only_a_shadow_can_be_pinned(real_client):
         real_client.post("/v1/rankers/shop/unpin"),
     ):
         assert refused.status_code == 422
-        assert "'shop' is no shadow" in refused.json()["detail"]
+        assert "'shop' is not a shadow" in refused.json()["detail"]
         assert "freeze" in refused.json()["detail"]
 
 

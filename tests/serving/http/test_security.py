@@ -10,7 +10,7 @@ from tests.waiting import until
 from duelrank.errors import InvalidValue
 from duelrank.serving.http import WebSettings, auth, make_key
 from duelrank.serving.http.auth import Caller, KeyRing
-from duelrank.serving.http.errors import BodyTooLarge, ClientGone, NoKey, TooBusy, WrongScope
+from duelrank.serving.http.errors import BodyTooLarge, ClientGone, NoKey, TooBusy, TooManyRequests, WrongScope
 from duelrank.serving.http.limits import BodyReader, Buckets
 from duelrank.serving.http.routes import OPERATIONS
 from duelrank.serving.http.server import check_exposure, is_loopback
@@ -268,3 +268,126 @@ class TestBodies:
         problem(refused, 503, "too-busy")
         assert refused.headers["retry-after"] == "1"
         assert client.app.state.desk.inside == 0
+
+
+class TestBadKeys:
+    """Each bad key costs its address; nobody else, and no good key, pays for that."""
+
+    def test_an_address_runs_out_of_patience_without_hashing(self, storage, new_key, monkeypatch):
+        good = new_key("rank")
+        ring = KeyRing(storage)
+        ring.holder(good, "rank", "10.0.0.1")
+        hashed = []
+        monkeypatch.setattr(auth, "_hash", lambda secret: hashed.append(secret) or bytes(32))
+        for _ in range(10):
+            with pytest.raises(NoKey):
+                ring.holder("dr_unknown_x", "rank", "10.0.0.1")
+        with pytest.raises(TooManyRequests, match="unknown API keys"):
+            ring.holder("dr_unknown_x", "rank", "10.0.0.1")
+        with pytest.raises(NoKey):
+            ring.holder("dr_unknown_x", "rank", "10.0.0.2")
+        ring.holder(good, "rank", "10.0.0.1")
+        assert hashed == []
+
+    def test_guesses_at_the_secret_of_a_known_id(self, storage, new_key, monkeypatch):
+        good, other = new_key("rank"), new_key("rank")
+        ring = KeyRing(storage)
+        ring.holder(good, "rank", "10.0.0.1")
+        for _ in range(10):
+            with pytest.raises(NoKey):
+                ring.holder(good[:-1], "rank", "10.0.0.1")
+        hashed = []
+        hash = auth._hash
+        monkeypatch.setattr(auth, "_hash", lambda secret: hashed.append(secret) or hash(secret))
+        with pytest.raises(TooManyRequests):
+            ring.holder(good[:-1], "rank", "10.0.0.1")
+        assert hashed == []
+        ring.holder(good, "rank", "10.0.0.1")  # verified before: it is recognised
+        ring.holder(other, "rank", "10.0.0.1")
+        assert len(hashed) == 1
+
+    def test_a_verified_key_that_is_revoked_is_refused(self, storage, new_key):
+        token = new_key("rank")
+        ring = KeyRing(storage)
+        ring.holder(token, "rank")
+        storage.keys.revoke(token.split("_")[1])
+        ring.refresh()
+        with pytest.raises(NoKey):
+            ring.holder(token, "rank")
+
+    def test_over_http(self, serve, service, new_key):
+        good = new_key("rank")
+        client = serve(service)
+        statuses = [client.get("/v1/rankers", headers=bearer("dr_nobody_x")).status_code for _ in range(12)]
+        assert statuses[:10] == [401] * 10
+        assert statuses[-1] == 429
+        refused = client.get("/v1/rankers", headers=bearer("dr_nobody_x"))
+        problem(refused, 429, "too-many-requests")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert client.get("/v1/rankers", headers=bearer(good)).status_code == 200
+
+
+class TestProxies:
+    HEADERS = ({"X-Forwarded-For": "203.0.113.5"}, {"Forwarded": "for=203.0.113.5"}, {"X-Real-IP": "203.0.113.5"})
+
+    @pytest.mark.parametrize("headers", HEADERS)
+    def test_without_keys_what_came_through_a_proxy_is_refused(self, client, headers):
+        assert "proxy" in problem(client.get("/v1/rankers", headers=headers), 403, "forwarded")
+        problem(client.post(RANK[0], json=RANK[1], headers=headers), 403, "forwarded")
+
+    @pytest.mark.parametrize("headers", HEADERS)
+    def test_with_keys_or_on_purpose_it_is_not(self, serve, service, new_key, headers):
+        assert serve(service, WebSettings(insecure=True)).get("/v1/rankers", headers=headers).status_code == 200
+        token = new_key("rank")
+        assert serve(service).get("/v1/rankers", headers=headers | bearer(token)).status_code == 200
+
+
+class TestPerRanker:
+    """A key that is limited to rankers may not see or touch others."""
+
+    @pytest.fixture
+    def tokens(self, storage):
+        found = {}
+        for name, scopes, rankers in (
+            ("all", ["admin"], []),
+            ("shop", ["rank", "feedback"], ["shop"]),
+            ("shop admin", ["admin"], ["shop", "new"]),
+        ):
+            found[name], key = make_key(scopes, rankers)
+            storage.keys.add(key)
+        return found
+
+    @pytest.fixture
+    def ask(self, serve, service, tokens):
+        client = serve(service)
+        for name in ("shop", "other"):
+            made = client.post("/v1/rankers", json=SHOP | {"name": name}, headers=bearer(tokens["all"]))
+            assert made.status_code == 201
+        return lambda who, method, path, **content: client.request(method, path, headers=bearer(tokens[who]), **content)
+
+    def test_its_own(self, ask):
+        assert ask("shop", "POST", RANK[0], json=RANK[1]).status_code == 200
+        assert [each["name"] for each in ask("shop", "GET", "/v1/rankers").json()] == ["shop"]
+        assert [each["name"] for each in ask("all", "GET", "/v1/rankers").json()] == ["other", "shop"]
+
+    @pytest.mark.parametrize("name", ["other", "nobody"])
+    def test_others_whether_they_exist_or_not(self, ask, name):
+        for one in OPERATIONS:
+            if "{name}" in one.path:
+                path = one.path.replace("{name}", name)
+                assert "shop" in problem(ask("shop admin", one.method, path), 403, "wrong-scope")
+
+    def test_an_admin_of_some(self, ask, service):
+        changed = ask("shop admin", "PATCH", "/v1/rankers/shop", json={"exploration": 0.25})
+        assert changed.json()["exploration"] == 0.25
+        assert ask("shop admin", "POST", "/v1/rankers", json=SHOP | {"name": "new"}).status_code == 201
+        problem(ask("shop admin", "POST", "/v1/rankers", json=SHOP | {"name": "third"}), 403, "wrong-scope")
+        copied = SHOP | {"name": "new", "start": {"from": "other"}}
+        problem(ask("shop admin", "POST", "/v1/rankers", json=copied), 403, "wrong-scope")
+        problem(ask("shop admin", "GET", "/metrics"), 403, "wrong-scope")
+        assert ask("all", "GET", "/metrics").status_code == 200
+        assert ask("shop admin", "DELETE", "/v1/rankers/shop?confirm=shop").status_code == 204
+        assert set(service.specs) == {"other", "new"}
+
+    def test_its_scopes_hold_too(self, ask):
+        problem(ask("shop", "PATCH", "/v1/rankers/shop", json={"length": 5}), 403, "wrong-scope")

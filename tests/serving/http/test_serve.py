@@ -1,5 +1,6 @@
 """``duelrank serve`` as a real process on a port of this machine."""
 
+import json
 import os
 import re
 import signal
@@ -215,7 +216,29 @@ class TestKeys:
 def test_without_the_extra(cli, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("duelrank.serving.http")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = cli("serve", "--store", "sqlite://")
     assert done.exit_code == 2
     assert "pip install 'duelrank[serve]'" in done.stderr
+
+
+class TestTelemetry:
+    def test_a_log_in_json_and_words_for_people(self, store):
+        server = Server("--store", store, "--log-format", "json", "--access-log")
+        httpx.get(f"{server.url}/healthz", timeout=FOR_EVER)
+        assert server.stop() == 0
+        lines = [json.loads(line) for line in server.logged().splitlines()]
+        assert any("/healthz" in line["message"] for line in lines)
+        assert all(re.match(r"\d{4}-\d\d-\d\dT", line["time"]) for line in lines)
+        assert not server.said.startswith("{")
+
+    def test_traces_where_they_are_configured(self, store):
+        pytest.importorskip("opentelemetry.instrumentation.asgi")
+        server = Server("--store", store, env={"OTEL_TRACES_EXPORTER": "console"})
+        httpx.get(f"{server.url}/v1/rankers/nobody", timeout=FOR_EVER)
+        assert server.stop() == 0
+        assert '"name": "GET /v1/rankers/{name}"' in server.said
+        assert '"service.name": "duelrank"' in server.said
+
+    def test_another_format_is_refused(self, store, refused):
+        assert "text or json" in refused("serve", "--store", store, "--log-format", "xml", "--port", 0)

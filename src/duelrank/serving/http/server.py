@@ -214,7 +214,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header."""
-        self._count(len(name) + len(value))
+        self._count(len(name) + len(value) + 4)  # as they were sent: with a colon, a space and the end of the line
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
