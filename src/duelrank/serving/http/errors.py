@@ -164,7 +164,7 @@ TABLE: dict[type[BaseException], Kind] = {
     BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
     msgspec.ValidationError: Kind(422, "wrong-shape", "The request has the wrong shape"),
     InvalidValue: Kind(422, "invalid-value", "A value is not allowed"),
-    InvalidRecipe: Kind(422, "invalid-recipe", "There is no such algorithm"),
+    InvalidRecipe: Kind(422, "invalid-recipe", "The algorithm is unknown or cannot do this"),
     ShapeMismatch: Kind(422, "shape-mismatch", "The number of features is wrong"),
     DataFormatError: Kind(422, "invalid-data", "The data cannot be read"),
     LimitExceeded: Kind(422, "limit-exceeded", "The request is beyond a limit"),
