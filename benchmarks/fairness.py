@@ -1,5 +1,7 @@
-"""How long a small ranker waits beside a heavy one: p50 and p99 of 10 documents of 20 features, alone and beside four clients
-that rank 1,000 documents of 800 features as fast as answers come. Nothing here fails for being slow.
+"""How long a small ranker waits beside a heavy one.
+
+p50 and p99 of requests with 10 documents of 20 features, alone and beside four clients that rank 1,000 documents of 800 features
+as fast as answers come. Nothing here fails for being slow.
 """
 
 from __future__ import annotations

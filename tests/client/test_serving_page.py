@@ -12,9 +12,9 @@ import pytest
 from tests.waiting import FOR_EVER, until
 
 from duelrank.cli.serve import serve as serve_command
+from duelrank.serving.http.errors import TABLE
 from duelrank.serving.http.metrics import Metrics
 from duelrank.serving.http.routes import OPERATIONS
-from duelrank.serving.http.errors import TABLE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
 
@@ -49,7 +49,9 @@ def test_every_option_of_serve_is_explained():
         assert f"| `--{name.replace('_', '-')}`" in section("Settings")
 
 
-@pytest.mark.parametrize("operation", [each for each in OPERATIONS if not each.hidden], ids=lambda each: f"{each.method} {each.path}")
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if not each.hidden], ids=lambda each: f"{each.method} {each.path}"
+)
 def test_every_address_is_listed(operation):
     assert f"`{operation.method} {operation.path}`" in section("Addresses")
 

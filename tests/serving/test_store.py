@@ -342,7 +342,9 @@ class TestFailures:
         assert caplog.text.count("no room") == 1, "said once, not every second"
 
     @pytest.mark.parametrize("replaced", [False, True])
-    def test_a_file_that_vanished_or_was_replaced_is_noticed_without_a_request(self, sqlite_url, tmp_path, kit, replaced):
+    def test_a_file_that_vanished_or_was_replaced_is_noticed_without_a_request(
+        self, sqlite_url, tmp_path, kit, replaced
+    ):
         async def main(storage):
             async with kit.running(storage) as service:
                 await service.create(kit.spec())
