@@ -101,7 +101,7 @@ class Election:
         """Compile what is likely to be needed, before anybody waits for it."""
         began = perf_counter()
         for recipe in self._settings.warm_up:
-            Definition(RankerSpec("warm-up", recipe, ("a", "b"), mode="shadow"), 0.0).warm_up()
+            Definition(RankerSpec("warm-up", recipe, ("a", "b")), 0.0).warm_up()
         if self._settings.warm_up:
             logger.info("compiled or loaded kernels in %.1f s", perf_counter() - began)
 
