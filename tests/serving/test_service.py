@@ -349,3 +349,23 @@ def test_ten_thousand_late_events_leave_the_event_loop_to_others(storage, kit):
             assert turns[0] >= 100, "others had their turn in between"
 
     asyncio.run(main())
+
+
+def test_recipes_are_compiled_before_it_is_ready(storage, kit, monkeypatch, caplog):
+    from duelrank.cli.serve import WARM_UP
+    from duelrank.serving.ranker.definition import Definition
+
+    warmed, warm_up = [], Definition.warm_up
+
+    def watched(definition):
+        warmed.append(definition.spec.algorithm)
+        warm_up(definition)
+
+    monkeypatch.setattr(Definition, "warm_up", watched)
+
+    async def main():
+        async with kit.running(storage, warm_up=WARM_UP):
+            assert warmed == list(WARM_UP)
+
+    asyncio.run(main())
+    assert "in advance" not in caplog.text, "all of them can be compiled"
