@@ -272,7 +272,7 @@ class Failing:
 
     def __init__(self, storage, monkeypatch):
         self.error = None
-        database = storage._database
+        database = storage.database
         insert, transact = database._writer._insert, database.transact
 
         def failing_insert(events):

@@ -414,6 +414,17 @@ class TestDropping:
         assert store.log.drop_attachments("shop", 8, keep=[7]) == 1
         assert self.attached(store) == [7, *range(9, 14)]
 
+    def test_no_more_than_the_limit_at_once(self, store):
+        store.snapshots.save("shop", "checkpoint", 10, 0.0, b"")
+        assert store.log.drop_attachments("shop", 10, keep=[2, 3], limit=4) == 4
+        assert self.attached(store) == [2, 3, *range(7, 14)]
+        assert store.log.drop_attachments("shop", 10, keep=[2, 3], limit=100) == 4
+        assert self.attached(store) == [2, 3, 11, 12, 13]
+        assert store.log.delete("shop", 10, keep=[5], limit=3) == 3
+        assert [event.number for event in store.log.read(ranker="shop")] == list(range(4, 11))
+        assert store.log.delete("shop", 10, keep=[5]) == 6
+        assert [event.number for event in store.log.read()] == [5, 11, 12, 13]
+
     def test_in_chunks(self, store, event):
         store.log.append([event(("many", i), attachment=b"x") for i in range(1300)])
         last = store.log.last_number()

@@ -66,7 +66,7 @@ class EventLog(ABC):
         """Return the largest number up to which all events of a ranker that are still there have a time before this."""
 
     @abstractmethod
-    def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
+    def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = (), limit: int | None = None) -> int:
         """Remove the attachments of events that a checkpoint covers; the events themselves stay.
 
         Appends that wait meanwhile go in between; when interrupted, what is left goes with the next call. The cost is in
@@ -81,6 +81,8 @@ class EventLog(ABC):
             oldest checkpoint, give the number of that one.
         keep
             Numbers of events whose attachments stay, such as impressions that are still open.
+        limit
+            How many are removed at most; the rest goes with the next call.
 
         Returns
         -------
@@ -96,11 +98,11 @@ class EventLog(ABC):
         """
 
     @abstractmethod
-    def delete(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
+    def delete(self, ranker: str, up_to: int, keep: Collection[int] = (), limit: int | None = None) -> int:
         """Remove events of a ranker up to a number, with their attachments and keys, except those to ``keep``.
 
         A duplicate that comes later than that counts as new. No checkpoint is asked for: this is also how a ranker is
-        deleted. Interruptions and cost are as for `drop_attachments`.
+        deleted. Interruptions, cost and limit are as for `drop_attachments`.
 
         Returns
         -------

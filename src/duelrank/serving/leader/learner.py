@@ -50,6 +50,8 @@ SLICE = 0.002
 PATIENCE = 5.0
 # A checkpoint is written after so many events, and a tenth of a large number of open impressions; or after so many seconds.
 CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
+# Seconds until more is removed, where there is much to remove.
+TIDY_AGAIN = 2.0
 # Seconds between two notes for followers of how far a ranker has come.
 STATUS_SECONDS = 0.5
 
@@ -171,7 +173,7 @@ class Learner:
         self._save_versions()
         self._look_after(found)
         published = self._publish()
-        if len(found) < CHUNK and self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
+        if self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
             self.tidy()
         return published or bool(found)
 
@@ -303,13 +305,14 @@ class Learner:
             course.unsaved_events, course.saved_at = 0, self._clock.monotonic()
 
     def tidy(self) -> None:
-        """Remove what is older than it needs to be, and see how much room there is."""
+        """Remove what is older than it needs to be, and see how much room there is; soon again where more is left."""
         self._retention.purge_again(self._rankers.by_name)
+        more = False
         for name, course in self._courses.items():
             self._checkpoint(name, course, now=True)
-            self._retention.tidy(name, self._rankers[name].created, course.machine, self._clock.time())
+            more |= self._retention.tidy(name, self._rankers[name].created, course.machine, self._clock.time())
         self._capacity.look()
-        self._tidied = self._clock.monotonic()
+        self._tidied = self._clock.monotonic() - (self._settings.tidy_every - TIDY_AGAIN if more else 0.0)
 
     def finish(self) -> None:
         """Apply what is there, and write down where all rankers stand."""

@@ -18,6 +18,9 @@ __all__ = ["Retention"]
 # Checkpoints that are always kept, should the newest be damaged; and how many more there are over the time of `keep_features`.
 NEWEST, BETWEEN = 3, 8
 
+# So many attachments, and so many events, are removed before the learner goes on learning.
+AT_ONCE = 5000
+
 Needed: TypeAlias = tuple[frozenset[int], frozenset[int]]  # numbers of impressions, versions
 NOTHING: Needed = (frozenset(), frozenset())
 
@@ -38,13 +41,16 @@ class Retention:
         """Remember what a checkpoint that was just saved needs."""
         self._needed[name, machine.number] = machine.needs()
 
-    def tidy(self, name: str, created: Definition, machine: Machine, now: float) -> None:
-        """Remove features, events, checkpoints and versions of a ranker that are older than they need to be."""
+    def tidy(self, name: str, created: Definition, machine: Machine, now: float) -> bool:
+        """Remove features, events, checkpoints and versions of a ranker that are older than they need to be.
+
+        Return whether more is left to remove: so much at once only, because nothing is learned meanwhile.
+        """
         log, settings = self._storage.log, self._settings
         cutoff = log.number_before(name, now - settings.keep_features)
         kept = self._kept_checkpoints(name, cutoff)
         if not kept:
-            return
+            return False
         self._storage.snapshots.prune(name, CHECKPOINT, NEWEST, [info.number for info in kept])
         wanted = {(name, info.number): self._needed_at(name, info.number) for info in kept}
         self._needed = {key: value for key, value in self._needed.items() if key[0] != name} | wanted
@@ -56,10 +62,10 @@ class Retention:
         )
         oldest = kept[0].number
         if oldest > cutoff:  # a replay from the beginning is still wanted
-            return
-        log.drop_attachments(name, oldest, keep=open_then)
+            return False
+        dropped = log.drop_attachments(name, oldest, keep=open_then, limit=AT_ONCE)
         old = min(oldest, log.number_before(name, now - settings.retention))
-        log.delete(name, old, keep=open_then)
+        return AT_ONCE in (dropped, log.delete(name, old, keep=open_then, limit=AT_ONCE))
 
     def _kept_checkpoints(self, name: str, cutoff: int) -> list[SnapshotInfo]:
         """Return the checkpoints to keep: the newest, and a few from the newest that is older than `keep_features`."""

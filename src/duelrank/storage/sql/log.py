@@ -25,18 +25,18 @@ ATTACHMENT = "SELECT checksum, body FROM duelrank_attachments WHERE ranker = ? A
 FIRST_SINCE = """
     SELECT number FROM duelrank_events WHERE ranker = ? AND number > ? AND time >= ? ORDER BY number LIMIT 1"""
 
-# What can be removed, and how: each statement takes (ranker, number).
+# What can be removed, and how: each statement takes (ranker, first number, last number).
 WITH_ATTACHMENT = """
     SELECT ranker, number FROM duelrank_attachments
     WHERE ranker = ? AND number > ? AND number <= ? ORDER BY number LIMIT ?"""
 ALL = """
     SELECT ranker, number FROM duelrank_events
     WHERE ranker = ? AND number > ? AND number <= ? ORDER BY number LIMIT ?"""
-REMOVE_ATTACHMENT = "DELETE FROM duelrank_attachments WHERE ranker = ? AND number = ?"
-REMOVE_BODY = """
+REMOVE_ATTACHMENTS = "DELETE FROM duelrank_attachments WHERE ranker = ? AND number BETWEEN ? AND ?"
+REMOVE_BODIES = """
     DELETE FROM duelrank_bodies
-    WHERE number = (SELECT number FROM duelrank_events WHERE ranker = ? AND number = ?)"""
-REMOVE_EVENT = "DELETE FROM duelrank_events WHERE ranker = ? AND number = ?"
+    WHERE number IN (SELECT number FROM duelrank_events WHERE ranker = ? AND number BETWEEN ? AND ?)"""
+REMOVE_EVENTS = "DELETE FROM duelrank_events WHERE ranker = ? AND number BETWEEN ? AND ?"
 
 NEWEST_CHECKPOINT = "SELECT max(number) FROM duelrank_snapshots WHERE ranker = ? AND kind = 'checkpoint'"
 DROPPED = "SELECT up_to FROM duelrank_pruned WHERE ranker = ?"
@@ -103,23 +103,23 @@ class SQLEventLog(EventLog):
         self._older[ranker] = (*answers[1 - REMEMBERED :], (asked, number))
         return number
 
-    def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
+    def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = (), limit: int | None = None) -> int:
         """Remove attachments."""
         place, kept = _checked_range(ranker, up_to, keep)
         self._check_covered(*place)
         self._note_dropped(*place)
-        return self._remove(WITH_ATTACHMENT, (REMOVE_ATTACHMENT,), *place, kept)
+        return self._remove(WITH_ATTACHMENT, (REMOVE_ATTACHMENTS,), *place, kept, limit)
 
     def dropped(self, ranker: str) -> int:
         """Return the largest number up to which data was removed."""
         rows = self._database.query(DROPPED, checked_text("ranker", ranker))
         return rows[0][0] if rows else 0
 
-    def delete(self, ranker: str, up_to: int, keep: Collection[int] = ()) -> int:
+    def delete(self, ranker: str, up_to: int, keep: Collection[int] = (), limit: int | None = None) -> int:
         """Remove events."""
         place, kept = _checked_range(ranker, up_to, keep)
         self._note_dropped(*place)
-        return self._remove(ALL, (REMOVE_ATTACHMENT, REMOVE_BODY, REMOVE_EVENT), *place, kept)
+        return self._remove(ALL, (REMOVE_ATTACHMENTS, REMOVE_BODIES, REMOVE_EVENTS), *place, kept, limit)
 
     def _check_covered(self, ranker: str, up_to: int) -> None:
         """Refuse to drop attachments where that would lose what no checkpoint has."""
@@ -135,16 +135,37 @@ class SQLEventLog(EventLog):
         if self.dropped(ranker) < up_to:
             self._database.write(lambda session: session.run(SET_DROPPED, ranker, up_to))
 
-    def _remove(self, which: str, how: Sequence[str], ranker: str, up_to: int, kept: Collection[int]) -> int:
+    def _remove(
+        self, which: str, how: Sequence[str], ranker: str, up_to: int, kept: Collection[int], limit: int | None
+    ) -> int:
         """Remove attachments or whole events in small transactions; return how many."""
         count = after = 0
-        while rows := self._database.query(which, ranker, after, up_to, CHUNK):
+        while limit is None or count < limit:
+            chunk = CHUNK if limit is None else min(CHUNK, limit - count)
+            rows = self._database.query(which, ranker, after, up_to, chunk)
+            if not rows:
+                break
             after = rows[-1][1]
-            chosen = [row for row in rows if row[1] not in kept]
-            count += len(chosen)
-            if chosen:
-                self._database.write(partial(_run_many, how, chosen))
+            runs = _runs([row[1] for row in rows], kept)
+            count += sum(length for _, _, length in runs)
+            if runs:
+                self._database.write(partial(_run_many, how, [(ranker, first, last) for first, last, _ in runs]))
         return count
+
+
+def _runs(numbers: Sequence[int], kept: Collection[int]) -> list[tuple[int, int, int]]:
+    """Return the first number, the last number and the length of each run of numbers between those that are kept."""
+    runs: list[tuple[int, int, int]] = []
+    start = None
+    for index, number in enumerate(numbers):
+        if number in kept:
+            start = None
+        elif start is None:
+            start = index
+            runs.append((number, number, 1))
+        else:
+            runs[-1] = (runs[-1][0], number, index - start + 1)
+    return runs
 
 
 def _event(row: tuple[Any, ...]) -> Event:
