@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.serving.http.conftest import TestClient
+from tests.waiting import until
 from typer.testing import CliRunner
 
 from duelrank import parse, simulate, spell
@@ -15,6 +18,9 @@ from duelrank.cli import app
 from duelrank.experiments.run.extensions import VARIABLE, load_extension
 from duelrank.export import FORMATS, LinearModel, export
 from duelrank.export.query import export_query, options_of
+from duelrank.serving import Service
+from duelrank.serving.http import KeyRing, create_app
+from duelrank.serving.http.routes import OPERATIONS
 from duelrank.storage import NewEvent, open_storage
 from duelrank.testing import check_algorithm, check_storage
 
@@ -65,7 +71,7 @@ def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
         "my_storage.py",
     }
     assert {file for file, _ in COMMANDS} == wanted
-    assert set(FILES) == wanted | {"my-suite.toml"}
+    assert set(FILES) == wanted | {"my-suite.toml", "my_endpoint.py", "my_counter.py"}
 
 
 @pytest.mark.parametrize(("file", "command"), COMMANDS, ids=[file for file, _ in COMMANDS])
@@ -118,3 +124,38 @@ def test_the_storage_backend_keeps_the_conventions(files):
         store.log.append([NewEvent("shop", "ranked", "k", 0.0, b"", attachment=bytes(100_000))])
         assert store.log.attachment("shop", 1) == bytes(100_000)
         assert len(plain.log.attachment("shop", 1)) < 1000
+
+
+@pytest.fixture
+def serve():
+    """Serve with more operations or metrics than there are, and return a client."""
+    with ExitStack() as stack:
+
+        def start(**additions):
+            storage = stack.enter_context(open_storage("sqlite://"))
+            service = create_app(Service(storage), KeyRing(storage), **additions)
+            client = stack.enter_context(TestClient(service, "http://127.0.0.1", client=("127.0.0.1", 5)))
+            until(lambda: client.get("/readyz").status_code == 200)
+            spec = {"name": "shop", "algorithm": "mgd", "features": ["bm25"]}
+            assert client.post("/v1/rankers", json=spec).status_code == 201
+            return client
+
+        yield start
+
+
+def test_the_endpoint_answers_and_is_documented(files, serve):
+    added = load_extension("my_endpoint.py").SHARE
+    client = serve(operations=(*OPERATIONS, added))
+    assert client.get("/v1/rankers/shop/share").json() == {"learned": 0.0}
+    assert client.get("/v1/rankers/nobody/share").status_code == 404
+    described = client.get("/openapi.json").json()["paths"]["/v1/rankers/{name}/share"]["get"]
+    assert described["summary"] == "Show which share of the impressions was learned from"
+    assert {"200", "401", "404"} <= set(described["responses"])
+
+
+def test_the_metric_counts(files, serve):
+    client = serve(metrics=load_extension("my_counter.py").MyMetrics())
+    for count in (5, 200):
+        documents = [{"id": str(number), "features": [1.0]} for number in range(count)]
+        assert client.post("/v1/rankers/shop/rank", json={"documents": documents}).status_code == 200
+    assert 'duelrank_large_impressions_total{ranker="shop"} 1.0' in client.get("/metrics").text

@@ -80,6 +80,7 @@ def create_app(
     keys: KeyRing,
     settings: WebSettings | None = None,
     operations: Sequence[Operation] = OPERATIONS,
+    metrics: Metrics | None = None,
 ) -> Starlette:
     """Put a service on the web; it starts and stops with the application.
 
@@ -87,7 +88,7 @@ def create_app(
     into the values that the service takes, and nothing else is done on the way.
     """
     settings = settings or WebSettings()
-    service.observer = metrics = Metrics()
+    service.observer = metrics = metrics or Metrics()
     desk = Desk(
         service,
         Gate(keys, settings),

@@ -49,7 +49,7 @@ Whatever goes wrong is answered as `application/problem+json` (RFC 9457); [all p
 
 def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     """Return the OpenAPI document of a service."""
-    table = [one for one in operations if not one.hidden]
+    table = sorted((one for one in operations if not one.hidden), key=lambda one: one.path.count("/"))
     bodies = [leaf for one in table for each in _bodies(one).values() for leaf in _leaves(each)]
     wanted = [*bodies, *(one.answers for one in table if one.answers is not None)]
     unique = list({repr(each): each for each in [*wanted, Problem]}.values())
@@ -61,6 +61,7 @@ def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "duelrank", "version": version, "description": _ABOUT},
+        "tags": [{"name": "rankers"}, {"name": "service"}],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": _SECURITY},
     }

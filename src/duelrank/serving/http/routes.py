@@ -509,7 +509,10 @@ OPERATIONS = (
         handle=change,
         needs="admin",
         takes=Change,
-        examples={"explore less": {"exploration": 0.5}, "a new feature": {"add_features": ["freshness"]}},
+        examples={
+            "explore less": {"exploration": 0.5},
+            "longer rankings, closed earlier": {"length": 20, "close_after": 600},
+        },
         answers=RankerInfo,
         raises=(*_CONTROL, LimitExceeded),
     ),
