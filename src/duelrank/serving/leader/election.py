@@ -26,7 +26,7 @@ logger = logging.getLogger("duelrank.serving")
 LEASE = "learner"
 # Seconds: to gather some events before they are read; between two attempts to lead; between two heartbeats of a leader;
 # after something went wrong.
-GATHER, LEAD_EVERY, BEAT_EVERY, RETRY = 0.01, 1.0, 1.5, 1.0
+GATHER, LEAD_EVERY, BEAT_EVERY, RETRY = 0.01, 1.0, 1.0, 1.0
 
 
 class Election:
@@ -129,10 +129,12 @@ class Election:
         self._end()
 
     def _beat(self) -> None:
-        """Renew the lease, in a thread of its own: to learn from a long log must not look like hanging."""
+        """Renew the lease and tell the lag, in a thread of its own: to learn for long must look neither like hanging nor like 0."""
         while not self._stop.wait(BEAT_EVERY):
-            lease = self._lease
+            lease, learner = self._lease, self._learner
             try:
+                if learner is not None:
+                    learner.tell_lag()
                 if lease is not None and not lease.renew():
                     self._lost.set()
                     self._wake.set()

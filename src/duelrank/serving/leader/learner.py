@@ -223,7 +223,6 @@ class Learner:
         if now - self._looked >= self._settings.poll_every:
             self._looked, names = now, set(self._courses)
             self._storage.ping()  # also where nothing happens, a store that is gone must be noticed
-            self._tell_lag(found)
         for name in names & self._courses.keys():
             course = self._courses[name]
             self._close_overdue(name, course)
@@ -231,11 +230,12 @@ class Learner:
             self._tell_status(name, course)
             self._rankers.observer.open_impressions(name, len(course.machine.open))
 
-    def _tell_lag(self, found: list[Event]) -> None:
-        """Tell how far the learner is behind: in events, and the age of the oldest that it has just come to."""
-        lag = max(0, self._storage.log.last_number() - self._cursor)
-        age = max(0.0, self._clock.time() - found[0].time) if lag and found else 0.0
-        self._rankers.observer.lag(lag, age)
+    def tell_lag(self) -> None:
+        """Tell how many events of the log are not applied yet, and how old the oldest of them is; from any thread."""
+        log, cursor = self._storage.log, self._cursor
+        lag = max(0, log.last_number() - cursor)
+        waiting = log.read(cursor, 1) if lag else []
+        self._rankers.observer.lag(lag, max(0.0, self._clock.time() - waiting[0].time) if waiting else 0.0)
 
     def _tell_status(self, name: str, course: _Course) -> None:
         """Note for followers how far a ranker has come; they look every half second."""
