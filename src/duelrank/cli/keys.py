@@ -49,7 +49,7 @@ def create(
 
 
 def _described(key: ApiKey) -> dict[str, Any]:
-    return {"id": key.id, "scopes": key.scopes, "rankers": list(getattr(key, "rankers", ())), "created": key.created}
+    return {"id": key.id, "scopes": key.scopes, "rankers": list(key.rankers), "created": key.created}
 
 
 @app.command("list")
@@ -70,7 +70,7 @@ def list_keys(store: StoreOption = SQLITE, json: JsonOption = False) -> None:
     table = Table("id", "scopes", "rankers", "created")
     for key in keys:
         created = datetime.fromtimestamp(key.created).astimezone()
-        rankers = " ".join(getattr(key, "rankers", ())) or "all"
+        rankers = " ".join(key.rankers) or "all"
         table.add_row(key.id, " ".join(key.scopes), rankers, f"{created:%Y-%m-%d %H:%M}")
     out().print(table)
 

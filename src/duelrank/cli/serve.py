@@ -122,10 +122,11 @@ def _run(work: _Work, host: str, port: int, workers: int) -> None:
         check_exposure(host, keys, work.web.insecure)
         if workers > 1:
             _check_shared(storage)
+        service = work.service(storage) if workers == 1 else None
         with listen(host, port) as listening:
             _announce(_address(host, listening.getsockname()[1]), work.store, keys, work.web.insecure)
-            if workers == 1:
-                work.serve(storage, keys, listening, lambda service: _ready(_names(service)))
+            if service is not None:
+                work.serve(service, keys, listening, lambda service: _ready(_names(service)))
                 return
             storage.close()  # the workers open it, each for itself
             _supervise(work, listening, workers)
@@ -167,22 +168,28 @@ class _Work:
         load_extensions()
         try:
             with open_storage(self.store) as storage:
-                self.serve(storage, KeyRing(storage), listening, lambda service: ready.send(_names(service)))
+                keys = KeyRing(storage)
+                self.serve(self.service(storage), keys, listening, lambda service: ready.send(_names(service)))
         except DuelrankError as error:
             complain(f"error: {error}")
             sys.exit(1 if getattr(error, "retryable", False) else FATAL)
 
+    def service(self, storage: Storage) -> Service:
+        """Return the service on a store that nobody else has."""
+        from duelrank.serving import Service
+
+        service = Service(storage, self.settings)
+        service.claim()
+        return service
+
     def serve(
-        self, storage: Storage, keys: KeyRing, listening: socket.socket, when_ready: Callable[[Service], None]
+        self, service: Service, keys: KeyRing, listening: socket.socket, when_ready: Callable[[Service], None]
     ) -> None:
         """Serve until SIGINT or SIGTERM."""
-        from duelrank.serving import Service
         from duelrank.serving.http import create_app
         from duelrank.serving.http.server import run_server
         from duelrank.serving.http.telemetry import traced
 
-        service = Service(storage, self.settings)
-        service.claim()
         app = create_app(service, keys, self.web)
         run_server(traced(app, app.routes), service, listening, lambda: when_ready(service), self.access_log)
 

@@ -32,10 +32,8 @@ def configure_logging(form: LogFormat = "text", access_log: bool = False) -> Non
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("duelrank").setLevel(logging.INFO)
     logging.getLogger("uvicorn.access").setLevel(logging.INFO if access_log else logging.WARNING)
-    for name in (
-        "duelrank.compiling",
-        "duelrank.experiments",
-    ):  # other commands have these tell the user in plain lines
+    # Other commands have the first two tell the user in plain lines; uvicorn cuts off the third where it logs no requests.
+    for name in ("duelrank.compiling", "duelrank.experiments", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
