@@ -21,7 +21,10 @@ class Observer:
         """
 
     def published(self, name: str, version: int) -> None:
-        """A model version is served from now on; 0: the ranker was deleted."""
+        """A model version is served from now on."""
+
+    def deleted(self, name: str) -> None:
+        """A ranker is gone."""
 
     def feature_trouble(self, name: str, kind: str, count: int) -> None:
         """So many feature values were "missing", "nan" or "infinite", or "out_of_range" of a fixed normalisation."""

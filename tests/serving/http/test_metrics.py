@@ -103,3 +103,21 @@ def test_two_applications_do_not_share_numbers():
     first, second = Metrics(), Metrics()
     first.published("shop", 2)
     assert b"shop" not in second.text()
+
+
+def test_a_ranker_that_is_gone_leaves_no_labels():
+    metrics = Metrics()
+    for name in ("shop", "other"):
+        metrics.ranked(name, 3)
+        metrics.listed(name, 0.1)
+        metrics.fed(name, "accepted", 1)
+        metrics.closed(name, "learned", 0.1, 1, 1.0)
+        metrics.published(name, 2)
+        metrics.open_impressions(name, 1)
+        metrics.feature_trouble(name, "nan", 1)
+    metrics.deleted("shop")
+    text = metrics.text().decode()
+    assert 'ranker="shop"' not in text
+    assert 'ranker="other"' in text
+    metrics.listed("shop", 0.1)
+    assert samples(metrics.text().decode())["duelrank_rank_latency_seconds_count", "ranker=shop"] == 1

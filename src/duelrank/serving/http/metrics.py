@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
 
 from duelrank.serving.observer import Observer
 
@@ -161,6 +162,15 @@ class Metrics(Observer):
         """A model version is served from now on."""
         self._version.labels(name).set(version)
 
+    def deleted(self, name: str) -> None:
+        """A ranker is gone, and its labels with it; several workers share files from which nothing can be removed."""
+        self._averages.pop(name, None)
+        self._latencies.pop(name, None)
+        if not os.environ.get(SHARED):
+            for metric in vars(self).values():
+                if isinstance(metric, MetricWrapperBase) and "ranker" in metric._labelnames:
+                    metric.remove_by_labels({"ranker": name})
+
     def feature_trouble(self, name: str, kind: str, count: int) -> None:
         """So many feature values were missing, NaN, infinite or out of range."""
         self._features.labels(name, kind).inc(count)
@@ -187,3 +197,5 @@ class Metrics(Observer):
     def leading(self, leads: bool) -> None:
         """Whether this process is the one that learns."""
         self._leading.set(leads)
+        if not leads:
+            self.lag(0, 0.0)  # it is the next leader's to tell

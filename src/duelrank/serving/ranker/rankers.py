@@ -104,7 +104,7 @@ class Rankers:
             known = self.by_name.get(deleted.name)
             if known is not None and known.created.number <= deleted.number:
                 del self.by_name[deleted.name]
-                self.observer.published(deleted.name, 0)
+                self.observer.deleted(deleted.name)
                 self.tell()
 
     def serve(self, name: str, version: Version) -> None:
