@@ -166,12 +166,15 @@ class Service:
                 changed = self._changed
                 await changed.wait()
 
-    def _tell(self) -> None:
-        """Wake all coroutines that wait for something; from any thread."""
+    def _tell(self, deleted: str | None = None) -> None:
+        """Wake all coroutines that wait for something, and forget a ranker that is gone; from any thread."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake_waiting)
+            self._loop.call_soon_threadsafe(self._wake_waiting, deleted)
 
-    def _wake_waiting(self) -> None:
+    def _wake_waiting(self, deleted: str | None = None) -> None:
+        if deleted is not None:
+            self._recent.forget(deleted)
+            self._readers.pop(deleted, None)
         changed, self._changed = self._changed, asyncio.Event()
         if changed is not None:
             changed.set()
@@ -223,8 +226,6 @@ class Service:
         await self._append([event])
         await asyncio.to_thread(remove_creation, self.storage, deleted)
         await asyncio.to_thread(self._rankers.refresh)
-        self._recent.forget(name)
-        self._readers.pop(name, None)
         self._wake()
 
     def rankers(self) -> list[RankerInfo]:
@@ -258,7 +259,7 @@ class Service:
             if known.body is stored:
                 self.observer.ranked(name, len(ids))
         assert known.body is not None
-        if not known.body.is_of(ids):
+        if known.body is not stored and not known.body.is_of(ids):
             raise Conflict(f"the impression {id!r} exists, and was made of other documents; use a new impression_id")
         if request.explain:
             return await self._explain(name, ranker, id, known, raw if known.body is stored else None)

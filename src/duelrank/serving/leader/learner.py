@@ -205,7 +205,6 @@ class Learner:
         if event.kind == DELETED:
             deleted = unpack(event.body, Deleted)
             self._courses.pop(deleted.name, None)
-            self._recent.forget(deleted.name)
             self._retention.purge(deleted, event.number)
         ranker = self._rankers.by_name.get(event.key)
         if ranker is not None and event.key not in self._courses and ranker.created.number == event.number:

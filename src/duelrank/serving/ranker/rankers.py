@@ -71,9 +71,8 @@ class Rankers:
         self._storage = storage
         self.by_name: dict[str, Ranker] = {}
         self.observer = Observer()
-        self.tell: Callable[[], None] = lambda: (
-            None
-        )  # is called when another version of a ranker is served, or one is gone
+        #: Is called when another version of a ranker is served (None), or with the name of a ranker that is gone.
+        self.tell: Callable[[str | None], None] = lambda deleted: None
         self._read, self._defining = 0, Lock()
 
     def __getitem__(self, name: str) -> Ranker:
@@ -105,7 +104,7 @@ class Rankers:
             if known is not None and known.created.number <= deleted.number:
                 del self.by_name[deleted.name]
                 self.observer.deleted(deleted.name)
-                self.tell()
+                self.tell(deleted.name)
 
     def serve(self, name: str, version: Version) -> None:
         """Make impressions from this version from now on, unless a newer one is served."""
@@ -113,4 +112,4 @@ class Rankers:
         if ranker is not None and version.version > ranker.version.version and version.number > ranker.created.number:
             ranker.version = version
             self.observer.published(name, version.version)
-            self.tell()
+            self.tell(None)
