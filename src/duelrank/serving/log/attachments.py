@@ -16,6 +16,8 @@ __all__ = ["pack_features", "unpack_features"]
 
 #: The fastest level: higher ones save a few percent of such numbers, and take several times as long.
 LEVEL = 1
+#: Fewer bytes are kept as they are: the compressor lets other threads go first, and to get one's turn again takes longer.
+SMALL = 16 << 10
 #: A table cannot be larger than this; a damaged length must not take all memory.
 MOST_BYTES = 1 << 30
 
@@ -27,6 +29,7 @@ class _Table(msgspec.Struct, frozen=True, array_like=True):
     documents: int
     features: int
     data: bytes
+    compressed: bool
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -39,23 +42,34 @@ def pack_features(features: Features) -> bytes:
         single = features.astype("<f4")
     exact = bool((single == features).all())
     table = single if exact else features.astype("<f8", copy=False)
-    if not hasattr(_threads, "compressor"):
-        _threads.compressor = zstandard.ZstdCompressor(level=LEVEL)
-    data: bytes = _threads.compressor.compress(np.ascontiguousarray(table).data)
     n_documents, n_features = features.shape
-    return _encode(_Table("<f4" if exact else "<f8", n_documents, n_features, data))
+    compressed = table.nbytes > SMALL
+    data = _compress(table.tobytes()) if compressed else table.tobytes()
+    return _encode(_Table("<f4" if exact else "<f8", n_documents, n_features, data, compressed))
 
 
 def unpack_features(attachment: bytes) -> Features:
     """Return the table that was packed, in double precision and read-only."""
     try:
         found = _decode(attachment)
-        if not hasattr(_threads, "decompressor"):
-            _threads.decompressor = zstandard.ZstdDecompressor()
-        data = _threads.decompressor.decompress(found.data, max_output_size=MOST_BYTES)
+        data = _decompress(found.data) if found.compressed else found.data
         table = np.frombuffer(data, found.kind).reshape(found.documents, found.features)
     except (msgspec.MsgspecError, zstandard.ZstdError, ValueError) as error:
         raise StoreCorrupt(f"the features of an impression are damaged: {error}") from None
     features = table.astype(np.float64)
     features.flags.writeable = False
     return features
+
+
+def _compress(data: bytes) -> bytes:
+    if not hasattr(_threads, "compressor"):
+        _threads.compressor = zstandard.ZstdCompressor(level=LEVEL)
+    compressed: bytes = _threads.compressor.compress(data)
+    return compressed
+
+
+def _decompress(data: bytes) -> bytes:
+    if not hasattr(_threads, "decompressor"):
+        _threads.decompressor = zstandard.ZstdDecompressor()
+    found: bytes = _threads.decompressor.decompress(data, max_output_size=MOST_BYTES)
+    return found
