@@ -1,14 +1,15 @@
-"""Measures what an impression costs: bytes in the store and milliseconds of CPU, for small and for large lists.
+"""Measures what an impression costs: bytes in the store and milliseconds of CPU, for small and for large impressions.
 
-A real `duelrank serve` on SQLite with a short retention ranks, gets a click for each impression and learns, for as long as it takes
-to be in a steady state: each round adds impressions, then waits until old ones were cleaned up. Bytes per impression are the growth
-of the store's files in the last rounds, with those that are still retained. CPU is that of the whole process, for requests to
-rank alone, once with features as JSON numbers and once in each compact form that the service takes.
+Bytes: a service on SQLite ranks, gets a click for each impression and learns, in rounds, while retention runs; counted are the
+pages that hold something, per impression, right after they were learned from and when their features were dropped. CPU: that of
+a whole `duelrank serve` process, for requests to rank alone on several connections, once with features as JSON numbers and once
+in each compact form.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import base64
 import http.client
 import itertools
@@ -17,17 +18,21 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from full_load import OUTCOMES
+from duelrank.api import Document, FeedbackEvent, RankerSpec, RankRequest
+from duelrank.serving import Service, Settings
+from duelrank.storage import open_storage
 from served import Process, service
 
 SIZES = {"10 × 20": (10, 20), "100 × 136": (100, 136)}
-RANKER, VARIANTS, BATCH = "shop", 16, 50
+RANKER, VARIANTS, CONNECTIONS = "shop", 16, 8
 JSON, MESSAGEPACK = "application/json", "application/msgpack"
 
 
@@ -55,7 +60,7 @@ class Requests:
     """Bodies of requests with random features in one form: the same numbers in all forms, but for their precision."""
 
     def __init__(self, form: str, n_documents: int, n_features: int) -> None:
-        rng, self.form = np.random.default_rng(1), form
+        rng, self.form, self.nonce = np.random.default_rng(1), form, token_hex(4)
         self.tables = [rng.random((n_documents, n_features)).round(6) for _ in range(VARIANTS)]
         self.kind = MESSAGEPACK if form.startswith("MessagePack") else JSON
         self.documents = [self._documents(table) for table in self.tables]
@@ -70,56 +75,31 @@ class Requests:
         return {"ids": ids, "features": text, "type": "float32"}
 
     def _body(self, number: int) -> bytes:
-        body = {"impression_id": f"{self.form}-{number:09}", "documents": self.documents[number % VARIANTS]}
+        body = {"impression_id": f"{self.form}-{self.nonce}-{number:09}", "documents": self.documents[number % VARIANTS]}
         return msgspec.msgpack.encode(body) if self.kind == MESSAGEPACK else msgspec.json.encode(body)
 
 
 FORMS = ("JSON, numbers", "JSON, base64 of float32", "MessagePack, numbers", "MessagePack, float32")
 
 
-def cpu(caller: Caller, form: str, size: tuple[int, int], requests: int) -> dict[str, Any]:
-    """Return the milliseconds of CPU per request to rank, and the bytes of one; or why the form is not taken."""
+def cpu(process: Process, form: str, size: tuple[int, int], options: argparse.Namespace) -> dict[str, float]:
+    """Return the milliseconds of CPU per request to rank, the requests per second, and the bytes of one."""
     made, path = Requests(form, *size), f"/v1/rankers/{RANKER}/rank"
-    try:
-        for body in itertools.islice(made.bodies, 20):
+    for body in itertools.islice(made.bodies, 50):
+        Caller(process).post(path, body, made.kind)
+    shares = [list(itertools.islice(made.bodies, options.requests // CONNECTIONS)) for _ in range(CONNECTIONS)]
+
+    def ask(bodies: list[bytes]) -> None:
+        caller = Caller(process)
+        for body in bodies:
             caller.post(path, body, made.kind)
-    except Refused as refused:
-        return {"not taken": str(refused)}
-    bodies = list(itertools.islice(made.bodies, requests))
-    before, began = caller.process.computed(), time.perf_counter()
-    for body in bodies:
-        caller.post(path, body, made.kind)
-    used, took = caller.process.computed() - before, time.perf_counter() - began
-    return {"CPU, ms": 1000 * used / requests, "answer, ms": 1000 * took / requests, "bytes": len(bodies[0])}
 
-
-def idle(process: Process, seconds: float) -> float:
-    """Return the CPU per second of a process that nobody asks anything."""
-    before = process.computed()
-    time.sleep(seconds)
-    return (process.computed() - before) / seconds
-
-
-def visit(caller: Caller, made: Requests, impressions: int) -> None:
-    """Rank, click and close."""
-    for start in range(0, impressions, BATCH):
-        events = []
-        for body in itertools.islice(made.bodies, min(BATCH, impressions - start)):
-            answer = caller.post(f"/v1/rankers/{RANKER}/rank", body, made.kind)
-            id, clicked = answer["impression_id"], answer["ranking"][start % 3]["id"]
-            events.append({"event_id": f"e-{id}", "impression_id": id, "clicks": [clicked], "close": True})
-        caller.post(f"/v1/rankers/{RANKER}/feedback", json.dumps(events).encode())
-
-
-def settled(process: Process, patience: float = 60.0) -> None:
-    """Wait until everything is learned and published."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        info = process.get(f"/v1/rankers/{RANKER}")
-        if sum(info.get(name, 0) for name in OUTCOMES) == info["impressions"] and not info["open"]:
-            return
-        time.sleep(0.1)
-    raise SystemExit(f"not all was learned after {patience:.0f} s: {info}")
+    before, began = process.computed(), time.perf_counter()
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        list(pool.map(ask, shares))
+    used, took = process.computed() - before, time.perf_counter() - began
+    count = sum(map(len, shares))
+    return {"CPU, ms": 1000 * used / count, "requests/s": count / took, "bytes": len(shares[0][0])}
 
 
 def used(path: Path) -> int:
@@ -132,45 +112,51 @@ def used(path: Path) -> int:
     return int((one["page_count"] - one["freelist_count"]) * one["page_size"])
 
 
-def disk(caller: Caller, path: Path, made: Requests, options: argparse.Namespace) -> dict[str, float]:
-    """Return the bytes per impression that are used while impressions are retained, and after they were cleaned up."""
-    before = used(path)
-    visit(caller, made, options.impressions)
-    settled(caller.process)
-    retained = used(path) - before
-    least, end = retained, time.monotonic() + options.cleaning
-    while time.monotonic() < end:
-        time.sleep(1.0)
-        least = min(least, used(path) - before)
-    files = sum(each.stat().st_size for each in path.parent.glob(path.name + "*"))
-    n = options.impressions
-    return {"retained": retained / n, "cleaned up": least / n, "file": files / n}
+async def disk(path: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, float]:
+    """Return the bytes per impression, before and after their features were dropped."""
+    settings = Settings(tidy_every=0.5, poll_every=0.1)
+    with open_storage(f"sqlite:///{path}") as storage:
+        service = Service(storage, settings)
+        await service.start()
+        await service.wait_ready()
+        names = tuple(f"f{number}" for number in range(size[1]))
+        await service.create(RankerSpec(RANKER, "mgd-dsp", names, precision=options.precision))
+        before, rng, found = used(path), np.random.default_rng(1), {}
+        for number in range(options.impressions):
+            table = rng.random(size).round(6).tolist()
+            documents = [Document(f"document-{n}", row) for n, row in enumerate(table)]
+            answer = await service.rank(RANKER, RankRequest(documents))
+            event = FeedbackEvent(answer.impression_id, answer.ids[:1], close=True)
+            await service.feedback(RANKER, [event])
+            if number == 50:
+                found["before features are dropped"] = (used(path) - before) / 51
+        for _ in range(5):  # an impression more, a checkpoint more: then the oldest three cover all that came before
+            await service.feedback(
+                RANKER, [FeedbackEvent((await service.rank(RANKER, RankRequest(documents))).impression_id)]
+            )
+            await asyncio.sleep(1.5)
+        found["after"] = (used(path) - before) / options.impressions
+        await service.stop()
+    return found
 
 
 def measure(folder: Path, size: tuple[int, int], options: argparse.Namespace) -> dict[str, Any]:
-    """Measure one size of lists on a store of its own."""
-    path = folder / "store.db"
-    with service(f"sqlite:///{path}", folder, "--rate", "0", "--retention", options.retention) as process:
+    """Measure one size of impressions on stores of its own."""
+    kept = asyncio.run(disk(folder / "disk.db", size, options))
+    with service(f"sqlite:///{folder / 'store.db'}", folder, "--rate", "0") as process:
         names = [f"f{number}" for number in range(size[1])]
-        spec: dict[str, Any] = {"name": RANKER, "algorithm": "mgd-dsp", "features": names, "close_after": 86_400.0}
-        if options.precision:
-            spec["precision"] = options.precision
-        caller = Caller(process)
-        caller.post("/v1/rankers", json.dumps(spec).encode())
-        return {
-            "bytes per impression": disk(caller, path, Requests(FORMS[0], *size), options),
-            "requests to rank": {form: cpu(Caller(process), form, size, options.requests) for form in FORMS},
-            "CPU per second, idle": idle(process, 3.0),
-        }
+        spec = {"name": RANKER, "algorithm": "mgd-dsp", "features": names, "precision": options.precision}
+        Caller(process).post("/v1/rankers", json.dumps(spec).encode())
+        asked = {form: cpu(process, form, size, options) for _ in range(options.rounds) for form in FORMS}
+    return {"bytes per impression": kept, "requests to rank": asked}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--impressions", type=int, default=2000, help="ranked, clicked, closed and learned")
-    parser.add_argument("--requests", type=int, default=500, help="requests to rank for each form of features")
-    parser.add_argument("--retention", default="1s", help="as of duelrank serve")
-    parser.add_argument("--cleaning", type=float, default=70.0, help="seconds in which retention is sure to have run")
-    parser.add_argument("--precision", choices=["float32", "float64"], help="of the ranker; its default unless given")
+    parser.add_argument("--requests", type=int, default=800, help="requests to rank for each form of features")
+    parser.add_argument("--rounds", type=int, default=2, help="of requests; the last counts")
+    parser.add_argument("--precision", choices=["float32", "float64"], default="float64", help="of the ranker")
     options = parser.parse_args()
     for name, size in SIZES.items():
         with tempfile.TemporaryDirectory(prefix="duelrank-disk-") as folder:
