@@ -15,6 +15,8 @@ logger = logging.getLogger("duelrank.serving")
 
 # Seconds over which growth is measured; below so many days left, or so small a share of free space, there is a warning.
 WINDOW, FEW_DAYS, FEW = 3600.0, 2.0, 0.05
+# Seconds before which growth says nothing: features of the first minutes are not dropped yet.
+LEAST = 600.0
 # Seconds between two warnings.
 QUIET = 3600.0
 
@@ -51,6 +53,6 @@ class Capacity:
     def _days_left(self, free: int) -> float | None:
         """Return how many days the free space lasts at the rate of the last hour; None where it does not shrink."""
         (then, before), (now, size) = self._sizes[0], self._sizes[-1]
-        if now <= then or size <= before:
+        if now - then < LEAST or size <= before:
             return None
         return free / ((size - before) / (now - then)) / 86400.0
