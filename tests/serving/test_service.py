@@ -351,7 +351,7 @@ def test_ten_thousand_late_events_leave_the_event_loop_to_others(storage, kit):
     asyncio.run(main())
 
 
-def test_recipes_are_compiled_before_it_is_ready(storage, kit, monkeypatch, caplog):
+def test_recipes_are_compiled_before_it_is_ready(storage, kit, monkeypatch, caplog, tmp_path):
     from duelrank.cli.serve import WARM_UP
     from duelrank.serving.ranker.definition import Definition
 
@@ -362,10 +362,13 @@ def test_recipes_are_compiled_before_it_is_ready(storage, kit, monkeypatch, capl
         warm_up(definition)
 
     monkeypatch.setattr(Definition, "warm_up", watched)
+    monkeypatch.setattr("duelrank.serving.leader.election.kernel_folder", lambda: tmp_path)
 
     async def main():
         async with kit.running(storage, warm_up=WARM_UP):
             assert warmed == list(WARM_UP)
+        async with kit.running(storage, warm_up=WARM_UP):
+            assert len(warmed) == len(WARM_UP), "the second start finds them in the cache"
 
     asyncio.run(main())
     assert "in advance" not in caplog.text, "all of them can be compiled"

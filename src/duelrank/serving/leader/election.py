@@ -9,10 +9,11 @@ from threading import Thread
 from time import perf_counter
 
 from duelrank.api import RankerSpec
+from duelrank.compiling import kernel_folder
 from duelrank.errors import StorageFailure, StoreLocked
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.learner import Learner
-from duelrank.serving.log.bodies import unpack
+from duelrank.serving.log.bodies import hash63, unpack
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import STATUS, VERSION, Status, Versions
@@ -98,12 +99,16 @@ class Election:
         self._step_down()
 
     def _warm_up(self) -> None:
-        """Compile what is likely to be needed, before anybody waits for it."""
-        began = perf_counter()
-        for recipe in self._settings.warm_up:
+        """Compile what is likely to be needed before anybody waits for it, where the cache does not have it yet."""
+        began, folder, recipes = perf_counter(), kernel_folder(), self._settings.warm_up
+        done = None if folder is None else folder / f"warmed-{hash63(' '.join(recipes)):x}"
+        if not recipes or (done is not None and done.exists()):
+            return
+        for recipe in recipes:
             Definition(RankerSpec("warm-up", recipe, ("a", "b")), 0.0).warm_up()
-        if self._settings.warm_up:
-            logger.info("compiled or loaded kernels in %.1f s", perf_counter() - began)
+        logger.info("compiled kernels of %s in %.1f s", ", ".join(recipes), perf_counter() - began)
+        if done is not None:
+            done.touch()
 
     def _run(self) -> None:
         try:
