@@ -75,7 +75,10 @@ class Requests:
         return {"ids": ids, "features": text, "type": "float32"}
 
     def _body(self, number: int) -> bytes:
-        body = {"impression_id": f"{self.form}-{self.nonce}-{number:09}", "documents": self.documents[number % VARIANTS]}
+        body = {
+            "impression_id": f"{self.form}-{self.nonce}-{number:09}",
+            "documents": self.documents[number % VARIANTS],
+        }
         return msgspec.msgpack.encode(body) if self.kind == MESSAGEPACK else msgspec.json.encode(body)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duelrank.errors import StoreCorrupt, UnknownName
+from duelrank.errors import StorageFailure, StoreCorrupt, UnknownName
 from duelrank.serving.log.bodies import (
     CREATED,
     IMPRESSION,
@@ -25,6 +25,9 @@ from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events
 from duelrank.storage import Event, Storage
 from duelrank.types import Features, State
+
+#: A service that runs meanwhile may drop what is being replayed: so often it is begun anew.
+ATTEMPTS = 5
 
 __all__ = ["Replayed", "ranker_names", "replay"]
 
@@ -73,7 +76,14 @@ def replay(storage: Storage, name: str, tolerance: float | None = None) -> Repla
         None compares to the bit, which holds on the same kind of processor, with the same C library and the same versions. On
         another one, give the largest difference of a weight to accept, in relation to the largest weight.
     """
-    return _Replay(storage, name, tolerance).run()
+    for _ in range(ATTEMPTS):
+        attempt = _Replay(storage, name, tolerance)
+        result = attempt.run()
+        if (result.difference is None and result.failed == attempt.failed_before) or not attempt.overtaken:
+            return result
+    raise StorageFailure(
+        f"the service drops features of {name!r} faster than they are replayed; replay a backup, or serve with --keep-features"
+    )
 
 
 class _Replay:
@@ -91,11 +101,18 @@ class _Replay:
         self._stored = {info.number for info in self._versions.list()}
         self._count = self._compared_versions = self._compared_snapshots = 0
         self._largest = 0.0
+        self._dropped = storage.log.dropped(name)
         self._after = self._begin()
+        self.failed_before = self._machine.tally.failed
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether features were dropped meanwhile that this replay needed."""
+        return self._storage.log.dropped(self._name) > max(self._dropped, self._after)
 
     def _begin(self) -> int:
         """Start from nothing where the log is whole, else from the oldest checkpoint behind what was dropped."""
-        dropped = self._storage.log.dropped(self._name)
+        dropped = self._dropped
         if dropped <= self._machine.number:  # at the creation of the ranker, or before it
             return 0
         oldest = min((number for number in self._checkpoints if number >= dropped), default=None)
@@ -148,7 +165,7 @@ class _Replay:
         if event.kind == PUBLISHED and machine.version in self._stored:
             self._compared_snapshots += 1
             stored = self._versions.state(machine.version)
-            if stored is None or not self._agree(stored, machine.served):
+            if stored is not None and not self._agree(stored, machine.served):  # None: removed meanwhile
                 return f"version {machine.version}, published in event {event.number}, differs from the replay"
         if event.number in self._checkpoints and self._tolerance is None:
             checkpoint = self._storage.snapshots.load(self._name, CHECKPOINT, event.number)

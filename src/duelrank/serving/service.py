@@ -197,13 +197,14 @@ class Service:
             weights = await asyncio.to_thread(start_weights, spec, self._version_of)
             definition = await asyncio.to_thread(Definition, spec, self._clock.time(), weights)
             definition.check_limits(self.settings)
+            await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
             if len(self._rankers.by_name) >= self.settings.max_rankers:
                 raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
             body = pack(Created(spec, weights))
             created = (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
             await asyncio.to_thread(self._rankers.refresh)
             self._wake()
-            if spec.name not in self._rankers:
+            if spec.name not in self._rankers.by_name and spec.name not in self._rankers.broken:
                 raise NotReady(f"the ranker {spec.name!r} is just being deleted; try again in a moment")
             known = self._rankers[spec.name]
         if not created and not known.created.same_as(await asyncio.to_thread(Definition, spec, 0.0)):
@@ -220,8 +221,9 @@ class Service:
 
     async def delete(self, name: str) -> None:
         """Delete a ranker with all that belongs to it; the name is free when it returns."""
-        ranker = await self._ranker(name)
-        deleted = Deleted(name, ranker.created.number)
+        self._check_ready()
+        broken = self._rankers.broken.get(name)
+        deleted = Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
         event = NewEvent(RANKERS, DELETED, f"{name}/{deleted.number}", self._clock.time(), pack(deleted))
         await self._append([event])
         await asyncio.to_thread(remove_creation, self.storage, deleted)
@@ -305,13 +307,7 @@ class Service:
         version = await self._version(ranker, body.version)
         if raw is None or version is None:
             return _answer(id, body)  # what it was made of is gone; the order is not
-        names, shares = version.definition.spec.features, version.definition.query(raw).features * version.state.weights
-        parts = [(shares[document].sum(), shares[document].tolist()) for document in body.order]
-        ranking = [
-            RankedDocument(shown, place, float(score), dict(zip(names, each, strict=True)))
-            for place, (shown, (score, each)) in enumerate(zip(body.shown, parts, strict=True), 1)
-        ]
-        return RankAnswer(id, body.version, ranking)
+        return await asyncio.to_thread(_explained, id, body, version, raw)
 
     def _reader(self, name: str, definition: Definition) -> DocumentReader:
         known = self._readers.get(name)
@@ -371,15 +367,15 @@ class Service:
             raise InvalidValue(
                 f"{name!r} is not a shadow, so it has no version to pin: it serves what it has learned, until you freeze it"
             )
-        state = None
+        state, features = None, None
         if action in ("rollback", "pin"):
             if version is None:
                 raise InvalidValue(f"to {action}, name the version")
             found = await self._version(ranker, version)
             if found is None:
                 raise _no_version(name, version)
-            state = pack_state(definition.carried(found.state, found.definition))
-        return await self._control(name, ranker, Control(action, version, state))
+            state, features = pack_state(found.state), found.definition.spec.features
+        return await self._control(name, ranker, Control(action, version, state, features=features))
 
     async def _control(self, name: str, ranker: Ranker, control: Control) -> RankerInfo:
         """Append what an operator said, and wait until a version that knows it is served."""
@@ -480,6 +476,17 @@ class Service:
 
 def _answer(id: str, body: StoredImpression) -> RankAnswer:
     return RankAnswer(id, body.version, [RankedDocument(shown, place) for place, shown in enumerate(body.shown, 1)])
+
+
+def _explained(id: str, body: StoredImpression, version: Version, raw: Features) -> RankAnswer:
+    """Return a ranking with the scores of its documents, and what each feature adds to them."""
+    definition = version.definition
+    shares = definition.query(raw).features * version.state.weights
+    ranking = []
+    for place, (shown, document) in enumerate(zip(body.shown, body.order, strict=True), 1):
+        parts = dict(zip(definition.spec.features, shares[document].tolist(), strict=True))
+        ranking.append(RankedDocument(shown, place, float(shares[document].sum()), parts))
+    return RankAnswer(id, body.version, ranking)
 
 
 def _no_version(name: str, version: int | None) -> UnknownName:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event as Flag
 from threading import Thread
 from time import perf_counter
@@ -138,13 +139,14 @@ class Election:
         while not self._stop.wait(BEAT_EVERY):
             lease, learner = self._lease, self._learner
             try:
-                if learner is not None:
-                    learner.tell_lag()
                 if lease is not None and not lease.renew():
                     self._lost.set()
                     self._wake.set()
             except StorageFailure as error:
                 logger.warning("the leader's lease could not be renewed: %s", error)
+            with suppress(StorageFailure):  # the learner meets it too, and tells
+                if learner is not None:
+                    learner.tell_lag()
 
     def _note(self, ready: bool, failure: Exception | None) -> None:
         changed = (ready, failure) != (self.ready, self.failure)
@@ -205,25 +207,22 @@ class Election:
     def _follow(self) -> None:
         """Serve what the leader has published, and tell what it has counted; only what has changed is read."""
         self._rankers.refresh()
-        snapshots = self._storage.snapshots
-        for name, ranker in self._changed(VERSION):
-            newest = Versions(self._storage, ranker.created).load()
-            if newest is not None:
-                self._rankers.serve(name, newest)
-        for name, ranker in self._changed(STATUS):
-            found = snapshots.load(name, STATUS)
-            if found is not None:
-                ranker.status = unpack(found.body, Status)
+        for kind, take in ((VERSION, self._take_version), (STATUS, self._take_status)):
+            for name, number in self._storage.snapshots.newest(kind).items():
+                ranker = self._rankers.by_name.get(name)
+                if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
+                    take(name, ranker)
+                    self._seen[kind, name] = (ranker.created.number, number)  # only now: the store may have failed
 
-    def _changed(self, kind: str) -> list[tuple[str, Ranker]]:
-        """Return the rankers of which there is a newer snapshot of a kind than this process has seen."""
-        changed = []
-        for name, number in self._storage.snapshots.newest(kind).items():
-            ranker = self._rankers.by_name.get(name)
-            if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
-                self._seen[kind, name] = (ranker.created.number, number)
-                changed.append((name, ranker))
-        return changed
+    def _take_version(self, name: str, ranker: Ranker) -> None:
+        newest = Versions(self._storage, ranker.created).load()
+        if newest is not None:
+            self._rankers.serve(name, newest)
+
+    def _take_status(self, name: str, ranker: Ranker) -> None:
+        found = self._storage.snapshots.load(name, STATUS)
+        if found is not None:
+            ranker.status = unpack(found.body, Status)
 
     def _end(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import takewhile
 from time import perf_counter, sleep
 
 from duelrank.serving.clock import Clock
@@ -23,6 +24,7 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.log.impressions import RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
+from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import ClosedImpression, Fetch, Machine
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import (
@@ -51,7 +53,7 @@ PATIENCE = 5.0
 # A checkpoint is written after so many events, and a tenth of a large number of open impressions; or after so many seconds.
 CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
 # Seconds until more is removed, where there is much to remove.
-TIDY_AGAIN = 2.0
+TIDY_AGAIN = 1.0
 # Seconds between two notes for followers of how far a ranker has come.
 STATUS_SECONDS = 0.5
 
@@ -62,8 +64,8 @@ Close = Callable[[str, dict[str, int]], None]
 class _Course:
     """One ranker on its way through the log: its machine, and what the leader has to remember beside it."""
 
-    def __init__(self, machine: Machine, started: float) -> None:
-        self.machine, self.unsaved_events, self.saved_at = machine, 0, started
+    def __init__(self, created: Definition, machine: Machine, started: float) -> None:
+        self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
         self.published_at, self.urgent = started - 1e9, False
         self.unsaved: Version | None = None
         self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest impression first
@@ -97,7 +99,7 @@ class Learner:
         self._courses: dict[str, _Course] = {}
         self._retention = Retention(storage, settings)
         self._capacity = Capacity(storage, clock, rankers)
-        self._cursor = 0
+        self._cursor, self._more_to_tidy = 0, False
         self._tidied = self._looked = clock.monotonic()
 
     def restore(self) -> None:
@@ -105,7 +107,7 @@ class Learner:
         self._tail.wanted = True
         last = self._storage.log.last_number()
         self._rankers.refresh()  # behind that: of a ranker that is created later, the log will tell
-        self._retention.purge_deleted(self._rankers.by_name)
+        self._retention.purge_deleted()
         for name, ranker in list(self._rankers.by_name.items()):
             self._begin(name, ranker, last)
         self._cursor = last
@@ -123,14 +125,13 @@ class Learner:
         for body in checkpoints(self._storage, name):
             machine.restore(body)
             break
-        course = _Course(machine, self._clock.monotonic())
+        course = _Course(ranker.created, machine, self._clock.monotonic())
         time = ranker.created.created
         for event in events(self._storage.log, name, machine.number, last):
             machine.apply(event)
             course.unsaved_events += 1
             time = event.time if event.kind == PUBLISHED else time
-        for id, impression in machine.open.items():
-            course.deadlines[id] = self._deadline(machine, impression.time)
+        self._set_deadlines(course)
         newest = versions.load()
         if machine.version > 1 and (newest is None or newest.version < machine.version):
             versions.save(newest := Version.of(machine, time))  # the last leader got no further than to announce it
@@ -159,6 +160,13 @@ class Learner:
         age = min(max(self._clock.time() - made, 0.0), most)
         return self._clock.monotonic() + most - age
 
+    def _set_deadlines(self, course: _Course) -> None:
+        """Say anew when each open impression is to be closed, the earliest first."""
+        machine = course.machine
+        deadlines = {id: self._deadline(machine, each.time) for id, each in machine.open.items()}
+        course.deadlines = dict(sorted(deadlines.items(), key=lambda item: item[1]))
+        course.asked.clear()
+
     def step(self) -> bool:
         """Apply what is new, and do what is due; return whether there may be more to do at once."""
         self._save_versions()
@@ -184,8 +192,11 @@ class Learner:
         course = self._courses.get(event.ranker)
         if course is None or event.number <= course.machine.number:
             return
+        before = course.machine.definition
         closed = course.machine.apply(event)
         course.unsaved_events += 1
+        if course.machine.definition.spec.close_after != before.spec.close_after:
+            self._set_deadlines(course)
         if event.kind == IMPRESSION:
             course.deadlines[event.key] = self._deadline(course.machine, event.time)
         elif event.kind == PUBLISHED:
@@ -249,7 +260,7 @@ class Learner:
         """Keep the versions that were announced, and serve them: never one that a crash could take away."""
         for name, course in self._courses.items():
             if course.unsaved is not None:
-                Versions(self._storage, self._rankers[name].created).save(course.unsaved)
+                Versions(self._storage, course.created).save(course.unsaved)
                 self._rankers.serve(name, course.unsaved)
                 course.unsaved = None
 
@@ -277,19 +288,16 @@ class Learner:
         """Ask for the impressions to be closed whose time is over, and for the oldest where there are too many."""
         now, machine = self._clock.monotonic(), course.machine
         surplus = len(machine.open) - len(course.asked) - self._settings.max_open
-        due: dict[str, int] = {}
-        for id, deadline in course.deadlines.items():
-            if len(due) >= CHUNK or (deadline > now and len(due) >= surplus):
+        due = dict.fromkeys(takewhile(lambda id: course.asked[id] <= now, course.asked), 0)  # asked for, and not closed
+        for place, (id, deadline) in enumerate(course.deadlines.items()):
+            if len(due) >= CHUNK or (deadline > now and place >= surplus):
                 break
-            due[id] = machine.open[id].number
+            due[id] = 0
         for id in due:
-            del course.deadlines[id]
+            course.deadlines.pop(id, None)
+            course.asked.pop(id, None)
             course.asked[id] = now + PATIENCE
-        for id, until in list(course.asked.items())[:CHUNK]:
-            if until > now:
-                break
-            course.deadlines[id] = now
-            del course.asked[id]
+            due[id] = machine.open[id].number
         if due:
             self._close(name, due)
 
@@ -305,12 +313,13 @@ class Learner:
 
     def tidy(self) -> None:
         """Remove what is older than it needs to be, and see how much room there is; soon again where more is left."""
-        self._retention.purge_again(self._rankers.by_name)
+        self._retention.purge_again(self._rankers.by_name, self._cursor)
         more = False
         for name, course in self._courses.items():
-            self._checkpoint(name, course, now=True)
-            more |= self._retention.tidy(name, self._rankers[name].created, course.machine, self._clock.time())
+            self._checkpoint(name, course, now=not self._more_to_tidy)
+            more |= self._retention.tidy(name, course.created, course.machine, self._clock.time())
         self._capacity.look()
+        self._more_to_tidy = more
         self._tidied = self._clock.monotonic() - (self._settings.tidy_every - TIDY_AGAIN if more else 0.0)
 
     def finish(self) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from duelrank.errors import StoreCorrupt
 from duelrank.serving.log.bodies import CREATED, DELETED, PURGED, RANKERS, Deleted, pack, unpack
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, needed
+from duelrank.serving.ranker.rankers import Ranker
 from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events
 from duelrank.serving.settings import Settings
 from duelrank.storage import NewEvent, SnapshotInfo, Storage
@@ -19,7 +20,7 @@ __all__ = ["Retention"]
 NEWEST, BETWEEN = 3, 8
 
 # So many attachments, and so many events, are removed before the learner goes on learning.
-AT_ONCE = 5000
+AT_ONCE = 20_000
 
 Needed: TypeAlias = tuple[frozenset[int], frozenset[int]]  # numbers of impressions, versions
 NOTHING: Needed = (frozenset(), frozenset())
@@ -35,7 +36,7 @@ class Retention:
     def __init__(self, storage: Storage, settings: Settings) -> None:
         self._storage, self._settings = storage, settings
         self._needed: dict[tuple[str, int], Needed] = {}
-        self._purged: dict[str, int] = {}
+        self._purged: set[str] = set()
 
     def note(self, name: str, machine: Machine) -> None:
         """Remember what a checkpoint that was just saved needs."""
@@ -90,30 +91,34 @@ class Retention:
         return known
 
     def purge(self, deleted: Deleted, number: int) -> None:
-        """Remove all that a deleted ranker has left; once more later, as other processes notice it a moment after us."""
-        self._storage.log.delete(deleted.name, number)
+        """Remove all that a deleted ranker has left, once; ``number`` is that of the event that deleted it.
+
+        That it was done is noted at once: done again later, by a leader that hung or by the next one, it would remove what a new
+        ranker of the same name has saved meanwhile.
+        """
+        log, key = self._storage.log, f"{deleted.name}/{number}"
+        if log.find(RANKERS, PURGED, [key]):
+            return
+        remove_creation(self._storage, deleted)
+        log.delete(deleted.name, number)
         self._storage.snapshots.delete(deleted.name)
+        log.append([NewEvent(RANKERS, PURGED, key, 0.0, pack(number))])
         self._needed = {key: value for key, value in self._needed.items() if key[0] != deleted.name}
-        self._purged[deleted.name] = number
+        self._purged.add(deleted.name)
 
-    def purge_again(self, rankers: Mapping[str, Any]) -> None:
-        """Remove what other processes have appended for deleted rankers before they noticed."""
-        for name, number in list(self._purged.items()):
+    def purge_again(self, rankers: Mapping[str, Ranker], cursor: int) -> None:
+        """Remove what other processes have appended for deleted rankers before they noticed; all up to ``cursor`` is known."""
+        for name in self._purged:
             ranker = rankers.get(name)
-            last = self._storage.log.last_number() if ranker is None else ranker.created.number
-            self._storage.log.delete(name, last)
-            self._storage.log.append([NewEvent(RANKERS, PURGED, f"{name}/{number}", 0.0, pack(number))])
-            del self._purged[name]
+            self._storage.log.delete(name, cursor if ranker is None else min(cursor, ranker.created.number))
+        self._purged.clear()
 
-    def purge_deleted(self, rankers: Mapping[str, Any]) -> None:
+    def purge_deleted(self) -> None:
         """Do what an earlier leader has left undone."""
         log = self._storage.log
-        found = list(events(log, RANKERS, 0, log.last_number()))
-        done = {event.key for event in found if event.kind == PURGED}
-        for event in found:
-            if event.kind == DELETED and f"{(deleted := unpack(event.body, Deleted)).name}/{event.number}" not in done:
-                remove_creation(self._storage, deleted)
-                self.purge(deleted, event.number)
+        for event in events(log, RANKERS, 0, log.last_number()):
+            if event.kind == DELETED:
+                self.purge(unpack(event.body, Deleted), event.number)
 
 
 def remove_creation(storage: Storage, deleted: Deleted) -> None:

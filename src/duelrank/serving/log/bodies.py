@@ -124,6 +124,7 @@ class Control(_Body, frozen=True):
     version: int | None = None
     state: bytes | None = None
     change: Change | None = None
+    features: tuple[str, ...] | None = None  # of the state
 
 
 class _Array(_Body, frozen=True):

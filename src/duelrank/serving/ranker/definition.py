@@ -134,19 +134,14 @@ class Definition:
         """Return the same ranker with another spec; it starts where its weights of the same name start."""
         weights = None
         if self._start_weights is not None:
-            weights = self.weights_by_name(self.start.weights, spec.features)
+            weights = _by_name(self.spec.features, self.start.weights, spec.features)
         return Definition(spec, self.created, weights, self.number)
 
-    def weights_by_name(self, weights: Weights, names: tuple[str, ...]) -> bytes:
-        """Return weights of this ranker's features as those of others: by name, 0 where there is none of the name."""
-        given = dict(zip(self.spec.features, weights.tolist(), strict=True))
-        return np.array([given.get(name, 0.0) for name in names], "<f8").tobytes()
-
-    def carried(self, state: State, before: Definition) -> State:
-        """Return a state of an earlier definition as one of this: weights by name; what parts remember starts anew."""
-        if before.spec.features == self.spec.features:
+    def carried(self, state: State, names: tuple[str, ...]) -> State:
+        """Return a state for features of these names as one of this ranker: weights by name; what parts remember starts anew."""
+        if names == self.spec.features:
             return state
-        weights = np.frombuffer(before.weights_by_name(state.weights, self.spec.features), "<f8").astype(np.float64)
+        weights = np.frombuffer(_by_name(names, state.weights, self.spec.features), "<f8").astype(np.float64)
         memory = self.algorithm.start(len(self.spec.features), stream(self.spec.seed, "start")).memory
         return State(frozen(weights), state.step, state.updates, memory)
 
@@ -197,6 +192,12 @@ class Definition:
             if name not in self.columns:
                 raise InvalidValue(f"start: {UnknownName.among('feature', name, self.spec.features)}")
         return np.array([given.get(name, 0.0) for name in self.spec.features], "<f8").tobytes()
+
+
+def _by_name(names: tuple[str, ...], weights: Weights, wanted: tuple[str, ...]) -> bytes:
+    """Return weights of some features as those of others, by name; 0 where there is none of the name."""
+    given = dict(zip(names, weights.tolist(), strict=True))
+    return np.array([given.get(name, 0.0) for name in wanted], "<f8").tobytes()
 
 
 def _normalisation_without(normalisation: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:

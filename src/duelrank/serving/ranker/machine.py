@@ -234,7 +234,11 @@ class Machine:
 
     def _control(self, control: Control) -> None:
         old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
-        fits = old is not None and old.weights.shape == self.state.weights.shape  # else the features have changed since
+        if old is not None and control.features is not None:
+            old = self.definition.carried(
+                old, control.features
+            )  # they may have changed since that version, or just now
+        fits = old is not None and old.weights.shape == self.state.weights.shape
         if control.action == "rollback" and old is not None and fits:
             # The counts go on: they name the random streams of learning, of which each is used once.
             self.state = State(old.weights, self.state.step, self.state.updates, old.memory)
@@ -258,8 +262,10 @@ class Machine:
             self.frozen = definition.spec.mode == "frozen"
             self.pin = self.pin if definition.spec.mode == "shadow" else None
         if definition.spec.features != before.spec.features:
-            self.state = definition.carried(self.state, before)
-            self.pin = None if self.pin is None else (self.pin[0], definition.carried(self.pin[1], before))
+            self.state = definition.carried(self.state, before.spec.features)
+            self.pin = (
+                None if self.pin is None else (self.pin[0], definition.carried(self.pin[1], before.spec.features))
+            )
             self.floor = self.version
             for impression in self.open.values():
                 impression.way = GREEDY

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import Lock
 
 from duelrank.api import RankerInfo
-from duelrank.errors import UnknownName
+from duelrank.errors import NotReady, UnknownName
 from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, Created, Deleted, unpack
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
@@ -15,6 +16,8 @@ from duelrank.serving.ranker.versions import Status, Version
 from duelrank.storage import Event, Storage
 
 __all__ = ["SHADOW_WARNING", "Ranker", "Rankers"]
+
+logger = logging.getLogger("duelrank.serving")
 
 SHADOW_WARNING = (
     "a shadow learns from impressions in your order: users look at the top first, so its weights are biased for or against what "
@@ -70,6 +73,8 @@ class Rankers:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.by_name: dict[str, Ranker] = {}
+        #: Rankers that cannot be served, with the number of their creation, and why.
+        self.broken: dict[str, tuple[int, str]] = {}
         self.observer = Observer()
         #: Is called when another version of a ranker is served (None), or with the name of a ranker that is gone.
         self.tell: Callable[[str | None], None] = lambda deleted: None
@@ -77,6 +82,8 @@ class Rankers:
 
     def __getitem__(self, name: str) -> Ranker:
         found = self.by_name.get(name)
+        if name in self.broken:
+            raise NotReady(f"the ranker {name!r} cannot be served: {self.broken[name][1]}")
         if found is None:
             raise UnknownName.among("ranker", name, self.by_name)
         return found
@@ -95,11 +102,17 @@ class Rankers:
     def _apply(self, event: Event) -> None:
         if event.kind == CREATED:
             body = unpack(event.body, Created)
-            definition = Definition(body.spec, event.time, body.weights, event.number)
-            definition.warm_up()
-            self.by_name[event.key] = Ranker(definition)
+            try:
+                definition = Definition(body.spec, event.time, body.weights, event.number)
+                definition.warm_up()
+            except Exception as error:  # such as a recipe of an extension that is not loaded: the others go on
+                logger.error("the ranker %r cannot be served: %s", event.key, error)
+                self.broken[event.key] = event.number, str(error)
+            else:
+                self.by_name[event.key] = Ranker(definition)
         elif event.kind == DELETED:
             deleted = unpack(event.body, Deleted)
+            self.broken.pop(deleted.name, None)
             known = self.by_name.get(deleted.name)
             if known is not None and known.created.number <= deleted.number:
                 del self.by_name[deleted.name]
