@@ -22,7 +22,7 @@ from duelrank.serving.log.bodies import (
     pack,
     unpack,
 )
-from duelrank.serving.log.impressions import RecentImpressions, read_features
+from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import ClosedImpression, Fetch, Machine
@@ -97,6 +97,7 @@ class Learner:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
         self._recent, self._tail, self._close = recent, tail, close
         self._courses: dict[str, _Course] = {}
+        self._read = RecentImpressions(settings.recent)  # bodies of impressions that other processes have made
         self._retention = Retention(storage, settings)
         self._capacity = Capacity(storage, clock, rankers)
         self._cursor, self._more_to_tidy = 0, False
@@ -145,11 +146,15 @@ class Learner:
             recent = self._recent.get(name, id)
             if recent is not None and recent.number == number and recent.body is not None and recent.attachment:
                 return recent.body, unpack_features(recent.attachment)
-            event = self._storage.log.find(name, IMPRESSION, [id]).get(id)
-            if event is None or not event.body:
-                return None
-            body = unpack(event.body, StoredImpression)
-            features = read_features(self._storage, name, event.number, body)
+            read = self._read.get(name, id)
+            if read is not None and read.number == number and read.body is not None:
+                body = read.body
+            else:
+                event = self._storage.log.find(name, IMPRESSION, [id]).get(id)
+                if event is None or not event.body:
+                    return None
+                body = unpack(event.body, StoredImpression)
+            features = read_features(self._storage, name, number, body)
             return None if features is None else (body, features)
 
         return fetch
@@ -198,6 +203,9 @@ class Learner:
         if course.machine.definition.spec.close_after != before.spec.close_after:
             self._set_deadlines(course)
         if event.kind == IMPRESSION:
+            if self._recent.get(event.ranker, event.key) is None:
+                known = KnownImpression(event.number, unpack(event.body, StoredImpression))
+                self._read.put(event.ranker, event.key, known)
             course.deadlines[event.key] = self._deadline(course.machine, event.time)
         elif event.kind == PUBLISHED:
             course.unsaved = Version.of(course.machine, event.time)
@@ -216,6 +224,7 @@ class Learner:
         if event.kind == DELETED:
             deleted = unpack(event.body, Deleted)
             self._courses.pop(deleted.name, None)
+            self._read.forget(deleted.name)
             self._retention.purge(deleted, event.number)
         ranker = self._rankers.by_name.get(event.key)
         if ranker is not None and event.key not in self._courses and ranker.created.number == event.number:
