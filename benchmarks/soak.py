@@ -286,6 +286,8 @@ def odd_requests(folder: Path, examples: int, seed: int) -> dict[str, Any]:
         options = ["--checks", "not_a_server_error", "--max-examples", str(examples), "--continue-on-failure"]
         # One worker: Python 3.11 cannot parse in two threads at once (SystemError: AST constructor recursion depth mismatch).
         options += ["--workers", "1", "--no-color", "--seed", str(seed)]
+        # Without the phase of the document's examples, which tests post: it cannot write MessagePack or NDJSON.
+        options += ["--phases", "coverage,fuzzing,stateful"]
         done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=folder)
         ready = target.get("/readyz")
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
