@@ -17,13 +17,14 @@ from duelrank.storage import Storage, open_storage
 
 @contextmanager
 def served(storage: Storage, port: int = 0) -> Iterator[int]:
-    """Serve a store in a thread, and give the port."""
-    app = create_app(Service(storage, Settings(publish_every=0.05, poll_every=0.05)), KeyRing(storage))
+    """Serve a store in a thread, and give the port once it is ready."""
+    service = Service(storage, Settings(publish_every=0.05, poll_every=0.05))
+    app = create_app(service, KeyRing(storage))
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        until(lambda: server.started or not thread.is_alive())
+        until(lambda: (server.started and service.ready) or not thread.is_alive())
         assert server.started
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
