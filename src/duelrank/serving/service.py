@@ -225,7 +225,9 @@ class Service:
         broken = self._rankers.broken.get(name)
         deleted = Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
         event = NewEvent(RANKERS, DELETED, f"{name}/{deleted.number}", self._clock.time(), pack(deleted))
-        await self._append([event])
+        number = (await self._append([event]))[0].number
+        # The name is free only when nothing is left of what ids of impressions and events could meet; the leader does the rest.
+        await asyncio.to_thread(self.storage.log.delete, name, number)
         await asyncio.to_thread(remove_creation, self.storage, deleted)
         await asyncio.to_thread(self._rankers.refresh)
         self._wake()

@@ -99,9 +99,9 @@ class Retention:
         log, key = self._storage.log, f"{deleted.name}/{number}"
         if log.find(RANKERS, PURGED, [key]):
             return
-        remove_creation(self._storage, deleted)
         log.delete(deleted.name, number)
         self._storage.snapshots.delete(deleted.name)
+        remove_creation(self._storage, deleted)  # last: it makes the name free
         log.append([NewEvent(RANKERS, PURGED, key, 0.0, pack(number))])
         self._needed = {key: value for key, value in self._needed.items() if key[0] != deleted.name}
         self._purged.add(deleted.name)
