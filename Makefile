@@ -63,6 +63,7 @@ bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compil
 
 soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted database, thousands of odd requests and examples
 	$(BIN)/python benchmarks/soak.py
+	$(BIN)/python benchmarks/soak.py --only processes --processes 4 --minutes 1
 	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 
 docs: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries

@@ -52,7 +52,24 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     version: int | None = None
 
 
-class RankerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Definition(msgspec.Struct, frozen=True):
+    """What defines a ranker; `RankerSpec` explains it."""
+
+    name: str
+    algorithm: str
+    features: tuple[str, ...]
+    normalisation: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "none"})
+    length: int = 10
+    exploration: float = 1.0
+    mode: Mode = "learn"
+    seed: int = 0
+    close_after: float = 1800.0
+    start: Start | None = None
+    precision: Precision = "float64"
+    retired: tuple[str, ...] = ()
+
+
+class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
     """What a ranker is made of.
 
     Parameters
@@ -87,19 +104,6 @@ class RankerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Names of features that requests may still have, and that are ignored.
     """
 
-    name: str
-    algorithm: str
-    features: tuple[str, ...]
-    normalisation: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "none"})
-    length: int = 10
-    exploration: float = 1.0
-    mode: Mode = "learn"
-    seed: int = 0
-    close_after: float = 1800.0
-    start: Start | None = None
-    precision: Precision = "float64"
-    retired: tuple[str, ...] = ()
-
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What to change of a ranker; what is not given stays.
@@ -122,7 +126,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     retire_features: tuple[str, ...] = ()
 
 
-class RankerInfo(msgspec.Struct, frozen=True, kw_only=True):
+class RankerInfo(_Definition, frozen=True, kw_only=True):
     """A ranker as it is now.
 
     Beside its spec: how many ``impressions`` were made; how many closed ones were learned from (``learned``), had no
@@ -132,21 +136,9 @@ class RankerInfo(msgspec.Struct, frozen=True, kw_only=True):
     own order. Counts are at most two seconds old, in every process. ``warnings`` are what the operator should know.
     """
 
-    name: str
-    algorithm: str
-    features: tuple[str, ...]
     impressions: int
     learned: int
     model_version: int
-    normalisation: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "none"})
-    length: int = 10
-    exploration: float = 1.0
-    mode: Mode = "learn"
-    seed: int = 0
-    close_after: float = 1800.0
-    start: Start | None = None
-    precision: Precision = "float64"
-    retired: tuple[str, ...] = ()
     no_feedback: int = 0
     skipped: int = 0
     failed: int = 0

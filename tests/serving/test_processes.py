@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import AsyncExitStack, ExitStack
 
 import pytest
 
@@ -47,6 +48,21 @@ def test_a_leader_that_is_woken_once_learns_all_that_others_have_appended(postgr
                 await leader.rank("shop", kit.request(1))
                 await kit.until(lambda: leader.ranker("shop").learned == 100, lambda: leader.ranker("shop"))
             assert kit.verified(one).learned == 100
+
+    asyncio.run(main())
+
+
+def test_four_processes_that_append_at_once_are_all_learned_from(postgres_url, kit):
+    async def main():
+        with ExitStack() as stores:
+            storages = [stores.enter_context(open_storage(postgres_url)) for _ in range(4)]
+            async with AsyncExitStack() as running:
+                services = [await running.enter_async_context(kit.running(each)) for each in storages]
+                await services[0].create(kit.spec())
+                shares = [range(100 * place, 100 * place + 50) for place in range(4)]
+                await asyncio.gather(*(traffic(each, kit, share) for each, share in zip(services, shares, strict=True)))
+                await kit.until(lambda: all(each.ranker("shop").learned == 200 for each in services))
+            assert kit.verified(storages[0]).learned == 200
 
     asyncio.run(main())
 

@@ -214,7 +214,8 @@ def close_impression(
     name: str, impression_id: str, clicks: Sequence[str] = (), examined: int | None = None
 ) -> Call[FeedbackCounts]:
     """Close an impression, with its last clicks if there are any: the ranker may learn from it now."""
-    return feedback(name, FeedbackEvent(impression_id, clicks, examined, close=True))  # type: ignore[arg-type]
+    clicked = [clicks] if isinstance(clicks, str) else list(clicks)
+    return feedback(name, FeedbackEvent(impression_id, clicked, examined, close=True))
 
 
 def model(name: str, version: int | None = None) -> Call[LinearModel]:

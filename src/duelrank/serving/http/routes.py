@@ -13,8 +13,6 @@ import msgspec
 
 from duelrank.api import (
     Change,
-    Document,
-    DocumentTable,
     FeedbackCounts,
     FeedbackEvent,
     Health,
@@ -41,7 +39,8 @@ from duelrank.export import FORMATS
 from duelrank.export import export as write
 from duelrank.export.query import export_query, options_of
 from duelrank.serving.http.auth import Caller
-from duelrank.serving.http.errors import MalformedBody, NoSuchPage, wrong_shape
+from duelrank.serving.http.decoding import decode_rank, decoded
+from duelrank.serving.http.errors import NoSuchPage, wrong_shape
 from duelrank.serving.http.feedback import NDJSON, UbiEvent, decode_events
 from duelrank.serving.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
 from duelrank.serving.service import Service
@@ -165,73 +164,14 @@ class Operation:
 
 def _json_decoder(wanted: Any) -> Callable[[bytes, Call], Any]:
     decode = msgspec.json.Decoder(wanted).decode
-    return lambda body, call: _checked(decode, body, wanted)
+    return lambda body, call: decoded(decode, body, wanted)
 
 
-def _checked(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str = "JSON") -> Any:
-    try:
-        return decode(body)
-    except msgspec.ValidationError as error:
-        raise msgspec.ValidationError(wrong_shape(error, wanted)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedBody(f"the body is not valid {form}: {error}") from None
-
-
-class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A `RankRequest` whose documents are not decoded yet."""
-
-    documents: list[msgspec.Raw] | DocumentTable
-    impression_id: str | None = None
-    length: int | None = None
-    explain: bool = False
-
-
-class _RankDecoder:
-    """Decodes requests for a ranking, in one go or, where they are large, document by document.
-
-    A decoder holds Python's lock until it is done, 45 ms for 1,000 documents of 800 features: between two documents, other
-    threads may go on.
-    """
-
-    def __init__(self, codec: Any, form: str) -> None:
-        self._form = form
-        self._whole = codec.Decoder(RankRequest).decode
-        self._pieces = codec.Decoder(_Pieces).decode
-        self._document = codec.Decoder(Document).decode
-
-    def __call__(self, body: bytes, large: bool) -> RankRequest:
-        if not large:
-            request: RankRequest = _checked(self._whole, body, RankRequest, self._form)
-            return request
-        found: _Pieces = _checked(self._pieces, body, RankRequest, self._form)
-        documents = found.documents
-        return RankRequest(
-            documents=documents if isinstance(documents, DocumentTable) else self._each(documents),
-            impression_id=found.impression_id,
-            length=found.length,
-            explain=found.explain,
-        )
-
-    def _each(self, pieces: list[msgspec.Raw]) -> list[Document]:
-        documents = []
-        for place, piece in enumerate(pieces):
-            try:
-                documents.append(_checked(self._document, piece, Document, self._form))
-            except msgspec.ValidationError as error:
-                message = str(error).partition(" - at `$")
-                rest = message[2] or "`"
-                raise msgspec.ValidationError(f"{message[0]} - at `$.documents[{place}]{rest}") from None
-        return documents
-
-
-_from_json = _RankDecoder(msgspec.json, "JSON")
-_from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
 def _decode_rank(body: bytes, call: Call) -> RankRequest:
-    decode = _from_msgpack if b"msgpack" in call.headers.get(b"content-type", b"") else _from_json
-    return decode(body, len(body) > call.desk.settings.heavy)
+    return decode_rank(body, call.headers.get(b"content-type", b""), len(body) > call.desk.settings.heavy)
 
 
 def _decode_feedback(body: bytes, call: Call) -> Any:

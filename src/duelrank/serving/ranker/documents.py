@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -66,8 +67,7 @@ class DocumentReader:
             wrong = LimitExceeded if ids else InvalidValue
             raise wrong(f"a request has from 1 to {most:,} documents, got {len(ids):,}")
         if len(set(ids)) < len(ids):
-            seen: set[str] = set()
-            twice = next(id for id in ids if id in seen or seen.add(id))  # type: ignore[func-returns-value]
+            twice = Counter(ids).most_common(1)[0][0]
             raise InvalidValue(f"two documents have the id {twice!r}; each needs an id of its own")
         if len(max(ids, key=len)) > self._settings.max_id:
             raise LimitExceeded(f"the id of a document may have at most {self._settings.max_id} characters")
