@@ -80,6 +80,8 @@ def _value(node: ast.expr, kind: type[Part] = Part) -> Any:
     """Build the value of a node; for an unknown name, suggest names of the required kind."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return _cut(_value(node.left, kind), _value(node.right))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.RShift):
+        return _joined(_value(node.left), _value(node.right, kind))
     name, call = _dashed(node)
     if name is not None:
         return _make(lookup(name, kind), name, call)
@@ -155,6 +157,15 @@ def _cut(part: Any, cutoff: Any) -> Part:
         raise InvalidRecipe(f"'@' sets the cutoff of a metric, such as nDCG@10; {part!r} has none")
     cut: Part = replace(part, cutoff=cutoff)  # type: ignore[call-arg]  # it was just seen to have one
     return cut
+
+
+def _joined(first: Any, then: Any) -> Part:
+    if not isinstance(first, Part) or first.kind != "representation" or not isinstance(then, Part):
+        raise InvalidRecipe(
+            f"'>>' puts a representation before an algorithm, such as query-scaled >> mgd-dsp; got {first!r} >> {then!r}"
+        )
+    joined: Part = first >> then  # type: ignore[operator]  # it is a representation
+    return joined
 
 
 reader(parse)

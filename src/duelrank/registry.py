@@ -54,6 +54,11 @@ class Part:
             if checked is not value:
                 object.__setattr__(self, name, checked)
 
+    @property
+    def spelling(self) -> str | None:
+        """A text of its own kind that `parse` turns back into the part, such as ``a >> b``; most parts have none."""
+        return None
+
     @classmethod
     def from_path(cls, text: str) -> Part | None:
         """Return the part for a text that is a path instead of a recipe, or None; for kinds that are read from files."""
@@ -76,7 +81,7 @@ _READERS: list[Callable[[str, type[Part]], Part]] = []
 
 #: The packages that register parts and are not imported yet; they are imported at the first look-up of a name.
 _packages = ["algorithms", "datasets", "exploration", "inference", "metrics"]
-_packages += ["multileaving", "projection", "simulation", "updates", "users"]
+_packages += ["multileaving", "projection", "representation", "simulation", "updates", "users"]
 _importing = RLock()
 
 
@@ -225,6 +230,8 @@ def spell(part: Part) -> str:
     spellings = [name for name in known if known[name] == part]  # an alias of exactly this part is the shortest text
     if spellings:
         return min(spellings, key=len)
+    if part.spelling is not None:
+        return part.spelling
     for name, like in known.items():
         changes = _difference(like, part)
         if changes is not None and not _replaces_itself(like, changes):

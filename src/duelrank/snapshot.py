@@ -56,14 +56,21 @@ class Snapshot:
         if names is not None and (len(names) != self.n_features or not all(isinstance(name, str) for name in names)):
             raise InvalidValue(f"the feature names of a snapshot must be {self.n_features} strings, got {names!r}")
         weights = self.state.weights
-        if weights.dtype != np.float64 or weights.shape != (self.n_features,) or not np.isfinite(weights).all():
+        expected = self._n_weights()
+        if weights.dtype != np.float64 or weights.shape != (expected,) or not np.isfinite(weights).all():
             found = f"{weights.dtype} of shape {weights.shape}"
-            raise InvalidValue(
-                f"the weights of a snapshot must be {self.n_features} finite float64 numbers, got {found}"
-            )
+            raise InvalidValue(f"the weights of a snapshot must be {expected} finite float64 numbers, got {found}")
         for name, array in flatten(self.state.memory).items():
             if array.dtype.kind not in "biuf":
                 raise InvalidValue(f"the memory of a snapshot must contain only numbers, got {array.dtype} in {name}")
+
+    def _n_weights(self) -> int:
+        from duelrank.algorithms import Algorithm
+
+        try:
+            return parse(self.algorithm, Algorithm).n_columns(self.state, self.n_features)
+        except (LookupError, AttributeError, TypeError) as error:
+            raise InvalidValue(f"the memory of a snapshot does not fit {self.algorithm}: {error}") from None
 
     def to_bytes(self) -> bytes:
         """Return the bytes of an ``.npz`` file."""

@@ -20,6 +20,7 @@ from duelrank.algorithms.nsgd import NSGD
 from duelrank.algorithms.pairrank import PairRank
 from duelrank.algorithms.pdgd import PDGD
 from duelrank.algorithms.projected import Projected
+from duelrank.algorithms.represented import Represented
 from duelrank.algorithms.sim_mgd import SimMGD
 from duelrank.algorithms.wmgd import WMGD
 from duelrank.registry import Part, registered, source
@@ -42,6 +43,7 @@ __all__ = [
     "DuelingBandit",
     "PairRank",
     "Projected",
+    "Represented",
     "SimMGD",
 ]
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duelrank.errors import InvalidRecipe, InvalidValue, ShapeMismatch
 from duelrank.kernels.ranking import rankings
 from duelrank.kernels.updates import is_zero
 from duelrank.registry import Part
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.validation import whole_number
 
 __all__ = ["Algorithm"]
@@ -39,8 +40,20 @@ class Algorithm(Part, ABC):
     @final
     def rank(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Return the list to show for a query: at most ``length`` documents, best first, with exploration."""
-        _check_features(state, query)
+        self.check_features(state, query)
         return self.explore(state, query, min(whole_number("length", length), query.features.shape[0]), stream)
+
+    def n_columns(self, state: State, n_features: int) -> int:
+        """Return the number of weights for documents with so many features."""
+        return n_features
+
+    def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
+        """Return the numbers that the weights are for, of many queries' documents; query i has rows offsets[i] to offsets[i + 1]."""
+        return features
+
+    def carry(self, state: State, to: State) -> Weights:
+        """Return the weights of a state as weights of the columns of another one."""
+        return state.weights
 
     @abstractmethod
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
@@ -55,7 +68,7 @@ class Algorithm(Part, ABC):
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
         """Rank all documents by the current weights, without exploration."""
-        _check_features(state, query)
+        self.check_features(state, query)
         nothing = np.empty((0, state.weights.shape[0]))
         ranking: Ranking = rankings(state.weights, nothing, 0.0, query.features, stream)[0]
         return ranking
@@ -73,13 +86,12 @@ class Algorithm(Part, ABC):
         The memory in the given state is the one that `gradient` returned.
         """
 
-    @final
     def learn(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> State:
         """Return the state after the feedback on an impression: gradient, then update, then memory."""
         if feedback.clicks.shape != impression.ranking.shape:
             shown, given = impression.ranking.shape[0], feedback.clicks.shape[0]
             raise ShapeMismatch(f"{shown} documents were shown, so clicks must have {shown} entries, got {given}")
-        _check_features(state, impression.query)
+        self.check_features(state, impression.query)
         try:
             gradient, memory = self.gradient(state, impression, feedback, stream)
         except KeyError as missing:
@@ -100,9 +112,9 @@ class Algorithm(Part, ABC):
         weights.setflags(write=False)  # states are shared, so they must be read-only
         return State(weights, state.step + 1, state.updates + 1, memory)
 
-
-def _check_features(state: State, query: Query) -> None:
-    n_features = state.weights.shape[0]
-    if query.features.shape[1] != n_features:
-        found = query.features.shape[1]
-        raise ShapeMismatch(f"the ranker has {n_features} features, query {query.id!r} has {found}")
+    def check_features(self, state: State, query: Query) -> None:
+        """Raise `ShapeMismatch` if a query has another number of features than the ranker."""
+        found, expected = query.features.shape[1], state.weights.shape[0]
+        if self.n_columns(state, found) != expected:
+            expected //= max(1, self.n_columns(state, 1))
+            raise ShapeMismatch(f"the ranker has {expected} features, query {query.id!r} has {found}")

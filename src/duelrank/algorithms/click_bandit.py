@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.algorithms.base import Algorithm, _check_features
+from duelrank.algorithms.base import Algorithm
 from duelrank.algorithms.query_memory import QueryMemory
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import sorted_rows
@@ -71,7 +71,7 @@ class ClickBandit(Algorithm):
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
         """Rank all documents by the query's own model, without exploration; at random if the query has no model."""
-        _check_features(state, query)
+        self.check_features(state, query)
         model, _ = self._model(state, query, query.n_documents)
         return best_first(self.attraction(model), stream)
 

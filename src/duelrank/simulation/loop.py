@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
-from duelrank.datasets import Dataset, Fold
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.kernels.updates import distance
@@ -21,7 +21,7 @@ from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
-from duelrank.types import Stream, Weights
+from duelrank.types import State, Stream
 from duelrank.users import User
 
 __all__ = ["simulate"]
@@ -91,7 +91,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     pauses = set(checkpoints.tolist())
     online, norms = np.zeros(spec.impressions), np.zeros(spec.impressions)
     offline: list[float] = []
-    trajectory: list[Weights] = []
+    states: list[State] = []
     evaluating, started = 0.0, perf_counter()
     for t, index in enumerate(queries):
         impression = learner.rank(train.query(index))
@@ -100,19 +100,28 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
         before = learner.weights
         learner.learn(impression, user.at(t).click(shown, derive(user_key, t)))
         if learner.weights is not before:
-            norms[t] = moved = distance(before, learner.weights)
+            # Where a representation has grown there are other weights than before, and no distance.
+            norms[t] = moved = distance(before, learner.weights) if before.shape == learner.weights.shape else 0.0
             if not isfinite(moved) and not np.isfinite(learner.weights).all():
                 raise _not_finite(spec, t + 1)
         online[t] = spec.metric.of(shown, labels)
         if t + 1 in pauses:
             paused = perf_counter()
-            offline.append(evaluate(learner.weights, held_out, spec.metric, stream(spec.seed, "evaluation", t + 1)))
-            trajectory.append(learner.weights)
+            seen = _as_seen(held_out, learner)
+            offline.append(evaluate(learner.weights, seen, spec.metric, stream(spec.seed, "evaluation", t + 1)))
+            states.append(learner.state)
             evaluating += perf_counter() - paused
         if progress is not None and (t % 256 == 255 or t + 1 in pauses):
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
-    return Record(spec, online, checkpoints, np.array(offline), norms, np.array(trajectory), seconds, evaluating)
+    trajectory = np.array([spec.algorithm.carry(state, learner.state) for state in states])
+    return Record(spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating)
+
+
+def _as_seen(split: Split, learner: Learner) -> Split:
+    """Return a split as the weights of a learner see it."""
+    columns = learner.algorithm.columns(learner.state, split.features, split.offsets)
+    return split if columns is split.features else Split.trusted(columns, split.labels, split.offsets, split.ids)
 
 
 def _not_finite(spec: RunSpec, impression: int) -> InvalidValue:

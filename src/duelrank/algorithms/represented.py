@@ -1,0 +1,172 @@
+"""Puts a representation of the features before an algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms.base import Algorithm
+from duelrank.errors import InvalidRecipe
+from duelrank.memory import replaced
+from duelrank.registry import register, spell, walk
+from duelrank.representation import QueryScaled, Representation
+from duelrank.representation.base import check_algorithm, knots_of, same_knots, with_knots
+from duelrank.types import (
+    Features,
+    Feedback,
+    Gradient,
+    Impression,
+    Memory,
+    Query,
+    Ranking,
+    State,
+    Stream,
+    Weights,
+    frozen,
+)
+
+__all__ = ["Represented"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Represented(Algorithm):
+    """Let an algorithm see a representation of the features; written ``query-scaled >> ramps >> mgd-dsp``.
+
+    The state's weights are those of the representation's columns, one or more for each feature. A list is learned from in the
+    representation that it was ranked with, also where that has moved since: weights go there, and what was learned comes back, as
+    curves over the values of the features.
+
+    Parameters
+    ----------
+    base
+        The algorithm; nothing in it knows.
+    representation
+        What it sees of the features.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> parse("query-scaled >> ramps(pieces=8) >> mgd-dsp").representation
+    Chain(first=QueryScaled(), then=Ramps(pieces=8))
+    """
+
+    base: Algorithm
+    representation: Representation = QueryScaled()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(isinstance(part, Represented) for _, part in walk(self.base)):
+            raise InvalidRecipe(f"{self.base!r} has a representation already; put all of them before one algorithm")
+        check_algorithm(self.base, self.representation)
+
+    @property
+    def spelling(self) -> str:
+        """The representation, ``>>`` and the algorithm."""
+        return f"{spell(self.representation)} >> {spell(self.base)}"
+
+    @property
+    def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base's weights are computed anew from its memory."""
+        return self.base.weights_follow_memory
+
+    def start(self, n_features: int, stream: Stream) -> State:
+        """Start as the base does, with the columns that the representation starts with."""
+        memory = self.representation.start(n_features)
+        begun = self.base.start(self.representation.n_columns(n_features, memory), stream)
+        nested = replaced(replaced({}, "base", begun.memory), "representation", memory)
+        return State(begun.weights, begun.step, begun.updates, nested)
+
+    def n_columns(self, state: State, n_features: int) -> int:
+        """Return the number of columns that the representation makes of so many features."""
+        return self.representation.n_columns(n_features, _seen(state))
+
+    def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
+        """Return what the weights are for: the representation of the documents."""
+        return self.representation.apply_all(features, offsets, _seen(state))
+
+    def carry(self, state: State, to: State) -> Weights:
+        """Return the same curves over the knots of another state."""
+        return self.representation.carry(state.weights, _seen(state), _seen(to))
+
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Explore as the base does; the trace has what it saw."""
+        inner = self.base.explore(state.of("base"), self._query(state, query), length, stream)
+        return _traced(query, inner, _seen(state))
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Observe a list as the base does."""
+        inner = self.base.observe_list(state.of("base"), self._query(state, query), ranking, stream)
+        return _traced(query, inner, _seen(state))
+
+    def best(self, state: State, query: Query, stream: Stream) -> Ranking:
+        """Rank as the base does."""
+        self.check_features(state, query)
+        return self.base.best(state.of("base"), self._query(state, query), stream)
+
+    def _query(self, state: State, query: Query) -> Query:
+        columns = self.representation.apply(query.features, _seen(state))
+        columns.flags.writeable = False
+        return Query.trusted(query.id, columns)
+
+    def learn(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> State:
+        """Let the base learn from what it saw, and the representation from the documents."""
+        seen = _seen(state)
+        made = with_knots(seen, impression.trace.get("knots"))
+        own, inner = state.of("base"), _inner(impression)
+        if same_knots(made, seen):
+            after = self.base.learn(own, inner, feedback, stream)
+        else:
+            after = self._learn_there(own, inner, feedback, stream, made, seen)
+        weights, memory = after.weights, after.memory
+        known = self.representation.observe(seen, impression.query.features, state.step, stream)
+        if not same_knots(known, seen):
+            weights = self.representation.carry(weights, seen, known)
+            memory = self.base.start(weights.shape[0], stream).memory  # what parts remember is of other columns
+        nested = replaced(replaced(state.memory, "base", memory), "representation", known)
+        return State(weights, after.step, after.updates, nested)
+
+    def _learn_there(
+        self, own: State, inner: Impression, feedback: Feedback, stream: Stream, made: Memory, seen: Memory
+    ) -> State:
+        """Learn with the knots that a list was made with, and bring what was learned to those of today."""
+        there = self.representation.carry(own.weights, seen, made)
+        memory = self.base.start(there.shape[0], stream.copy()).memory  # what parts remember is of other columns
+        after = self.base.learn(State(there, own.step, own.updates, memory), inner, feedback, stream)
+        weights = own.weights
+        if after.weights is not there:
+            weights = frozen(weights + self.representation.carry(after.weights - there, made, seen))
+        return State(weights, after.step, after.updates, own.memory)
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return the base's gradient, of the columns that the list was made with."""
+        gradient, memory = self.base.gradient(state.of("base"), _inner(impression), feedback, stream)
+        return gradient, replaced(state.memory, "base", memory)
+
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
+        """Move as the base does."""
+        weights, memory = self.base.update(state.of("base"), gradient)
+        return weights, replaced(state.memory, "base", memory)
+
+
+def _seen(state: State) -> Memory:
+    """Return what the representation has learned so far."""
+    return state.of("representation").memory
+
+
+def _traced(query: Query, inner: Impression, seen: Memory) -> Impression:
+    """Return an impression of the query, which remembers how its documents were represented."""
+    knots = knots_of(seen)
+    trace = {**inner.trace, "columns": inner.query.features}
+    return Impression(query, inner.ranking, trace if knots is None else {**trace, "knots": knots})
+
+
+def _inner(impression: Impression) -> Impression:
+    """Return an impression as the base made it."""
+    return Impression(
+        Query.trusted(impression.query.id, impression.trace["columns"]), impression.ranking, impression.trace
+    )

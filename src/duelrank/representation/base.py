@@ -1,0 +1,140 @@
+"""Defines the interface of representations: what an algorithm sees of a document's features."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidRecipe
+from duelrank.registry import Part
+from duelrank.types import Features, Memory, Stream, Weights
+
+if TYPE_CHECKING:
+    from duelrank.algorithms.base import Algorithm
+
+__all__ = ["Curve", "Representation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What one feature adds to the score, as a function of its value.
+
+    Parameters
+    ----------
+    values
+        (n_points,) values of the feature, ascending.
+    heights
+        (n_points,) what each adds to the score. Of a line and of ramps: straight between two points, and level outside unless
+        it is a `line`. Of steps: each height holds from behind its value on, the first before all.
+    shape
+        "line": the straight line through two points, without end; "ramps": straight between points; "steps": level between.
+    """
+
+    values: NDArray[np.float64]
+    heights: NDArray[np.float64]
+    shape: Literal["line", "ramps", "steps"]
+
+    def at(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each value adds to the score."""
+        if self.shape == "steps":
+            return self.heights[np.searchsorted(self.values[1:], values, "left")]
+        if self.shape == "ramps":
+            return np.interp(values, self.values, self.heights)
+        (low, high), (bottom, top) = self.values, self.heights
+        found: NDArray[np.float64] = bottom + (values - low) * ((top - bottom) / (high - low))
+        return found
+
+
+@dataclass(frozen=True, repr=False)
+class Representation(Part, ABC):
+    """The stage between a query and an algorithm: it turns the features of documents into the columns that are weighed.
+
+    It holds parameters only. What it has learned of the features travels in the state of a ranker, as the memory of this part;
+    an array there, ``knots``, determines the columns together with the parameters. ``query-scaled >> ramps(4) >> wmgd-dsp`` puts
+    representations before an algorithm, in Python and in texts.
+    """
+
+    kind: ClassVar[str] = "representation"
+    #: Whether it learns from the documents that it sees.
+    learns: ClassVar[bool] = False
+    #: Whether all its columns are between 0 and 1.
+    within_unit: ClassVar[bool] = False
+    #: What its curves are functions of: the raw value of a feature, its place in the range of the query, or its rank there.
+    domain: ClassVar[Literal["value", "query range", "query rank"]] = "value"
+
+    def __rshift__(self, then: Any) -> Any:
+        """Return this representation followed by another one, or the algorithm that sees this representation."""
+        from duelrank.algorithms.represented import Represented
+        from duelrank.grammar import as_part
+        from duelrank.representation.chain import Chain
+
+        part = as_part(then, Part) if isinstance(then, str) else then
+        if isinstance(part, Representation):
+            return Chain(self, part)
+        return Represented(part, self) if isinstance(part, Part) else NotImplemented
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Return the memory before the first document; ``unit`` says that all values are known to be between 0 and 1."""
+        return {}
+
+    def n_columns(self, n_features: int, memory: Memory) -> int:
+        """Return the number of columns for so many features."""
+        return n_features
+
+    @abstractmethod
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Return the columns of one query's documents, (n_documents, n_columns)."""
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Return the columns of many queries' documents; query i has the rows offsets[i] to offsets[i + 1]."""
+        rows = [self.apply(features[start:stop], memory) for start, stop in pairwise(offsets.tolist()) if start < stop]
+        return np.concatenate(rows) if rows else np.empty((0, self.n_columns(features.shape[1], memory)))
+
+    def observe(self, memory: Memory, features: Features, step: int, stream: Stream, unit: bool = False) -> Memory:
+        """Return the memory after another list, of which the documents have these features; ``step`` lists came before it."""
+        return memory
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Return the weights that give the same scores after the knots have moved, as nearly as the new knots allow."""
+        return weights
+
+    @abstractmethod
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return what each feature adds to the score."""
+
+
+def same_knots(one: Memory, other: Memory) -> bool:
+    """Whether two memories of a representation give the same columns."""
+    first, second = knots_of(one), knots_of(other)
+    return first is second or (first is not None and second is not None and np.array_equal(first, second))
+
+
+def knots_of(memory: Memory) -> NDArray[np.float64] | None:
+    """Return the knots in the memory of a representation, None where it learns nothing."""
+    while "knots" not in memory and "then" in memory:
+        memory = memory["then"]
+    found: NDArray[np.float64] | None = memory.get("knots")
+    return found
+
+
+def with_knots(memory: Memory, knots: NDArray[np.float64] | None) -> Memory:
+    """Return the memory of a representation with other knots; the same one where None are given."""
+    if knots is None:
+        return memory
+    return {**memory, "knots": knots} if "knots" in memory else {"then": with_knots(memory["then"], knots)}
+
+
+def check_algorithm(algorithm: Algorithm, representation: Representation) -> None:
+    """Raise `InvalidRecipe` if an algorithm cannot go on when the knots of its representation move."""
+    if representation.learns and algorithm.weights_follow_memory:
+        raise InvalidRecipe(
+            f"{algorithm!r} computes its weights from all it has seen, so its columns must never change; "
+            "use a representation that learns nothing, such as query-scaled >> ramps(4, knots='even')"
+        )
+    if algorithm.per_query:
+        raise InvalidRecipe(f"{algorithm!r} learns a model for each query and uses no features")

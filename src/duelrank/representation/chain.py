@@ -1,0 +1,105 @@
+"""One representation after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidRecipe
+from duelrank.registry import register, spell
+from duelrank.representation.base import Curve, Representation
+from duelrank.types import Features, Memory, Stream, Weights
+
+__all__ = ["Chain"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Chain(Representation):
+    """Apply one representation to what another returns; written ``first >> then``.
+
+    Parameters
+    ----------
+    first
+        A representation that learns nothing, with one column for each feature.
+    then
+        Any representation but another chain.
+
+    Examples
+    --------
+    >>> from duelrank.representation import QueryScaled, Ramps
+    >>> QueryScaled() >> Ramps(pieces=8)
+    Chain(first=QueryScaled(), then=Ramps(pieces=8))
+    """
+
+    first: Representation
+    then: Representation
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.first.learns:
+            raise InvalidRecipe(
+                f"{self.first!r} learns from the documents, so it can only be the last representation before the algorithm"
+            )
+        if isinstance(self.then, Chain):
+            raise InvalidRecipe(f"write {self!r} as one chain, from left to right: a >> b >> c")
+
+    @property
+    def spelling(self) -> str:
+        """Both, with ``>>`` between them."""
+        return f"{spell(self.first)} >> {spell(self.then)}"
+
+    @property
+    def learns(self) -> bool:  # type: ignore[override]  # of this chain
+        """Whether the second one learns from the documents that it sees."""
+        return self.then.learns
+
+    @property
+    def within_unit(self) -> bool:  # type: ignore[override]  # of this chain
+        """Whether all columns are between 0 and 1."""
+        return self.then.within_unit
+
+    @property
+    def domain(self) -> Literal["value", "query range", "query rank"]:  # type: ignore[override]  # of this chain
+        """What the curves are functions of."""
+        return self.first.domain if self.then.domain == "value" else self.then.domain
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Start as the second one does."""
+        own = self.then.start(n_features, self.first.within_unit)
+        return {"then": own} if own else {}
+
+    def n_columns(self, n_features: int, memory: Memory) -> int:
+        """Return the number of columns of the second one."""
+        return self.then.n_columns(n_features, _then(memory))
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Apply both."""
+        return self.then.apply(self.first.apply(features, memory), _then(memory))
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Apply both."""
+        return self.then.apply_all(self.first.apply_all(features, offsets, memory), offsets, _then(memory))
+
+    def observe(self, memory: Memory, features: Features, step: int, stream: Stream, unit: bool = False) -> Memory:
+        """Let the second one see what the first makes of the documents."""
+        if not self.learns:
+            return memory
+        own, seen = _then(memory), self.first.apply(features, memory)
+        return {"then": self.then.observe(own, seen, step, stream, self.first.within_unit)}
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Carry the weights of the second one."""
+        return self.then.carry(weights, _then(before), _then(after))
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return the curves of the second one, over what the first returns."""
+        return self.then.curves(weights, _then(memory))
+
+
+def _then(memory: Memory) -> Memory:
+    found: Memory = memory.get("then", {})
+    return found

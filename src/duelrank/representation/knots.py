@@ -1,0 +1,152 @@
+"""Learns knots from the documents of requests: a bounded sample of documents, and quantiles of it that move only when they must."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.kernels.representation import sample_slots
+from duelrank.registry import Between
+from duelrank.representation.base import Representation
+from duelrank.representation.query_scaled import query_scaled
+from duelrank.types import Features, Memory, Stream, Weights, frozen
+
+__all__ = ["Knotted"]
+
+#: From so many documents on the sample forgets: a new one takes the place of an old one at a rate that no longer falls.
+HORIZON = 20_000
+#: Knots may move after 16, 32, 64, … lists, and then after every so many.
+EVERY = 1024
+FIRST = 16
+#: A feature's knots move when one of them is off by more than this share of the values; a sample of 200 is surer than that.
+OFF = 0.1
+#: Without known bounds, the first and the last knot leave out this share of the values at either end.
+BEYOND = 0.01
+_LARGEST = np.float32(1e38)
+
+Knots = NDArray[np.float64]  # (n_features, n_knots), each row ascending; NaN before anything is known
+
+
+@dataclass(frozen=True, repr=False)
+class Knotted(Representation):
+    """A representation with knots on the axis of each feature, learned without labels from the lists that are learned from.
+
+    The memory holds a sample of the documents, each as likely in it as any other (the last `HORIZON` of them, roughly, when there
+    were more). By the Dvoretzky-Kiefer-Wolfowitz inequality the shares in a sample of 200 independent documents are all within
+    0.096 of the true ones, with probability 0.95. Knots are quantiles of the different values in the sample, so that a value
+    which many documents share takes one knot only. They are checked after 16, 32, 64, … lists and after every 1,024th; the knots
+    of a feature stay where they are until one is off by a tenth of the values.
+    """
+
+    learns: ClassVar[bool] = True
+    within_unit: ClassVar[bool] = True
+
+    pieces: Annotated[int, Between(1, 1024)] = 4
+    sample: Annotated[int, Between(10, 100_000)] = 200
+
+    @abstractmethod
+    def _n_pieces(self, n_pieces: int) -> int:
+        """Return how many pieces each feature is to have at the next check, after it had so many."""
+
+    @abstractmethod
+    def _columns(self, features: Features, knots: Knots) -> Features:
+        """Return the columns, once there are knots."""
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Start with one piece: from 0 to 1, or as each query has it."""
+        ends = np.tile([0.0, 1.0] if unit else [np.nan, np.nan], (n_features, 1))
+        nothing = np.zeros((0, n_features), np.float32)
+        return {"knots": frozen(ends), "sample": frozen(nothing), "seen": frozen(np.zeros(1, np.int64))}
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Return the columns; before there are knots, the place of each value in the range of the query."""
+        knots: Knots = memory["knots"]
+        return query_scaled(features) if np.isnan(knots[0, 0]) else self._columns(features, knots)
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Return the columns of many queries' documents at once, where they do not depend on the query."""
+        knots: Knots = memory["knots"]
+        return super().apply_all(features, offsets, memory) if np.isnan(knots[0, 0]) else self._columns(features, knots)
+
+    def observe(self, memory: Memory, features: Features, step: int, stream: Stream, unit: bool = False) -> Memory:
+        """Add the documents to the sample, and look whether the knots should move."""
+        memory = self._sampled(memory, features, stream)
+        if not _is_due(step + 1):
+            return memory
+        knots: Knots = memory["knots"]
+        after = moved(knots, memory["sample"], self._n_pieces(knots.shape[1] - 1), unit)
+        return memory if after is knots else {**memory, "knots": frozen(after)}
+
+    def _sampled(self, memory: Memory, features: Features, stream: Stream) -> Memory:
+        seen = int(memory["seen"][0])
+        slots = sample_slots(seen, features.shape[0], self.sample, HORIZON, stream)
+        chosen = slots >= 0
+        sample: NDArray[np.float32] = memory["sample"]
+        if chosen.any():
+            grown = np.empty((min(self.sample, seen + features.shape[0]), features.shape[1]), np.float32)
+            grown[: len(sample)] = sample
+            for document in np.flatnonzero(chosen):  # in order: of two for one slot the later stays
+                grown[slots[document]] = np.clip(features[document], -_LARGEST, _LARGEST)
+            sample = frozen(grown)
+        return {**memory, "sample": sample, "seen": frozen(np.array([seen + features.shape[0]]))}
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Keep the weights: one for each feature means the same for any knots."""
+        return weights
+
+
+def _is_due(lists: int) -> bool:
+    return lists % EVERY == 0 or (FIRST <= lists < EVERY and lists & (lists - 1) == 0)
+
+
+def moved(knots: Knots, sample: NDArray[np.float32], n_pieces: int, unit: bool) -> Knots:
+    """Return the knots that go with a sample; the same array where none has to move."""
+    before = knots.shape[1] - 1
+    known = not np.isnan(knots[0, 0])
+    target = np.linspace(0.0, 1.0, n_pieces + 1)
+    fresh: Any = np.empty((len(knots), n_pieces + 1))
+    changed = n_pieces != before
+    for feature, values in enumerate(np.asarray(sample, np.float64).T):
+        found = different(values, unit)
+        places = np.linspace(0.0, 1.0, len(found))
+        if known and n_pieces == 2 * before:
+            fresh[feature] = _split(knots[feature], found)
+        elif known and n_pieces == before and _fits(knots[feature], found, places, target):
+            fresh[feature] = knots[feature]
+        else:
+            fresh[feature] = np.interp(target, places, found)
+            changed = True
+    return fresh if changed else knots
+
+
+def different(values: NDArray[np.float64], unit: bool) -> NDArray[np.float64]:
+    """Return the different values of a feature in a sample, ascending, with its ends: 0 and 1, or nearly the least and largest."""
+    if unit:
+        return np.unique(np.concatenate([values, [0.0, 1.0]]))
+    low, high = np.quantile(values, [BEYOND, 1.0 - BEYOND])
+    return np.unique(np.clip(values, low, high))
+
+
+def _fits(
+    knots: NDArray[np.float64], found: NDArray[np.float64], places: NDArray[np.float64], target: NDArray[np.float64]
+) -> bool:
+    if len(found) == 1:
+        return bool((knots == found[0]).all())
+    if knots[0] == knots[-1]:
+        return False
+    return bool(np.abs(np.interp(knots, found, places) - target).max() <= OFF)
+
+
+def _split(knots: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Halve each piece at the median of the different values within it, so that no curve changes."""
+    halved = np.empty(2 * len(knots) - 1)
+    halved[::2] = knots
+    for piece in range(len(knots) - 1):
+        low, high = knots[piece], knots[piece + 1]
+        inside = found[(found > low) & (found < high)]
+        halved[2 * piece + 1] = np.median(inside) if len(inside) else 0.5 * low + 0.5 * high
+    return halved
