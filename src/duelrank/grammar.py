@@ -164,8 +164,8 @@ def _joined(first: Any, then: Any) -> Part:
         raise InvalidRecipe(
             f"'>>' puts a representation before an algorithm, such as query-scaled >> mgd-dsp; got {first!r} >> {then!r}"
         )
-    joined: Part = first >> then  # type: ignore[operator]  # it is a representation
-    return joined
+    joined: Any = first >> then  # type: ignore[operator]  # it is a representation
+    return joined  # type: ignore[no-any-return]
 
 
 reader(parse)

@@ -57,6 +57,10 @@ def flatten(memory: Memory) -> dict[str, NDArray[Any]]:
 
 def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
     """Return the nested memory of a recipe from the flat names of `flatten`."""
+    while recipe.kind == "algorithm" and hasattr(
+        recipe, "representation"
+    ):  # its memory is that of its base, and its own
+        recipe = recipe.base  # type: ignore[attr-defined]
     parts = {path for path, _ in walk(recipe)}
     memory: dict[str, Any] = {}
     for stored, array in flat.items():

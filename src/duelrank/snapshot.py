@@ -65,10 +65,10 @@ class Snapshot:
                 raise InvalidValue(f"the memory of a snapshot must contain only numbers, got {array.dtype} in {name}")
 
     def _n_weights(self) -> int:
-        from duelrank.algorithms import Algorithm
-
+        recipe: Any = parse(self.algorithm)
         try:
-            return parse(self.algorithm, Algorithm).n_columns(self.state, self.n_features)
+            n_weights: int = recipe.n_columns(self.state, self.n_features)
+            return n_weights
         except (LookupError, AttributeError, TypeError) as error:
             raise InvalidValue(f"the memory of a snapshot does not fit {self.algorithm}: {error}") from None
 

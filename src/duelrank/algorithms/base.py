@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import InvalidRecipe, InvalidValue, ShapeMismatch
+from duelrank.grammar import parse
 from duelrank.kernels.ranking import rankings
 from duelrank.kernels.updates import is_zero
 from duelrank.registry import Part
+from duelrank.representation import Representation
 from duelrank.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.validation import whole_number
 
@@ -33,6 +35,14 @@ class Algorithm(Part, ABC):
     #: Whether the weights are computed anew from the memory, so that other weights would be lost at the first click.
     weights_follow_memory: ClassVar[bool] = False
 
+    def __rrshift__(self, representation: object) -> Algorithm:
+        """Return this algorithm with a representation before it: ``representation >> algorithm``."""
+        from duelrank.algorithms.represented import Represented
+
+        if isinstance(representation, str):
+            representation = parse(representation, Representation)
+        return Represented(self, representation) if isinstance(representation, Representation) else NotImplemented
+
     @abstractmethod
     def start(self, n_features: int, stream: Stream) -> State:
         """Return the state before the first impression."""
@@ -48,7 +58,7 @@ class Algorithm(Part, ABC):
         return n_features
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
-        """Return the numbers that the weights are for, of many queries' documents; query i has rows offsets[i] to offsets[i + 1]."""
+        """Return the numbers that the weights are for; query i has the documents offsets[i] to offsets[i + 1]."""
         return features
 
     def carry(self, state: State, to: State) -> Weights:

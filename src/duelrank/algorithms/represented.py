@@ -12,7 +12,7 @@ from duelrank.errors import InvalidRecipe
 from duelrank.memory import replaced
 from duelrank.registry import register, spell, walk
 from duelrank.representation import QueryScaled, Representation
-from duelrank.representation.base import check_algorithm, knots_of, same_knots, with_knots
+from duelrank.representation.base import knots_of, same_knots, with_knots
 from duelrank.types import (
     Features,
     Feedback,
@@ -35,7 +35,8 @@ __all__ = ["Represented"]
 class Represented(Algorithm):
     """Let an algorithm see a representation of the features; written ``query-scaled >> ramps >> mgd-dsp``.
 
-    The state's weights are those of the representation's columns, one or more for each feature. A list is learned from in the
+    The state's weights are those of the representation's columns, one or more for each feature; its memory is that of the base, and
+    under "representation" what has been learned of the features. A list is learned from in the
     representation that it was ranked with, also where that has moved since: weights go there, and what was learned comes back, as
     curves over the values of the features.
 
@@ -60,7 +61,13 @@ class Represented(Algorithm):
         super().__post_init__()
         if any(isinstance(part, Represented) for _, part in walk(self.base)):
             raise InvalidRecipe(f"{self.base!r} has a representation already; put all of them before one algorithm")
-        check_algorithm(self.base, self.representation)
+        if self.representation.learns and self.base.weights_follow_memory:
+            raise InvalidRecipe(
+                f"{self.base!r} computes its weights from all it has seen, so what it sees must never change; "
+                "use a representation that learns nothing, such as query-scaled"
+            )
+        if self.base.per_query:
+            raise InvalidRecipe(f"{self.base!r} learns a model for each query and uses no features")
 
     @property
     def spelling(self) -> str:
@@ -76,8 +83,7 @@ class Represented(Algorithm):
         """Start as the base does, with the columns that the representation starts with."""
         memory = self.representation.start(n_features)
         begun = self.base.start(self.representation.n_columns(n_features, memory), stream)
-        nested = replaced(replaced({}, "base", begun.memory), "representation", memory)
-        return State(begun.weights, begun.step, begun.updates, nested)
+        return State(begun.weights, begun.step, begun.updates, replaced(begun.memory, "representation", memory))
 
     def n_columns(self, state: State, n_features: int) -> int:
         """Return the number of columns that the representation makes of so many features."""
@@ -93,18 +99,18 @@ class Represented(Algorithm):
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
         """Explore as the base does; the trace has what it saw."""
-        inner = self.base.explore(state.of("base"), self._query(state, query), length, stream)
+        inner = self.base.explore(_own(state), self._query(state, query), length, stream)
         return _traced(query, inner, _seen(state))
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
         """Observe a list as the base does."""
-        inner = self.base.observe_list(state.of("base"), self._query(state, query), ranking, stream)
+        inner = self.base.observe_list(_own(state), self._query(state, query), ranking, stream)
         return _traced(query, inner, _seen(state))
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
         """Rank as the base does."""
         self.check_features(state, query)
-        return self.base.best(state.of("base"), self._query(state, query), stream)
+        return self.base.best(_own(state), self._query(state, query), stream)
 
     def _query(self, state: State, query: Query) -> Query:
         columns = self.representation.apply(query.features, _seen(state))
@@ -115,7 +121,7 @@ class Represented(Algorithm):
         """Let the base learn from what it saw, and the representation from the documents."""
         seen = _seen(state)
         made = with_knots(seen, impression.trace.get("knots"))
-        own, inner = state.of("base"), _inner(impression)
+        own, inner = _own(state), _inner(impression)
         if same_knots(made, seen):
             after = self.base.learn(own, inner, feedback, stream)
         else:
@@ -125,8 +131,7 @@ class Represented(Algorithm):
         if not same_knots(known, seen):
             weights = self.representation.carry(weights, seen, known)
             memory = self.base.start(weights.shape[0], stream).memory  # what parts remember is of other columns
-        nested = replaced(replaced(state.memory, "base", memory), "representation", known)
-        return State(weights, after.step, after.updates, nested)
+        return State(weights, after.step, after.updates, replaced(memory, "representation", known))
 
     def _learn_there(
         self, own: State, inner: Impression, feedback: Feedback, stream: Stream, made: Memory, seen: Memory
@@ -144,18 +149,26 @@ class Represented(Algorithm):
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
         """Return the base's gradient, of the columns that the list was made with."""
-        gradient, memory = self.base.gradient(state.of("base"), _inner(impression), feedback, stream)
-        return gradient, replaced(state.memory, "base", memory)
+        gradient, memory = self.base.gradient(_own(state), _inner(impression), feedback, stream)
+        return gradient, replaced(memory, "representation", _seen(state))
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move as the base does."""
-        weights, memory = self.base.update(state.of("base"), gradient)
-        return weights, replaced(state.memory, "base", memory)
+        weights, memory = self.base.update(_own(state), gradient)
+        return weights, replaced(memory, "representation", _seen(state))
 
 
 def _seen(state: State) -> Memory:
     """Return what the representation has learned so far."""
     return state.of("representation").memory
+
+
+def _own(state: State) -> State:
+    """Return the state as the base sees it: its memory is all but that of the representation."""
+    if "representation" not in state.memory:
+        return state
+    memory = {name: own for name, own in state.memory.items() if name != "representation"}
+    return State(state.weights, state.step, state.updates, memory)
 
 
 def _traced(query: Query, inner: Impression, seen: Memory) -> Impression:

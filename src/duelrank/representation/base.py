@@ -5,17 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidRecipe
 from duelrank.registry import Part
 from duelrank.types import Features, Memory, Stream, Weights
-
-if TYPE_CHECKING:
-    from duelrank.algorithms.base import Algorithm
 
 __all__ = ["Curve", "Representation"]
 
@@ -67,16 +63,11 @@ class Representation(Part, ABC):
     #: What its curves are functions of: the raw value of a feature, its place in the range of the query, or its rank there.
     domain: ClassVar[Literal["value", "query range", "query rank"]] = "value"
 
-    def __rshift__(self, then: Any) -> Any:
-        """Return this representation followed by another one, or the algorithm that sees this representation."""
-        from duelrank.algorithms.represented import Represented
-        from duelrank.grammar import as_part
+    def __rshift__(self, then: object) -> Representation:
+        """Return this representation followed by another one; an algorithm takes it as what it sees."""
         from duelrank.representation.chain import Chain
 
-        part = as_part(then, Part) if isinstance(then, str) else then
-        if isinstance(part, Representation):
-            return Chain(self, part)
-        return Represented(part, self) if isinstance(part, Part) else NotImplemented
+        return Chain(self, then) if isinstance(then, Representation) else NotImplemented
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
         """Return the memory before the first document; ``unit`` says that all values are known to be between 0 and 1."""
@@ -127,14 +118,3 @@ def with_knots(memory: Memory, knots: NDArray[np.float64] | None) -> Memory:
     if knots is None:
         return memory
     return {**memory, "knots": knots} if "knots" in memory else {"then": with_knots(memory["then"], knots)}
-
-
-def check_algorithm(algorithm: Algorithm, representation: Representation) -> None:
-    """Raise `InvalidRecipe` if an algorithm cannot go on when the knots of its representation move."""
-    if representation.learns and algorithm.weights_follow_memory:
-        raise InvalidRecipe(
-            f"{algorithm!r} computes its weights from all it has seen, so its columns must never change; "
-            "use a representation that learns nothing, such as query-scaled >> ramps(4, knots='even')"
-        )
-    if algorithm.per_query:
-        raise InvalidRecipe(f"{algorithm!r} learns a model for each query and uses no features")

@@ -45,7 +45,7 @@ class Ramps(Knotted):
 
     def n_columns(self, n_features: int, memory: Memory) -> int:
         """Return one column for each piece of each feature."""
-        return n_features * (memory["knots"].shape[1] - 1)
+        return n_features * (len(memory["knots"][0]) - 1)
 
     def _columns(self, features: Features, knots: Knots) -> Features:
         columns: Features = ramps(features, knots)

@@ -50,7 +50,7 @@ class Steps(Knotted):
 
     def n_columns(self, n_features: int, memory: Memory) -> int:
         """Return one column for each inner knot of each feature."""
-        return n_features * max(1, memory["knots"].shape[1] - 2)
+        return n_features * max(1, len(memory["knots"][0]) - 2)
 
     def _columns(self, features: Features, knots: Knots) -> Features:
         columns: Features = steps(features, knots)

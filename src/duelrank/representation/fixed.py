@@ -1,0 +1,176 @@
+"""Scaling by fixed numbers, the same for all queries."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.errors import InvalidRecipe, ShapeMismatch
+from duelrank.registry import Part, register
+from duelrank.representation.base import Curve, Representation
+from duelrank.types import Features, Memory, Weights, frozen
+
+__all__ = ["Fixed", "MinMax", "Scaling", "Standard", "Unscaled"]
+
+
+@dataclass(frozen=True, repr=False)
+class Scaling(Part, ABC):
+    """The scaling of one feature by fixed numbers: x ↦ (x − shift) / scale; 0 if the scale is 0."""
+
+    kind: ClassVar[str] = "scaling"
+
+    @property
+    @abstractmethod
+    def shift(self) -> float:
+        """The number that is subtracted."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """The divisor; 0 of a constant feature."""
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class MinMax(Scaling):
+    """Min-max scaling of one feature: x ↦ (x − minimum) / (maximum − minimum), never clipped; 0 if the two are equal.
+
+    Examples
+    --------
+    >>> MinMax(0.0, 900.0).scale
+    900.0
+    """
+
+    minimum: float
+    maximum: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.maximum - self.minimum < math.inf:
+            raise InvalidRecipe(
+                "the minimum of a feature must not exceed its maximum, nor their difference the largest float, got "
+                f"{self.minimum!r} and {self.maximum!r}"
+            )
+
+    @property
+    def shift(self) -> float:
+        """The minimum."""
+        return self.minimum
+
+    @property
+    def scale(self) -> float:
+        """The range."""
+        return self.maximum - self.minimum
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Standard(Scaling):
+    """Standard scaling of one feature: x ↦ (x − mean) / deviation; 0 if the deviation is 0.
+
+    Examples
+    --------
+    >>> Standard(30.0, 12.0).shift
+    30.0
+    """
+
+    mean: float
+    deviation: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.deviation < 0.0:
+            raise InvalidRecipe(f"a standard deviation must not be negative, got {self.deviation!r}")
+
+    @property
+    def shift(self) -> float:
+        """The mean."""
+        return self.mean
+
+    @property
+    def scale(self) -> float:
+        """The deviation."""
+        return self.deviation
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Unscaled(Scaling):
+    """No scaling of one feature.
+
+    Examples
+    --------
+    >>> Unscaled().scale
+    1.0
+    """
+
+    @property
+    def shift(self) -> float:
+        """Nothing is subtracted."""
+        return 0.0
+
+    @property
+    def scale(self) -> float:
+        """Values are divided by 1."""
+        return 1.0
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Fixed(Representation):
+    """Scale each feature by its own numbers, the same for all queries.
+
+    Parameters
+    ----------
+    scalings
+        One `MinMax`, `Standard` or `Unscaled` per feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Fixed((MinMax(0.0, 900.0), Standard(30.0, 12.0), Unscaled())).apply(np.array([[450.0, 42.0, 7.0]]), {})
+    array([[0.5, 1. , 7. ]])
+    """
+
+    scalings: tuple[Scaling, ...]
+
+    @cached_property
+    def shift(self) -> NDArray[np.float64]:
+        """(n_features,) what is subtracted."""
+        return frozen(np.array([each.shift for each in self.scalings]))
+
+    @cached_property
+    def scale(self) -> NDArray[np.float64]:
+        """(n_features,) the divisors; 0 of constant features."""
+        return frozen(np.array([each.scale for each in self.scalings]))
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Remember nothing; raise `ShapeMismatch` if the scalings are for another number of features."""
+        if len(self.scalings) != n_features:
+            raise ShapeMismatch(f"scalings of {len(self.scalings)} features do not fit {n_features}")
+        return {}
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Subtract and divide; a feature that was constant becomes 0, whatever its value."""
+        constant = self.scale == 0.0
+        scaled: Features = (features - self.shift) / np.where(constant, 1.0, self.scale)
+        scaled[:, constant] = 0.0
+        return scaled
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Scale all documents at once."""
+        return self.apply(features, memory)
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return a straight line for each feature, from its shift; a level one for a constant feature."""
+        found = []
+        for each, weight in zip(self.scalings, weights.tolist(), strict=True):
+            ends = np.array([each.shift, each.shift + (each.scale or 1.0)])
+            found.append(Curve(ends, np.array([0.0, weight if each.scale else 0.0]), "line"))
+        return found
