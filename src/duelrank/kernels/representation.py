@@ -15,23 +15,60 @@ NARROWEST = 1e-300  # a piece that is narrower has no slope
 
 
 @kernel
-def ramps(features: Floats, knots: Floats) -> Floats:
-    """Climb from 0 to 1 over each piece between two knots: (n_documents, n_features × n_pieces), feature after feature."""
-    n_documents, n_features = features.shape
-    n_pieces = knots.shape[1] - 1
+def _slopes(knots: Floats) -> Floats:
+    """1 / width of each piece; 0 where it has no width."""
+    n_features, n_pieces = knots.shape[0], knots.shape[1] - 1
     slopes = np.empty((n_features, n_pieces))
     for feature in range(n_features):
         for piece in range(n_pieces):
             width = knots[feature, piece + 1] - knots[feature, piece]
             slopes[feature, piece] = 1.0 / width if width > NARROWEST else 0.0
+    return slopes
+
+
+@kernel(inline="always")
+def _ramp(value: float, start: float, slope: float) -> float:
+    height = (value - start) * slope if slope > 0.0 else 0.0
+    return min(max(height, 0.0), 1.0)
+
+
+@kernel
+def ramps(features: Floats, knots: Floats) -> Floats:
+    """Climb from 0 to 1 over each piece between two knots: (n_documents, n_features × n_pieces), feature after feature."""
+    n_documents, n_features = features.shape
+    n_pieces = knots.shape[1] - 1
+    slopes = _slopes(knots)
     columns = np.empty((n_documents, n_features * n_pieces))
     for document in range(n_documents):
         for feature in range(n_features):
             value = features[document, feature]
             for piece in range(n_pieces):
-                slope = slopes[feature, piece]
-                height = (value - knots[feature, piece]) * slope if slope > 0.0 else 0.0
-                columns[document, feature * n_pieces + piece] = min(max(height, 0.0), 1.0)
+                height = _ramp(value, knots[feature, piece], slopes[feature, piece])
+                columns[document, feature * n_pieces + piece] = height
+    return columns
+
+
+@kernel
+def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
+    """Climb from 0 to 1 from the first knot to the last, and, lower, over each piece: (n_documents, n_features × (1 + n_pieces)).
+
+    With a single piece the line is the only column of each feature.
+    """
+    n_documents, n_features = features.shape
+    last = knots.shape[1] - 1
+    n_pieces = last if last > 1 else 0
+    ends = np.empty((n_features, 2))
+    for feature in range(n_features):
+        ends[feature, 0], ends[feature, 1] = knots[feature, 0], knots[feature, last]
+    lines, slopes = _slopes(ends), _slopes(knots)
+    columns = np.empty((n_documents, n_features * (1 + n_pieces)))
+    for document in range(n_documents):
+        for feature in range(n_features):
+            value, first = features[document, feature], feature * (1 + n_pieces)
+            columns[document, first] = _ramp(value, knots[feature, 0], lines[feature, 0])
+            for piece in range(n_pieces):
+                height = _ramp(value, knots[feature, piece], slopes[feature, piece])
+                columns[document, first + 1 + piece] = bend * height
     return columns
 
 

@@ -2,6 +2,7 @@
 
 from duelrank.representation.base import Curve, Representation
 from duelrank.representation.chain import Chain
+from duelrank.representation.curves import Curves
 from duelrank.representation.distribution import Distribution
 from duelrank.representation.fixed import Fixed, MinMax, Scaling, Standard, Unscaled
 from duelrank.representation.query_ranks import QueryRanks
@@ -13,6 +14,7 @@ from duelrank.representation.steps import Steps
 __all__ = [
     "Chain",
     "Curve",
+    "Curves",
     "Distribution",
     "Fixed",
     "MinMax",

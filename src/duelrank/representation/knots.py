@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duelrank.kernels.representation import sample_slots
 from duelrank.registry import Between
-from duelrank.representation.base import Representation
+from duelrank.representation.base import Curve, Representation
 from duelrank.representation.query_scaled import query_scaled
 from duelrank.types import Features, Memory, Stream, Weights, frozen
 
@@ -97,6 +97,11 @@ class Knotted(Representation):
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Keep the weights: one for each feature means the same for any knots."""
         return weights
+
+
+def heights_at(curves: list[Curve], knots: Knots) -> NDArray[np.float64]:
+    """Return the heights of curves at the knots of their features, (n_features, n_knots)."""
+    return np.array([curve.at(row) for curve, row in zip(curves, knots, strict=True)])
 
 
 def _is_due(lists: int) -> bool:

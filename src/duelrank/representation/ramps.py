@@ -9,7 +9,7 @@ import numpy as np
 from duelrank.kernels.representation import ramps
 from duelrank.registry import alias, register
 from duelrank.representation.base import Curve
-from duelrank.representation.knots import Knots, Knotted
+from duelrank.representation.knots import Knots, Knotted, heights_at
 from duelrank.types import Features, Memory, Weights, frozen
 
 __all__ = ["Ramps"]
@@ -58,8 +58,7 @@ class Ramps(Knotted):
             return frozen(weights.reshape(len(old), -1).sum(axis=1))
         if np.isnan(old[0, 0]):
             old = new[:, [0, -1]]
-        curves = self.curves(weights, {"knots": old})
-        heights = np.array([curve.at(knots) for curve, knots in zip(curves, new, strict=True)])
+        heights = heights_at(self.curves(weights, {"knots": old}), new)
         return frozen(np.diff(heights, axis=1).ravel())
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:

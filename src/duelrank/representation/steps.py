@@ -10,7 +10,7 @@ import numpy as np
 from duelrank.kernels.representation import steps
 from duelrank.registry import Between, alias, register
 from duelrank.representation.base import Curve
-from duelrank.representation.knots import Knots, Knotted
+from duelrank.representation.knots import Knots, Knotted, heights_at
 from duelrank.types import Features, Memory, Weights, frozen
 
 __all__ = ["Steps"]
@@ -66,8 +66,7 @@ class Steps(Knotted):
             share = np.arange(1, new.shape[1]) / (new.shape[1] - 1) - 0.5 / (new.shape[1] - 1)
             heights = weights[:, None] * share
         else:
-            curves = self.curves(weights, before)
-            heights = np.array([curve.at(row) for curve, row in zip(curves, middles, strict=True)])
+            heights = heights_at(self.curves(weights, before), middles)
         return frozen(np.diff(heights, axis=1).ravel())
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
