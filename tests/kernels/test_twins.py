@@ -413,6 +413,26 @@ def skips_case(draw: Any) -> tuple[Any, ...]:
     return weights, features, ranking, clicks, np.array(seen, float)
 
 
+def knots_case(draw: Any, least: int = 2) -> tuple[Any, ...]:
+    """Values on knots, between and beyond them; knots of which some are equal."""
+    n, d, n_knots = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(least, 6))
+    knots = np.sort(np.array(draw(st.lists(st.integers(-4, 4), min_size=d * n_knots, max_size=d * n_knots)), float))
+    return draw(numbers(n, d)), np.sort(knots.reshape(d, n_knots), axis=1)
+
+
+def bends_case(draw: Any) -> tuple[Any, ...]:
+    return *knots_case(draw), draw(st.sampled_from([0.25, 1.0]))
+
+
+def steps_case(draw: Any) -> tuple[Any, ...]:
+    return knots_case(draw, least=3)
+
+
+def slots_case(draw: Any) -> tuple[Any, ...]:
+    seen, n = draw(st.integers(0, 60)), draw(st.integers(1, 30))
+    return seen, n, draw(st.integers(1, 20)), draw(st.integers(20, 60)), draw(streams())
+
+
 def plackett_luce_draw_case(draw: Any) -> tuple[Any, ...]:
     n, d = draw(st.integers(1, 9)), draw(st.integers(1, 4))
     return draw(numbers(d)), draw(numbers(n, d)), draw(st.integers(1, n)), draw(streams())
@@ -539,6 +559,12 @@ CASES: dict[tuple[str, str], Case] = {
     ("lambdarank", "gradient"): lambda draw: (*labelled_case(draw), 1.0, draw(st.integers(1, 6))),
     ("lambdarank", "adam_step"): adam_case,
     ("lambdarank", "descend"): descend_case,
+    ("representation", "ramps"): knots_case,
+    ("representation", "line_and_ramps"): bends_case,
+    ("representation", "steps"): steps_case,
+    ("representation", "shares"): knots_case,
+    ("representation", "query_ranks"): lambda draw: (draw(numbers(draw(st.integers(1, 7)), 3)),),
+    ("representation", "sample_slots"): slots_case,
     ("plackett_luce", "draw"): plackett_luce_draw_case,
     ("plackett_luce", "pair_gradient"): plackett_luce_case,
     ("plackett_luce", "skip_gradient"): skips_case,

@@ -13,12 +13,12 @@ from duelrank.representation.base import Curve
 from duelrank.representation.knots import Knots, Knotted, heights_at
 from duelrank.types import Features, Memory, Weights, frozen
 
-__all__ = ["Curves"]
+__all__ = ["BentLines"]
 
 
 @register
 @dataclass(frozen=True, repr=False)
-class Curves(Knotted):
+class BentLines(Knotted):
     """Offer each feature as a line and as ramps (see `Ramps`), the ramps lower: what is linear stays easy to learn.
 
     The columns of a feature are its line, from 0 at the first knot to 1 at the last, and ``bend`` times the ramp of each piece.
@@ -39,7 +39,7 @@ class Curves(Knotted):
     --------
     >>> import numpy as np
     >>> price = {"knots": np.array([[0.0, 20.0, 100.0]])}
-    >>> Curves(pieces=2).apply(np.array([[10.0], [60.0]]), price).tolist()
+    >>> BentLines(pieces=2).apply(np.array([[10.0], [60.0]]), price).tolist()
     [[0.1, 0.25, 0.0], [0.6, 0.5, 0.25]]
     """
 
@@ -83,4 +83,4 @@ class Curves(Knotted):
         return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
 
 
-alias("curves", Curves())
+alias("bent-lines", BentLines())
