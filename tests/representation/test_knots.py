@@ -13,11 +13,11 @@ from duelrank.types import same_arrays
 LEARNED = [Ramps(), BentLines(), Steps(), Distribution()]
 
 
-def observed(representation, lists, unit=False):
+def observed(representation, lists):
     """The memory after some lists, each a table of documents."""
-    memory = representation.start(lists[0].shape[1], unit)
+    memory = representation.start(lists[0].shape[1])
     for step, features in enumerate(lists):
-        memory = representation.observe(memory, features, step, derive(7, step), unit)
+        memory = representation.observe(memory, features, step, derive(7, step))
     return memory
 
 

@@ -34,7 +34,7 @@ class TestCarry:
         expected = scores(representation, weights, memory, features)
         for step in (15, 31, 63):
             seen = {**memory, "sample": sample.astype(np.float32), "seen": np.array([200])}
-            after = representation.observe(seen, sample[:1], step, np.ones(4, np.uint64), unit=True)
+            after = representation.observe(seen, sample[:1], step, np.ones(4, np.uint64), QueryScaled())
             assert knots_of(after).shape[1] == 2 * knots_of(memory).shape[1] - 1
             weights, memory = representation.carry(weights, memory, after), after
             np.testing.assert_allclose(scores(representation, weights, memory, features), expected, atol=1e-14)

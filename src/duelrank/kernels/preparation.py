@@ -46,6 +46,14 @@ def scale_queries(features: Any, offsets: Any, columns: Any, scaled: Any) -> Non
                 scaled[row, kept] = _within(features[row, columns[kept]], lowest[kept], highest[kept])
 
 
+@kernel
+def scale_query(features: Any) -> Any:
+    """Scale each feature to [0, 1] among the documents of one query; one that is constant becomes 0."""
+    scaled = np.empty(features.shape)
+    scale_queries(features, np.array([0, features.shape[0]]), np.arange(features.shape[1]), scaled)
+    return scaled
+
+
 @kernel(inline="always")
 def _within(value: Any, low: Any, high: Any) -> Any:
     if low == high:

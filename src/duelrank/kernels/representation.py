@@ -15,74 +15,62 @@ NARROWEST = 1e-300  # a piece that is narrower has no slope
 
 
 @kernel
-def _slopes(knots: Floats) -> Floats:
-    """1 / width of each piece; 0 where it has no width."""
-    n_features, n_pieces = knots.shape[0], knots.shape[1] - 1
-    slopes = np.empty((n_features, n_pieces))
+def _climb(
+    features: Floats, starts: Floats, stops: Floats, height: float, columns: Floats, first: int, slopes: Floats
+) -> None:
+    """Fill one column for each feature, from ``first`` on: it climbs from 0 to ``height`` between two knots."""
+    n_documents, n_features = features.shape
     for feature in range(n_features):
-        for piece in range(n_pieces):
-            width = knots[feature, piece + 1] - knots[feature, piece]
-            slopes[feature, piece] = 1.0 / width if width > NARROWEST else 0.0
-    return slopes
-
-
-@kernel(inline="always")
-def _ramp(value: float, start: float, slope: float) -> float:
-    height = (value - start) * slope if slope > 0.0 else 0.0
-    return min(max(height, 0.0), 1.0)
+        width = stops[feature] - starts[feature]
+        slopes[feature] = 1.0 / width if width > NARROWEST else 0.0
+    for document in range(n_documents):
+        for feature in range(n_features):
+            share = (features[document, feature] - starts[feature]) * slopes[feature]
+            columns[document, first + feature] = height * min(max(share, 0.0), 1.0)
 
 
 @kernel
 def ramps(features: Floats, knots: Floats) -> Floats:
-    """Climb from 0 to 1 over each piece between two knots: (n_documents, n_features × n_pieces), feature after feature."""
-    n_documents, n_features = features.shape
-    n_pieces = knots.shape[1] - 1
-    slopes = _slopes(knots)
-    columns = np.empty((n_documents, n_features * n_pieces))
-    for document in range(n_documents):
-        for feature in range(n_features):
-            value = features[document, feature]
-            for piece in range(n_pieces):
-                height = _ramp(value, knots[feature, piece], slopes[feature, piece])
-                columns[document, feature * n_pieces + piece] = height
+    """Climb from 0 to 1 over each piece between two knots: (n_documents, n_pieces × n_features), piece after piece.
+
+    Knots are within ±1e38, so that no difference to a value overflows.
+    """
+    n_features, n_pieces = knots.shape[0], knots.shape[1] - 1
+    bounds, slopes = knots.T.copy(), np.empty(n_features)
+    columns = np.empty((features.shape[0], n_pieces * n_features))
+    for piece in range(n_pieces):
+        _climb(features, bounds[piece], bounds[piece + 1], 1.0, columns, piece * n_features, slopes)
     return columns
 
 
 @kernel
 def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
-    """Climb from 0 to 1 from the first knot to the last, and, lower, over each piece: (n_documents, n_features × (1 + n_pieces)).
+    """Climb from 0 to 1 from the first knot to the last, and from 0 to ``bend`` over each piece.
 
-    With a single piece the line is the only column of each feature.
+    (n_documents, (1 + n_pieces) × n_features): all lines, then piece after piece. With a single piece there are only lines.
     """
-    n_documents, n_features = features.shape
-    last = knots.shape[1] - 1
+    n_features, last = knots.shape[0], knots.shape[1] - 1
     n_pieces = last if last > 1 else 0
-    ends = np.empty((n_features, 2))
-    for feature in range(n_features):
-        ends[feature, 0], ends[feature, 1] = knots[feature, 0], knots[feature, last]
-    lines, slopes = _slopes(ends), _slopes(knots)
-    columns = np.empty((n_documents, n_features * (1 + n_pieces)))
-    for document in range(n_documents):
-        for feature in range(n_features):
-            value, first = features[document, feature], feature * (1 + n_pieces)
-            columns[document, first] = _ramp(value, knots[feature, 0], lines[feature, 0])
-            for piece in range(n_pieces):
-                height = _ramp(value, knots[feature, piece], slopes[feature, piece])
-                columns[document, first + 1 + piece] = bend * height
+    bounds, slopes = knots.T.copy(), np.empty(n_features)
+    columns = np.empty((features.shape[0], (1 + n_pieces) * n_features))
+    _climb(features, bounds[0], bounds[last], 1.0, columns, 0, slopes)
+    for piece in range(n_pieces):
+        _climb(features, bounds[piece], bounds[piece + 1], bend, columns, (1 + piece) * n_features, slopes)
     return columns
 
 
 @kernel
 def steps(features: Floats, knots: Floats) -> Floats:
-    """Step from 0 to 1 behind each inner knot: (n_documents, n_features × (n_knots − 2)), feature after feature."""
+    """Step from 0 to 1 behind each inner knot: (n_documents, (n_knots − 2) × n_features), knot after knot."""
     n_documents, n_features = features.shape
     n_steps = knots.shape[1] - 2
-    columns = np.empty((n_documents, n_features * n_steps))
+    thresholds = knots.T.copy()
+    columns = np.empty((n_documents, n_steps * n_features))
     for document in range(n_documents):
-        for feature in range(n_features):
-            for step in range(n_steps):
-                above = features[document, feature] > knots[feature, step + 1]
-                columns[document, feature * n_steps + step] = 1.0 if above else 0.0
+        for step in range(n_steps):
+            for feature in range(n_features):
+                above = features[document, feature] > thresholds[step + 1, feature]
+                columns[document, step * n_features + feature] = 1.0 if above else 0.0
     return columns
 
 

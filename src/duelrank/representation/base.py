@@ -86,8 +86,24 @@ class Representation(Part, ABC):
         rows = [self.apply(features[start:stop], memory) for start, stop in pairwise(offsets.tolist()) if start < stop]
         return np.concatenate(rows) if rows else np.empty((0, self.n_columns(features.shape[1], memory)))
 
-    def observe(self, memory: Memory, features: Features, step: int, stream: Stream, unit: bool = False) -> Memory:
-        """Return the memory after another list, of which the documents have these features; ``step`` lists came before it."""
+    def observe(
+        self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
+    ) -> Memory:
+        """Return the memory after another list.
+
+        Parameters
+        ----------
+        memory
+            What was known before.
+        features
+            Of the documents of the list, as they came.
+        step
+            Number of lists that came before it.
+        stream
+            The random stream of this list.
+        first
+            The representation that comes before this one.
+        """
         return memory
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:

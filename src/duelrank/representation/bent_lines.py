@@ -60,7 +60,7 @@ class BentLines(Knotted):
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Keep each line's rise, and let the ramps make the rest of the curve, through its heights at the new knots."""
         old, new = before["knots"], after["knots"]
-        lines = weights.reshape(len(old), -1)[:, 0]
+        lines = weights[: len(old)]
         if np.isnan(new[0, 0]) or new.shape[1] == 2:
             return frozen(np.array([curve.heights[-1] for curve in self.curves(weights, before)]))
         if np.isnan(old[0, 0]):
@@ -69,12 +69,12 @@ class BentLines(Knotted):
         width = new[:, -1:] - new[:, :1]
         shares = np.diff(new, axis=1) / np.where(width > 0.0, width, 1.0)
         bends = (np.diff(heights, axis=1) - lines[:, None] * shares) / self.bend
-        return frozen(np.concatenate([lines[:, None], bends], axis=1).ravel())
+        return frozen(np.concatenate([lines, bends.T.ravel()]))
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return for each feature the sum of its line and its ramps."""
         knots: Knots = memory["knots"]
-        columns = weights.reshape(len(knots), -1)
+        columns = weights.reshape(-1, len(knots)).T
         width = knots[:, -1:] - knots[:, :1]
         rises = columns[:, :1] * np.diff(knots, axis=1) / np.where(width > 0.0, width, 1.0)
         if columns.shape[1] > 1:

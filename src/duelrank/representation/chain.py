@@ -84,12 +84,13 @@ class Chain(Representation):
         """Apply both."""
         return self.then.apply_all(self.first.apply_all(features, offsets, memory), offsets, _then(memory))
 
-    def observe(self, memory: Memory, features: Features, step: int, stream: Stream, unit: bool = False) -> Memory:
+    def observe(
+        self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
+    ) -> Memory:
         """Let the second one see what the first makes of the documents."""
         if not self.learns:
             return memory
-        own, seen = _then(memory), self.first.apply(features, memory)
-        return {"then": self.then.observe(own, seen, step, stream, self.first.within_unit)}
+        return {"then": self.then.observe(_then(memory), features, step, stream, self.first)}
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Carry the weights of the second one."""

@@ -72,31 +72,43 @@ class Knotted(Representation):
         knots: Knots = memory["knots"]
         return super().apply_all(features, offsets, memory) if np.isnan(knots[0, 0]) else self._columns(features, knots)
 
-    def observe(self, memory: Memory, features: Features, step: int, stream: Stream, unit: bool = False) -> Memory:
-        """Add the documents to the sample, and look whether the knots should move."""
-        memory = self._sampled(memory, features, stream)
+    def observe(
+        self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
+    ) -> Memory:
+        """Add some of the documents to the sample, and look whether the knots should move."""
+        memory = self._sampled(memory, features, stream, first)
         if not _is_due(step + 1):
             return memory
         knots: Knots = memory["knots"]
+        unit = first is not None and first.within_unit
         after = moved(knots, memory["sample"], self._n_pieces(knots.shape[1] - 1), unit)
         return memory if after is knots else {**memory, "knots": frozen(after)}
 
-    def _sampled(self, memory: Memory, features: Features, stream: Stream) -> Memory:
-        seen = int(memory["seen"][0])
-        slots = sample_slots(seen, features.shape[0], self.sample, HORIZON, stream)
-        chosen = slots >= 0
-        sample: NDArray[np.float32] = memory["sample"]
-        if chosen.any():
-            grown = np.empty((min(self.sample, seen + features.shape[0]), features.shape[1]), np.float32)
-            grown[: len(sample)] = sample
-            for document in np.flatnonzero(chosen):  # in order: of two for one slot the later stays
-                grown[slots[document]] = np.clip(features[document], -_LARGEST, _LARGEST)
-            sample = frozen(grown)
-        return {**memory, "sample": sample, "seen": frozen(np.array([seen + features.shape[0]]))}
+    def _sampled(self, memory: Memory, features: Features, stream: Stream, first: Representation | None) -> Memory:
+        before: NDArray[np.int64] = memory["seen"]
+        slots = sample_slots(before[0], features.shape[0], self.sample, HORIZON, stream)
+        seen, sample = before + features.shape[0], memory["sample"]
+        seen.flags.writeable = False
+        if slots.max() >= 0:  # later, few lists give a document to the sample, and only for those it is copied
+            given = features if first is None else first.apply(features, {})
+            sample = _with_documents(sample, given, slots, min(self.sample, int(seen[0])))
+        return {"knots": memory["knots"], "sample": sample, "seen": seen}
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Keep the weights: one for each feature means the same for any knots."""
         return weights
+
+
+def _with_documents(
+    sample: NDArray[np.float32], features: Features, slots: NDArray[np.int64], size: int
+) -> NDArray[np.float32]:
+    """Return the sample with some documents in their slots; of two for one slot the later stays."""
+    grown = np.empty((size, features.shape[1]), np.float32)
+    grown[: len(sample)] = sample
+    chosen = np.flatnonzero(slots >= 0)
+    grown[slots[chosen]] = np.clip(features[chosen], -_LARGEST, _LARGEST)
+    grown.flags.writeable = False
+    return grown
 
 
 def heights_at(curves: list[Curve], knots: Knots) -> NDArray[np.float64]:

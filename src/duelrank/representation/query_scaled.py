@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.preparation import scale_queries
+from duelrank.kernels.preparation import scale_queries, scale_query
 from duelrank.registry import alias, register
 from duelrank.representation.base import Curve, Representation
 from duelrank.types import Features, Memory, Weights
@@ -48,8 +48,7 @@ class QueryScaled(Representation):
 
 def query_scaled(features: Features) -> Features:
     """Return the features of one query's documents, each scaled to [0, 1] among them."""
-    scaled = np.empty(features.shape)
-    scale_queries(features, np.array([0, features.shape[0]]), np.arange(features.shape[1]), scaled)
+    scaled: Features = scale_query(features)
     return scaled
 
 

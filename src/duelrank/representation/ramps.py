@@ -55,16 +55,16 @@ class Ramps(Knotted):
         """Draw each curve anew, through its heights at the new knots."""
         old, new = before["knots"], after["knots"]
         if np.isnan(new[0, 0]):  # back to the range of each query: one straight line
-            return frozen(weights.reshape(len(old), -1).sum(axis=1))
+            return frozen(weights.reshape(-1, len(old)).sum(axis=0))
         if np.isnan(old[0, 0]):
             old = new[:, [0, -1]]
         heights = heights_at(self.curves(weights, {"knots": old}), new)
-        return frozen(np.diff(heights, axis=1).ravel())
+        return frozen(np.diff(heights, axis=1).T.ravel())
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return for each feature the sum of its ramps."""
         knots: Knots = memory["knots"]
-        rises = weights.reshape(len(knots), -1)
+        rises = weights.reshape(-1, len(knots)).T
         heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(rises, axis=1)], axis=1)
         return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
 

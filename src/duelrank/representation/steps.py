@@ -60,21 +60,21 @@ class Steps(Knotted):
         """Give each step what the old curve rises around its knot: from the middle of the piece before to that of the next."""
         old, new = before["knots"], after["knots"]
         if np.isnan(new[0, 0]):
-            return frozen(weights.reshape(len(old), -1).sum(axis=1))
+            return frozen(weights.reshape(-1, len(old)).sum(axis=0))
         middles = 0.5 * new[:, 1:] + 0.5 * new[:, :-1]
         if np.isnan(old[0, 0]):
             share = np.arange(1, new.shape[1]) / (new.shape[1] - 1) - 0.5 / (new.shape[1] - 1)
             heights = weights[:, None] * share
         else:
             heights = heights_at(self.curves(weights, before), middles)
-        return frozen(np.diff(heights, axis=1).ravel())
+        return frozen(np.diff(heights, axis=1).T.ravel())
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return for each feature the sum of its steps."""
         knots: Knots = memory["knots"]
         if np.isnan(knots[0, 0]):
             return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
-        rises = weights.reshape(len(knots), -1)
+        rises = weights.reshape(-1, len(knots)).T
         heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(rises, axis=1)], axis=1)
         return [Curve(*each, "steps") for each in zip(knots[:, :-1], heights, strict=True)]
 

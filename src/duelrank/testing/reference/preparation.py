@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from duelrank.types import Features
 
-__all__ = ["mark_varying", "scale_queries"]
+__all__ = ["mark_varying", "scale_queries", "scale_query"]
 
 
 def mark_varying(features: Features, reference: NDArray[np.float64], varying: NDArray[np.bool_]) -> None:
@@ -28,3 +28,10 @@ def scale_queries(features: Features, offsets: NDArray[np.int64], columns: NDArr
             factor = np.where(np.isfinite(high - low), 1.0, 0.5)
         span = factor * high - factor * low
         scaled[start:stop] = np.where(high > low, (factor * rows - factor * low) / np.where(span > 0, span, 1.0), 0.0)
+
+
+def scale_query(features: Features) -> Features:
+    """Scale each feature to [0, 1] among the documents of one query."""
+    scaled = np.empty(features.shape)
+    scale_queries(features, np.array([0, len(features)]), np.arange(features.shape[1]), scaled)
+    return scaled

@@ -14,8 +14,8 @@ Ints = NDArray[np.int64]
 def ramps(features: Floats, knots: Floats) -> Floats:
     """Climb from 0 to 1 over each piece between two knots."""
     columns = []
-    for values, row in zip(features.T, knots, strict=True):
-        for low, high in zip(row[:-1], row[1:], strict=True):
+    for lows, highs in zip(knots.T[:-1], knots.T[1:], strict=True):
+        for values, low, high in zip(features.T, lows, highs, strict=True):
             flat = high - low <= 1e-300
             columns.append(np.zeros(len(values)) if flat else np.interp(values, [low, high], [0.0, 1.0]))
     return np.array(columns).T.reshape(len(features), -1)
@@ -26,13 +26,12 @@ def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
     lines = ramps(features, knots[:, [0, -1]])
     if knots.shape[1] == 2:
         return lines
-    bends = bend * ramps(features, knots).reshape(len(features), len(knots), -1)
-    return np.concatenate([lines[:, :, None], bends], axis=2).reshape(len(features), -1)
+    return np.concatenate([lines, bend * ramps(features, knots)], axis=1)
 
 
 def steps(features: Floats, knots: Floats) -> Floats:
     """Step from 0 to 1 behind each inner knot."""
-    return (features[:, :, None] > knots[None, :, 1:-1]).astype(np.float64).reshape(len(features), -1)
+    return np.concatenate([features > row for row in knots.T[1:-1]], axis=1).astype(np.float64)
 
 
 def shares(features: Floats, knots: Floats) -> Floats:

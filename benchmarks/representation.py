@@ -1,0 +1,74 @@
+"""What a representation costs: its share of an impression, ranked and learned from, with curves of four pieces."""
+
+from __future__ import annotations
+
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from duelrank import Feedback, Learner, Query, parse
+from duelrank.algorithms import Represented
+
+ROUNDS, IMPRESSIONS, WARM_UP = 7, 300, 100
+RECIPES = ["mgd-dsp", "wmgd-dsp", "pdgd"]
+REPRESENTATIONS = [
+    "query-scaled",
+    "query-scaled >> ramps",
+    "query-scaled >> bent-lines",
+    "bent-lines",
+    "query-scaled >> steps",
+]
+
+
+def main() -> None:
+    """Print a table: microseconds of an impression, and of its representation (both calls), at 46 features."""
+    print("| recipe | documents | an impression | its representation | share |\n|---|---|---|---|---|")
+    random = np.random.default_rng(0)
+    for n_documents in (20, 100):
+        tables = [random.random((n_documents, 46)) for _ in range(50)]
+        for name in RECIPES:
+            for representation in REPRESENTATIONS:
+                whole, part = _times(f"{representation} >> {name}", tables)
+                print(
+                    f"| {representation} >> {name} | {n_documents} | {whole:.0f} µs | {part:.1f} µs | {part / whole:.0%} |"
+                )
+
+
+def _times(recipe: str, tables: list[np.ndarray]) -> tuple[float, float]:
+    learner = Learner(recipe, n_features=46, seed=1)
+    queries = [Query(str(number), table) for number, table in enumerate(tables)]
+    clicks = Feedback(np.arange(10) == 2)
+    _learn(learner, queries, clicks, WARM_UP)
+    whole = median(_timed(lambda: _learn(learner, queries, clicks, IMPRESSIONS)) for _ in range(ROUNDS))
+    part = median(_timed(lambda: _represent(learner, queries, IMPRESSIONS)) for _ in range(ROUNDS))
+    return 1e6 * whole / IMPRESSIONS, 1e6 * part / IMPRESSIONS
+
+
+def _learn(learner: Learner, queries: list[Query], clicks: Feedback, number: int) -> None:
+    for index in range(number):
+        learner.learn(learner.rank(queries[index % len(queries)]), clicks)
+
+
+def _represent(learner: Learner, queries: list[Query], number: int) -> None:
+    """Do what the representation does in an impression: once when it is ranked, once when it is learned from."""
+    algorithm = learner.algorithm
+    assert isinstance(algorithm, Represented)
+    representation = algorithm.representation
+    memory = learner.state.memory.get("representation", {})
+    stream = np.array([1, 2, 3, 4], np.uint64)
+    for index in range(number):
+        features = queries[index % len(queries)].features
+        representation.apply(features, memory)
+        representation.observe(memory, features, 4 + 8 * index, stream)
+
+
+def _timed(work: object) -> float:
+    started = perf_counter()
+    work()  # type: ignore[operator]
+    return perf_counter() - started
+
+
+if __name__ == "__main__":
+    parse("raw")
+    main()
