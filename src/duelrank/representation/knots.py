@@ -18,7 +18,7 @@ from duelrank.types import Features, Memory, Stream, Weights, frozen
 __all__ = ["Knotted"]
 
 #: From so many documents on the sample forgets: a new one takes the place of an old one at a rate that no longer falls.
-HORIZON = 20_000
+HORIZON = 50_000
 #: Knots may move after 16, 32, 64, … lists, and then after every so many.
 EVERY = 1024
 FIRST = 16
