@@ -17,6 +17,8 @@ __all__ = ["ShownCurve", "shown_curves"]
 
 #: Bins of the density of documents.
 BINS = 20
+#: The axis of a feature is logarithmic when its largest values are so many times its small ones.
+DECADES = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,8 @@ class ShownCurve:
         How much it moves rankings: the standard deviation of its heights over the documents that were seen; where none are
         remembered, the difference between its highest and its lowest point.
     edges
-        (n_bins + 1,) of bins over the axis; nothing where no documents are remembered.
+        (n_bins + 1,) of bins over the axis, even on a logarithmic axis where the values span decades; nothing where no documents
+        are remembered.
     shares
         (n_bins,) the share of the seen documents in each bin; the outermost have also what is beyond them.
     domain
@@ -92,7 +95,7 @@ def _shown(
         nothing = frozen(np.empty(0))
         return ShownCurve(name, curve, float(np.ptp(curve.heights)), nothing, nothing, domain)
     low, high = (0.0, 1.0) if domain != "value" else np.quantile(values, [BEYOND, 1.0 - BEYOND])
-    counts, edges = np.histogram(np.clip(values, low, high), BINS, (low, high))
+    counts, edges = np.histogram(np.clip(values, low, high), _edges(values, low, high))
     return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(counts / len(values)), domain)
 
 
@@ -107,3 +110,14 @@ def _found(memory: Memory, name: str) -> NDArray[Any] | None:
         memory = memory["then"]
     array: NDArray[Any] | None = memory.get(name)
     return array
+
+
+def _edges(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
+    """Return even bins; of values with a long tail, bins that are even in asinh, which is a logarithm that knows 0 and signs."""
+    sizes, largest = np.abs(values[values != 0.0]), max(abs(low), abs(high))
+    small, middle = np.quantile(sizes, [0.1, 0.5]) if len(sizes) else (1.0, 1.0)
+    if not low < high or largest < DECADES * small or middle > 0.2 * largest:
+        return np.histogram_bin_edges(values, BINS, (low, high))
+    edges = small * np.sinh(np.linspace(np.arcsinh(low / small), np.arcsinh(high / small), BINS + 1))
+    edges[[0, -1]] = low, high  # not a rounding error beside them
+    return np.asarray(edges)
