@@ -134,7 +134,7 @@ class Learner:
 
     @property
     def _has_weight_per_feature(self) -> bool:
-        return self.weights.shape[0] == self.n_features
+        return len(self.weights) == self.n_features
 
     @property
     def _seen(self) -> Memory:

@@ -123,14 +123,15 @@ def _round_values(axis: NDArray[np.float64]) -> list[float]:
     round_values = np.concatenate([[0.0], sizes, -sizes])
     by_roundness = round_values[np.argsort(~np.isin(round_values, np.append(0.0, sizes[::3])), kind="stable")]
     places = np.interp(by_roundness, axis, np.arange(len(axis)))
-    apart, ticks = (len(axis) - 1) / 6.5, {}
+    apart = (len(axis) - 1) / 6.5
+    ticks: dict[float, float] = {}
     for value, place in zip(by_roundness.tolist(), places.tolist(), strict=True):
         if axis[0] <= value <= axis[-1] and all(abs(place - other) >= apart for other in ticks.values()):
             ticks[value] = place
     return sorted(ticks)
 
 
-def _short(value: float, _position: int = 0) -> str:
+def _short(value: float, _position: float = 0) -> str:
     """Return 0.05, 20, 3k, 4M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
