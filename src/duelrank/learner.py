@@ -185,9 +185,7 @@ class Learner:
         >>> learner.best(query).tolist()
         [0, 2, 1]
         """
-        if query.features.shape[1] != self.n_features:
-            found = query.features.shape[1]
-            raise ShapeMismatch(f"the ranker has {self.n_features} features, query {query.id!r} has {found}")
+        self._check_features(query)
         shown = _checked_ranking(ranking, query)
         fresh = derive(self._rank_key, self.ranked)
         impression = self.algorithm.observe_list(self.state, query, shown, fresh)
@@ -225,8 +223,8 @@ class Learner:
 
     def score(self, query: Query) -> NDArray[np.float64]:
         """Return the scores of a query's documents by the current weights; those of two queries cannot be compared."""
-        self._check_weights("score")
-        self.algorithm.check_features(self.state, query)
+        self._check_weights("scores")
+        self._check_features(query)
         columns = self.algorithm.columns(self.state, query.features, np.array([0, query.n_documents]))
         scores: NDArray[np.float64] = columns @ self.weights
         return scores
@@ -252,6 +250,10 @@ class Learner:
         title = f"{spell(self.algorithm)}, learned from {self.state.step:,} lists"
         return feature_curves(curves, title, whole_number("features", features))
 
+    def _check_features(self, query: Query) -> None:
+        if (found := query.features.shape[1]) != self.n_features:
+            raise ShapeMismatch(f"the ranker has {self.n_features} features, query {query.id!r} has {found}")
+
     def _check_weights(self, what: str) -> None:
         if self.algorithm.per_query:
             raise InvalidRecipe(
@@ -261,12 +263,14 @@ class Learner:
     def to_pyterrier(self, scale: Literal["none", "query"] = "none") -> Reranker:
         """Return a PyTerrier transformer that re-ranks by the current weights: ``pipeline >> learner.to_pyterrier()``.
 
-        It scores the arrays in the column ``features``, one per document, and always uses the latest weights of the learner.
+        It scores the arrays in the column ``features``, one per document, and always uses the latest weights of the learner. A
+        representation in the recipe, such as ``query-scaled >> mgd-dsp``, is applied first.
 
         Parameters
         ----------
         scale
-            "query": first scale every feature to [0, 1] within each query, as in prepared data sets; "none": do not scale.
+            For a recipe without a representation. "query": first scale every feature to [0, 1] within each query, as in prepared
+            data sets; "none": do not scale.
         """
         if self.algorithm.per_query:
             raise InvalidRecipe(
