@@ -38,7 +38,9 @@ def run(
     split: SplitOption = "test",
     plot_curves: Annotated[
         Path | None,
-        typer.Option("--plot-curves", help="Plot what each feature adds to the score, as learned, to this file (.png, …)."),
+        typer.Option(
+            "--plot-curves", help="Plot what each feature adds to the score, as learned, to this file (.png, …)."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
