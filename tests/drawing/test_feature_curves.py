@@ -14,8 +14,10 @@ from duelrank.representation import Raw, Steps
 from duelrank.representation.ramps import Ramps
 from duelrank.representation.shown import ShownCurve, shown_curves
 
+RAMPS = Ramps()
 
-def shown(values: NDArray[np.float64], name: str = "price", representation: Ramps | Steps = Ramps()) -> ShownCurve:
+
+def shown(values: NDArray[np.float64], name: str = "price", representation: Ramps | Steps = RAMPS) -> ShownCurve:
     """Return the curve of one feature that rises to its median and falls after it."""
     knots = np.quantile(values, [[0.01, 0.5, 0.99]])
     memory = {"knots": knots, "sample": values[:, None].astype(np.float32), "seen": np.array([len(values)])}

@@ -20,6 +20,7 @@ from duelrank.cli.options import (
 
 if TYPE_CHECKING:
     from duelrank.algorithms import Algorithm
+    from duelrank.simulation import Record, RunSpec
 
 __all__ = ["run"]
 
@@ -37,22 +38,17 @@ def run(
     metric: MetricOption = "nDCG@10",
     split: SplitOption = "test",
     plot_curves: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot-curves", help="Plot what each feature adds to the score, as learned, to this file (.png, …)."
-        ),
+        Path | None, typer.Option(help="Plot what each feature adds to the score to this file (.png, …).")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate one online learning run and report its performance."""
     from duelrank.algorithms import Algorithm
-    from duelrank.cli.record import show_record
     from duelrank.datasets import Dataset
-    from duelrank.experiments import warm_up
     from duelrank.experiments.figures import write_figure
     from duelrank.grammar import parse
     from duelrank.metrics import Metric
-    from duelrank.simulation import RunSpec, simulate
+    from duelrank.simulation import RunSpec
     from duelrank.users import User
 
     spec = RunSpec(
@@ -68,17 +64,30 @@ def run(
     )
     if plot_curves is not None:
         _check_plot(plot_curves, spec.algorithm)
-    with spinner("compiling kernels and loading data (slow only the first time)"):
-        warm_up([spec])
-    with count_bar(algorithm) as progress:
-        record = simulate(spec, progress=lambda done: progress(done, impressions))
+    record = _simulate(spec, algorithm)
+    _show(record, as_json)
+    if plot_curves is not None and record.learner is not None:  # last: the numbers are shown even if the disk is full
+        write_figure(record.learner.plot(), plot_curves)
+
+
+def _show(record: Record, as_json: bool) -> None:
+    from duelrank.cli.record import show_record
+
     if as_json:
         print_json(record.row())
     else:
         console = out()
         console.print(show_record(record, console.width))
-    if plot_curves is not None and record.learner is not None:  # last: the numbers are shown even if the disk is full
-        write_figure(record.learner.plot(), plot_curves)
+
+
+def _simulate(spec: RunSpec, name: str) -> Record:
+    from duelrank.experiments import warm_up
+    from duelrank.simulation import simulate
+
+    with spinner("compiling kernels and loading data (slow only the first time)"):
+        warm_up([spec])
+    with count_bar(name) as progress:
+        return simulate(spec, progress=lambda done: progress(done, spec.impressions))
 
 
 def _check_plot(path: Path, algorithm: Algorithm) -> None:
