@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import pickle
+import sys
 import zipfile
 from copy import deepcopy
 from functools import cache
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD, Algorithm
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, ShapeMismatch, UnknownName
+from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.grammar import parse
 from duelrank.learner import Learner, Snapshot
 from duelrank.registry import aliases
@@ -543,3 +544,114 @@ class TestObserve:
     def test_who_must_know_how_a_list_was_made_refuses(self):
         with pytest.raises(InvalidRecipe, match="only from lists that it has made itself"):
             learner_of("cascade-ucb1").observe(Query("q", np.eye(N_FEATURES)), [0])
+
+
+REPRESENTED = [
+    "query-scaled >> mgd-dsp",
+    "bent-lines(pieces=4) >> mgd-dsp",
+    "query-scaled >> ramps >> nsgd-dsp",
+    "steps >> pdgd",
+]
+GROWN = "ramps(pieces=4) >> mgd-dsp"  # to 2 pieces after 32 lists, to 4 after 64
+
+
+class TestRepresented:
+    @pytest.mark.parametrize("recipe", [*REPRESENTED, GROWN])
+    @pytest.mark.parametrize("before", [10, 16, 40, 70])
+    def test_going_on_from_bytes_is_going_on_to_the_bit(self, recipe, before):
+        learner = run(learner_of(recipe), before)
+        again = Learner.from_snapshot(Snapshot.from_bytes(learner.snapshot().to_bytes()))
+        for number, query in enumerate(queries(100 - before, seed=9)):
+            one, other = learner.rank(query), again.rank(query)
+            assert one == other
+            learner.learn(one, clicks_on(one, number))
+            again.learn(other, clicks_on(other, number))
+        assert again.state == learner.state
+        restored = learner_of(recipe, seed=1)
+        restored.restore(learner.snapshot())
+        assert restored.state == learner.state
+
+    @pytest.mark.parametrize("before", [3, 20])
+    def test_a_list_from_before_a_restart_is_learned_from_as_if_there_was_none(self, before):
+        learner = run(learner_of("ramps >> mgd-dsp"), before)
+        impression = learner.rank(queries(1, seed=4)[0])
+        again = Learner.from_snapshot(Snapshot.from_bytes(learner.snapshot().to_bytes()))
+        for each in (learner, again):
+            each.learn(impression, clicks_on(impression, 1))
+        assert again.state == learner.state
+
+    @pytest.mark.parametrize("recipe", [*REPRESENTED, GROWN])
+    def test_scores_are_what_the_best_ranking_is_sorted_by(self, recipe):
+        learner = run(learner_of(recipe), 70)
+        for query in queries(10, seed=3):
+            assert np.all(np.diff(learner.score(query)[learner.best(query)]) <= 1e-12)
+        with pytest.raises(ShapeMismatch, match="4 features, query 'q' has 3"):
+            learner.score(Query("q", np.ones((2, 3))))
+
+    def test_scores_are_sums_of_curves(self):
+        learner = run(Learner(GROWN, feature_names=["a", "b", "c", "d"]), 70)
+        assert len(learner.weights) == 16
+        (query,) = queries(1, seed=5)
+        columns = dict(zip(learner.feature_names or (), query.features.T, strict=True))
+        sums = np.sum([each.curve.at(columns[each.name]) for each in learner.curves()], axis=0)
+        np.testing.assert_allclose(sums - sums[0], learner.score(query) - learner.score(query)[0], atol=1e-12)
+
+    def test_given_weights_are_one_per_feature(self):
+        given = [1.0, 0.0, -0.5, 2.0]
+        learner = Learner(GROWN, weights=given)
+        assert learner.weights.tolist() == given
+        (query,) = queries(1)
+        span = np.ptp(query.features, axis=0)
+        scaled = (query.features - query.features.min(axis=0)) / np.where(span > 0, span, 1.0)
+        np.testing.assert_allclose(learner.score(query), scaled @ given)
+        assert len(run(learner, 70).weights) == 16
+
+    def test_observed_lists_teach(self):
+        learner = learner_of("ramps(pieces=4) >> pdgd")
+        for number, query in enumerate(queries(70)):
+            impression = learner.observe(query, np.arange(query.n_documents))
+            learner.learn(impression, clicks_on(impression, number))
+        assert len(learner.weights) == 16
+        with pytest.raises(ShapeMismatch, match="4 features"):
+            learner.observe(Query("q", np.ones((2, 16))), [0, 1])
+
+    def test_ranges_of_curves_are_shown_where_a_feature_has_several_weights(self):
+        learner = Learner(GROWN, weights={"price": 1.0, "age": -2.0, "a": 0.0, "b": 0.0})
+        assert repr(learner).endswith("learned from 0 lists; age -2, price 1, a 0>")
+        assert "<th>weight</th>" in learner._repr_html_()
+        run(learner, 70)
+        curves = {each.name: np.ptp(each.curve.heights) for each in learner.curves()}
+        widest = sorted(curves, key=lambda name: -curves[name])
+        shown = ", ".join(f"{name} {curves[name]:.3g}" for name in widest[:3])
+        assert repr(learner).endswith(f"learned from 70 lists; ranges of curves: {shown}>")
+        assert "<th>range of its curve</th>" in learner._repr_html_()
+        assert learner._repr_html_().count("<tr>") == 5
+
+    def test_the_representation_is_that_of_the_recipe(self):
+        assert learner_of(GROWN).representation == parse("ramps(pieces=4)")
+        assert learner_of("mgd-dsp").representation == parse("raw")
+
+
+class TestPlot:
+    @pytest.mark.parametrize("recipe", [*REPRESENTED, GROWN, "mgd-dsp", "query-ranks >> distribution >> mgd"])
+    @pytest.mark.parametrize("lists", [0, 70])
+    def test_a_panel_for_each_feature(self, recipe, lists):
+        figure = run(learner_of(recipe), lists).plot()
+        assert sorted(panel.get_title() for panel in figure.axes) == [f"feature {n}" for n in range(4)]
+        assert f"learned from {lists} lists" in figure.get_suptitle()
+        figure.savefig(io.BytesIO(), format="svg")
+
+    def test_the_most_important_come_first_and_the_title_counts_the_others(self):
+        learner = run(Learner(GROWN, feature_names=["a", "b", "c", "d"]), 70)
+        figure = learner.plot(features=3)
+        assert [panel.get_title() for panel in figure.axes] == [each.name for each in learner.curves()[:3]]
+        assert figure.get_suptitle().endswith("; 1 more feature moves rankings less")
+
+    def test_what_cannot_be_drawn_is_refused(self, monkeypatch):
+        with pytest.raises(InvalidRecipe, match="a model for each query and no weights, so it has no curves"):
+            Learner("cascade-ucb1", 2).plot()
+        with pytest.raises(InvalidValue, match="features must be"):
+            learner_of().plot(features=0)
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        with pytest.raises(MissingExtra, match=r"duelrank\[plot\]"):
+            learner_of().plot()

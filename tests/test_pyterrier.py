@@ -50,6 +50,25 @@ def test_features_are_scaled_where_asked(candidates):
     np.testing.assert_allclose(found.loc[rows, "score"], raw @ weights, rtol=1e-12)
 
 
+def test_a_representation_in_the_recipe_is_applied(candidates):
+    learner = Learner("query-scaled >> mgd", weights=[1.0, 2.0, -1.0])
+    scaled = Learner("mgd", weights=[1.0, 2.0, -1.0]).to_pyterrier(scale="query")(candidates)
+    assert learner.to_pyterrier()(candidates).equals(scaled)
+    assert learner.to_pyterrier(scale="query")(candidates).equals(scaled)  # scaled values stay as they are
+
+
+def test_learned_curves_score_documents(candidates):
+    learner = Learner("ramps(pieces=2) >> pdgd", 3)
+    for number, (qid, group) in enumerate(16 * list(candidates.groupby("qid"))):
+        query = Query(qid, np.stack(group["features"].tolist()))
+        learner.learn(learner.observe(query, np.arange(3)), Feedback([number % 2 == 0, False, True]))
+    assert len(learner.weights) == 6
+    found = learner.to_pyterrier()(candidates)
+    for qid, group in candidates.groupby("qid"):
+        query = Query(qid, np.stack(group["features"].tolist()))
+        assert order(found, qid) == group["docno"].iloc[learner.best(query)].tolist()
+
+
 def test_an_experiment_runs(candidates):
     pipeline = pt.Transformer.from_df(candidates) >> Learner("mgd", weights=[0.0, 0.0, 1.0]).to_pyterrier()
     third = candidates["features"].map(lambda row: row[2])

@@ -82,3 +82,15 @@ def test_what_is_wrong_is_refused_and_nothing_learned(log):
         ranker.predict(np.ones((1, 2)))
     with pytest.raises(NotFittedError):
         ClickRanker().predict(log["X"])
+
+
+def test_with_a_representation_documents_are_scored_within_their_query(log):
+    raw = {**log, "X": log["X"] * [1.0, 1000.0, 0.01]}
+    ranker = ClickRanker("query-scaled >> ramps(pieces=2) >> pdgd").fit(**raw)
+    scores = ranker.predict(raw["X"], raw["qid"])
+    for start in range(0, 60, 5):
+        rows = slice(start, start + 5)
+        assert scores[rows].tolist() == ranker.learner_.score(Query("q", raw["X"][rows])).tolist()
+    assert scores.tolist() != ranker.predict(raw["X"]).tolist()
+    with pytest.raises(ShapeMismatch, match="qid has shape"):
+        ranker.predict(raw["X"], raw["qid"][:-1])

@@ -8,19 +8,24 @@ from html import escape
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.algorithms.represented import Represented
 from duelrank.errors import InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell
+from duelrank.representation import Raw, Representation
+from duelrank.representation.shown import ShownCurve, shown_curves
 from duelrank.snapshot import Snapshot
-from duelrank.types import Feedback, Impression, Query, Ranking, State, Weights, frozen
+from duelrank.types import Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
 from duelrank.validation import whole_number
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from duelrank.pyterrier import Reranker
 
 __all__ = ["Learner"]
@@ -99,28 +104,51 @@ class Learner:
 
     def __repr__(self) -> str:
         known = f"{self.n_features} features, learned from {self.state.step:,} lists"
-        top = ", ".join(f"{name} {weight:.3g}" for name, weight in self._strongest(3)) if self.feature_names else ""
-        return f"<Learner {spell(self.algorithm)}: {known}{'; ' if top else ''}{top}>"
+        top = ", ".join(f"{name} {number:.3g}" for name, number in self._strongest(3)) if self.feature_names else ""
+        shown = "; " if self._has_weight_per_feature else "; ranges of curves: "
+        return f"<Learner {spell(self.algorithm)}: {known}{shown if top else ''}{top}>"
 
     def _repr_html_(self) -> str:
         """Show the strongest features as a small table, in notebooks."""
         rows = (
-            f"<tr><td>{escape(name)}</td><td style='text-align: right'>{weight:.4g}</td></tr>"
-            for name, weight in self._strongest(_SHOWN)
+            f"<tr><td>{escape(name)}</td><td style='text-align: right'>{number:.4g}</td></tr>"
+            for name, number in self._strongest(_SHOWN)
         )
         left = self.n_features - _SHOWN
         more = f"<tr><td colspan=2>… and {left:,} more</td></tr>" if left > 0 else ""
         head = f"<caption>{escape(spell(self.algorithm))}, learned from {self.state.step:,} lists</caption>"
-        return f"<table>{head}<tr><th>feature</th><th>weight</th></tr>{''.join(rows)}{more}</table>"
+        shown = "weight" if self._has_weight_per_feature else "range of its curve"
+        return f"<table>{head}<tr><th>feature</th><th>{shown}</th></tr>{''.join(rows)}{more}</table>"
 
     def _strongest(self, n: int) -> list[tuple[str, float]]:
-        names = self.feature_names or tuple(f"feature {number}" for number in range(self.n_features))
-        order = np.argsort(-np.abs(self.weights), kind="stable")[:n].tolist()
-        return [(names[index], float(self.weights[index])) for index in order]
+        """Return the features that change scores most: with their weights, or how far each moves a score where it has several."""
+        numbers = self.weights
+        if not self._has_weight_per_feature:
+            numbers = np.array([np.ptp(curve.heights) for curve in self.representation.curves(numbers, self._seen)])
+        order = np.argsort(-np.abs(numbers), kind="stable")[:n].tolist()
+        return [(self._names[index], float(numbers[index])) for index in order]
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.feature_names or tuple(f"feature {number}" for number in range(self.n_features))
+
+    @property
+    def _has_weight_per_feature(self) -> bool:
+        return len(self.weights) == self.n_features
+
+    @property
+    def _seen(self) -> Memory:
+        """What the representation has learned of the features."""
+        return self.state.of("representation").memory
+
+    @property
+    def representation(self) -> Representation:
+        """What the weights are for: the representation in the recipe, or the features as they are."""
+        return self.algorithm.representation if isinstance(self.algorithm, Represented) else Raw()
 
     @property
     def weights(self) -> Weights:
-        """The current weights, read-only."""
+        """The current weights, read-only; with a representation, those of its columns, of which a feature may have several."""
         return self.state.weights
 
     def rank(self, query: Query, length: int | None = None) -> Impression:
@@ -157,9 +185,7 @@ class Learner:
         >>> learner.best(query).tolist()
         [0, 2, 1]
         """
-        if query.features.shape[1] != self.n_features:
-            found = query.features.shape[1]
-            raise ShapeMismatch(f"the ranker has {self.n_features} features, query {query.id!r} has {found}")
+        self._check_features(query)
         shown = _checked_ranking(ranking, query)
         fresh = derive(self._rank_key, self.ranked)
         impression = self.algorithm.observe_list(self.state, query, shown, fresh)
@@ -195,15 +221,56 @@ class Learner:
         learner.restore(snapshot)
         return learner
 
+    def score(self, query: Query) -> NDArray[np.float64]:
+        """Return the scores of a query's documents by the current weights; those of two queries cannot be compared."""
+        self._check_weights("scores")
+        self._check_features(query)
+        columns = self.algorithm.columns(self.state, query.features, np.array([0, query.n_documents]))
+        scores: NDArray[np.float64] = columns @ self.weights
+        return scores
+
+    def curves(self) -> list[ShownCurve]:
+        """Return what each feature adds to the score, the features that move rankings most first."""
+        self._check_weights("curves")
+        return shown_curves(self.representation, self.weights, self._seen, self._names)
+
+    def plot(self, features: int = 12) -> Figure:
+        """Draw what has been learned: for each feature what its values add to the score; needs the extra ``plot``.
+
+        Features that move rankings most come first, over light bars for the documents that were seen.
+
+        Parameters
+        ----------
+        features
+            The most features to draw; the title says how many more there are.
+        """
+        from duelrank.drawing import feature_curves
+
+        curves = self.curves()
+        title = f"{spell(self.algorithm)}, learned from {self.state.step:,} lists"
+        return feature_curves(curves, title, whole_number("features", features))
+
+    def _check_features(self, query: Query) -> None:
+        if (found := query.features.shape[1]) != self.n_features:
+            raise ShapeMismatch(f"the ranker has {self.n_features} features, query {query.id!r} has {found}")
+
+    def _check_weights(self, what: str) -> None:
+        if self.algorithm.per_query:
+            raise InvalidRecipe(
+                f"{spell(self.algorithm)} has a model for each query and no weights, so it has no {what}"
+            )
+
     def to_pyterrier(self, scale: Literal["none", "query"] = "none") -> Reranker:
         """Return a PyTerrier transformer that re-ranks by the current weights: ``pipeline >> learner.to_pyterrier()``.
 
-        It scores the arrays in the column ``features``, one per document, and always uses the latest weights of the learner.
+        It scores the arrays in the column ``features``, one per document, and always uses the latest weights of the learner. A
+        representation in the recipe, such as ``query-scaled >> mgd-dsp``, is applied first.
 
         Parameters
         ----------
         scale
-            "query": first scale every feature to [0, 1] within each query, as in prepared data sets; "none": do not scale.
+            For a recipe without a representation. "query": first scale every feature to [0, 1] within each query, as in prepared
+            data sets; "none": do not scale.
         """
         if self.algorithm.per_query:
             raise InvalidRecipe(

@@ -7,33 +7,32 @@ from typing import Literal, Protocol
 import numpy as np
 import pandas as pd
 import pyterrier as pt
+from numpy.typing import NDArray
 
-from duelrank.errors import ShapeMismatch
-from duelrank.kernels.preparation import scale_queries
-from duelrank.types import Query, Weights
+from duelrank.representation.query_scaled import query_scaled
+from duelrank.types import Query
 
 __all__ = ["Reranker"]
 
 
-class _Weighted(Protocol):
-    """An object that has weights, such as a learner."""
+class _Scoring(Protocol):
+    """An object that scores documents, such as a learner."""
 
-    @property
-    def weights(self) -> Weights: ...
+    def score(self, query: Query) -> NDArray[np.float64]: ...
 
 
 class Reranker(pt.Transformer):
-    """Score documents by a ranker's current weights; made by `Learner.to_pyterrier`.
+    """Score documents as a ranker currently does; made by `Learner.to_pyterrier`.
 
     Parameters
     ----------
     ranker
-        The object, such as a `Learner`, whose current weights score the documents.
+        The object, such as a `Learner`, that scores the documents.
     scale
         "query": first scale every feature to [0, 1] within each query; "none": do not scale.
     """
 
-    def __init__(self, ranker: _Weighted, scale: Literal["none", "query"] = "none") -> None:
+    def __init__(self, ranker: _Scoring, scale: Literal["none", "query"] = "none") -> None:
         super().__init__()
         self.ranker, self.scale = ranker, scale
 
@@ -45,14 +44,7 @@ class Reranker(pt.Transformer):
             scores[rows] = self._scores(Query(str(qid), np.stack(inp["features"].iloc[rows].tolist())))
         return pt.model.add_ranks(inp.assign(score=scores))
 
-    def _scores(self, query: Query) -> Weights:
-        weights, features = self.ranker.weights, query.features
-        if features.shape[1] != len(weights):
-            found = features.shape[1]
-            raise ShapeMismatch(f"the ranker has {len(weights)} features, query {query.id!r} has {found}")
+    def _scores(self, query: Query) -> NDArray[np.float64]:
         if self.scale == "query":
-            scaled = np.empty_like(features)
-            scale_queries(features, np.array([0, len(features)]), np.arange(len(weights)), scaled)
-            features = scaled
-        scores: Weights = features @ weights
-        return scores
+            query = Query(query.id, query_scaled(query.features))
+        return self.ranker.score(query)

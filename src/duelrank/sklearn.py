@@ -23,7 +23,7 @@ __all__ = ["ClickRanker"]
 
 
 class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    r"""Learn a linear ranker from a log of shown lists and the clicks on them.
+    r"""Learn a ranker from a log of shown lists and the clicks on them.
 
     Consecutive rows with the same query id form one list, with its documents from top to bottom. The ranker learns from each list
     once, in the order of the rows.
@@ -38,7 +38,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     Attributes
     ----------
     coef\_
-        (n_features,) the weights.
+        (n_features,) the weights; with a representation before the algorithm, those of its columns.
     learner\_
         The underlying `Learner`, which can continue online.
     n_features_in\_, feature_names_in\_
@@ -80,7 +80,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         queries = np.zeros(len(table), np.int64) if qid is None else np.asarray(qid)
         if clicks.shape != (len(table),) or queries.shape != clicks.shape:
             raise ShapeMismatch(f"X has {len(table)} rows; y has shape {clicks.shape}, qid {queries.shape}")
-        bounds = [0, *(np.flatnonzero(queries[1:] != queries[:-1]) + 1).tolist(), len(table)]
+        bounds = _bounds(queries).tolist()
         lists = [(Query(str(queries[i]), table[i:j]), Feedback(clicks[i:j])) for i, j in pairwise(bounds)]
         for query, feedback in lists:  # check all lists before learning from any
             self.learner_.learn(self.learner_.observe(query, np.arange(query.n_documents)), feedback)
@@ -90,18 +90,32 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
         return Learner(self.algorithm, checked_table(X).shape[1], self.seed, feature_names=names)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return a score for each document; within a query, a higher score is better."""
+    def predict(self, X: ArrayLike, qid: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return a score for each document; within a query, a higher score is better.
+
+        Parameters
+        ----------
+        X
+            (n_rows, n_features) of the documents.
+        qid
+            (n_rows,) the query of each row; None: all rows are of one query. Only scores of a recipe that compares the documents of
+            a query, such as ``query-scaled >> pdgd``, depend on it.
+        """
         check_is_fitted(self, "learner_")
         table = checked_table(X)
         if table.shape[1] != self.n_features_in_:
             raise ShapeMismatch(f"the ranker has {self.n_features_in_} features, X has {table.shape[1]}")
-        scores: NDArray[np.float64] = table @ self.coef_
+        queries = np.zeros(len(table), np.int64) if qid is None else np.asarray(qid)
+        if queries.shape != (len(table),):
+            raise ShapeMismatch(f"X has {len(table)} rows; qid has shape {queries.shape}")
+        learner = self.learner_
+        columns = learner.algorithm.columns(learner.state, table, _bounds(queries))
+        scores: NDArray[np.float64] = columns @ learner.weights
         return scores
 
     @property
     def coef_(self) -> Weights:
-        """The weights, one per feature."""
+        """The weights, one per feature or per column of the representation."""
         return self.learner_.weights
 
     @property
@@ -115,3 +129,9 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if self.learner_.feature_names is None:
             raise AttributeError("feature_names_in_ does not exist: X had no column names")
         return np.array(self.learner_.feature_names, object)
+
+
+def _bounds(queries: NDArray[Any]) -> NDArray[np.int64]:
+    """Return where each query starts, and the number of rows; consecutive rows with the same id are one query."""
+    starts = np.flatnonzero(queries[1:] != queries[:-1]) + 1
+    return np.concatenate([[0], starts, [len(queries)]]).astype(np.int64)

@@ -270,4 +270,7 @@ def same_arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Mapping) or isinstance(other, Mapping):
         return isinstance(one, Mapping) and isinstance(other, Mapping) and same_arrays(one, other)
-    return np.array_equal(one, other)
+    one, other = np.asarray(one), np.asarray(other)
+    return np.array_equal(
+        one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f"
+    )  # a NaN may say "not known yet"

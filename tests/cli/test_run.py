@@ -1,5 +1,7 @@
 """``duelrank run``: one simulation, for people and for scripts."""
 
+import sys
+
 import pytest
 
 from duelrank import RunSpec, parse, simulate
@@ -91,3 +93,33 @@ def test_a_letor_file_is_a_data_set(cli, cli_json, tmp_path):
     refused = cli("run", "mgd", "--dataset", tmp_path / "nothing.txt")
     assert refused.exit_code != 0
     assert "does not exist" in " ".join(refused.stderr.split())
+
+
+def test_curves_are_plotted(cli, tmp_path):
+    target = tmp_path / "curves.png"
+    result = cli("run", "ramps >> mgd-dsp", "--plot-curves", target, *FEW)
+    assert result.exit_code == 0
+    assert "nDCG@10" in result.stdout
+    assert target.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("mgd", "--plot-curves", "nowhere/curves.png"), "does not exist"),
+        (("mgd", "--plot-curves", "curves.html"), "the name must end in"),
+        (("mgd", "--plot-curves", "--json"), "the name of a file is missing"),
+        (("cascade-ucb1", "--plot-curves", "curves.png"), "so it has no curves"),
+    ],
+)
+def test_curves_that_cannot_be_plotted_are_refused_before_the_run(cli, words, hint):
+    result = cli("run", *words, "--impressions", 10**9)
+    assert result.exit_code == 2
+    assert hint in result.stderr
+
+
+def test_plotting_without_matplotlib_says_so_before_the_run(cli, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = cli("run", "mgd", "--plot-curves", tmp_path / "curves.png", "--impressions", 10**9)
+    assert result.exit_code == 2
+    assert "pip install 'duelrank[plot]'" in result.stderr

@@ -16,6 +16,7 @@ from duelrank.cli.options import (
     MetricOption,
     SchedulerOption,
     SplitOption,
+    check_file,
     split_top_level,
 )
 from duelrank.cli.results import print_results, print_tables, run_plan, write_report
@@ -80,16 +81,10 @@ def compare(
 
 def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None, folder: Path | None) -> None:
     """Check before the runs, which may take hours, that the output files can be written."""
-    from duelrank.errors import InvalidValue, MissingData
     from duelrank.experiments import figures
 
     for path in filter(None, (csv_file, latex, plot)):
-        if path.name.startswith("-"):
-            raise InvalidValue(f"the name of a file is missing before {path}; to write to it, give ./{path}")
-        if not path.absolute().parent.is_dir():
-            raise MissingData(f"cannot write {path.name}: the folder {path.absolute().parent} does not exist")
-        if path.is_dir():
-            raise InvalidValue(f"cannot write {path}: it is a folder")
+        check_file(path)
     if plot is not None:
         figures.check_target(plot)
     if folder is not None:

@@ -1,7 +1,8 @@
-"""Defines the options that several commands share, and splits comma-separated option values."""
+"""Defines the options that several commands share, checks files to write, and splits comma-separated option values."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ __all__ = [
     "MetricOption",
     "SchedulerOption",
     "SplitOption",
+    "check_file",
     "split_top_level",
 ]
 
@@ -32,6 +34,18 @@ SchedulerOption = Annotated[
     typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://host:8786."),
 ]
 SplitOption = Annotated[str, typer.Option("--split", help="Queries to evaluate the weights on: test or validation.")]
+
+
+def check_file(path: Path) -> None:
+    """Raise an error if a file cannot be written to the path, before any work is done."""
+    from duelrank.errors import InvalidValue, MissingData
+
+    if path.name.startswith("-"):
+        raise InvalidValue(f"the name of a file is missing before {path}; to write to it, give ./{path}")
+    if not path.absolute().parent.is_dir():
+        raise MissingData(f"cannot write {path.name}: the folder {path.absolute().parent} does not exist")
+    if path.is_dir():
+        raise InvalidValue(f"cannot write {path}: it is a folder")
 
 
 def split_top_level(text: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +15,12 @@ from duelrank.cli.options import (
     LengthOption,
     MetricOption,
     SplitOption,
+    check_file,
 )
+
+if TYPE_CHECKING:
+    from duelrank.algorithms import Algorithm
+    from duelrank.simulation import Record, RunSpec
 
 __all__ = ["run"]
 
@@ -31,16 +37,18 @@ def run(
     length: LengthOption = 10,
     metric: MetricOption = "nDCG@10",
     split: SplitOption = "test",
+    plot_curves: Annotated[
+        Path | None, typer.Option(help="Plot what each feature adds to the score to this file (.png, …).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Simulate one online learning run and report its performance."""
     from duelrank.algorithms import Algorithm
-    from duelrank.cli.record import show_record
     from duelrank.datasets import Dataset
-    from duelrank.experiments import warm_up
+    from duelrank.experiments.figures import write_figure
     from duelrank.grammar import parse
     from duelrank.metrics import Metric
-    from duelrank.simulation import RunSpec, simulate
+    from duelrank.simulation import RunSpec
     from duelrank.users import User
 
     spec = RunSpec(
@@ -54,12 +62,39 @@ def run(
         metric=parse(metric, Metric),
         split=split,  # type: ignore[arg-type]  # checked by the spec
     )
-    with spinner("compiling kernels and loading data (slow only the first time)"):
-        warm_up([spec])
-    with count_bar(algorithm) as progress:
-        record = simulate(spec, progress=lambda done: progress(done, impressions))
+    if plot_curves is not None:
+        _check_plot(plot_curves, spec.algorithm)
+    record = _simulate(spec, algorithm)
+    _show(record, as_json)
+    if plot_curves is not None and record.learner is not None:  # last: the numbers are shown even if the disk is full
+        write_figure(record.learner.plot(), plot_curves)
+
+
+def _show(record: Record, as_json: bool) -> None:
+    from duelrank.cli.record import show_record
+
     if as_json:
         print_json(record.row())
     else:
         console = out()
         console.print(show_record(record, console.width))
+
+
+def _simulate(spec: RunSpec, name: str) -> Record:
+    from duelrank.experiments import warm_up
+    from duelrank.simulation import simulate
+
+    with spinner("compiling kernels and loading data (slow only the first time)"):
+        warm_up([spec])
+    with count_bar(name) as progress:
+        return simulate(spec, progress=lambda done: progress(done, spec.impressions))
+
+
+def _check_plot(path: Path, algorithm: Algorithm) -> None:
+    """Raise an error if the plot cannot be made, before the run and not after it."""
+    from duelrank import Learner
+    from duelrank.experiments.figures import check_target
+
+    check_file(path)
+    check_target(path)
+    Learner(algorithm, n_features=1).curves()

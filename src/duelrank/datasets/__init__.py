@@ -1,6 +1,7 @@
-"""Data sets: imported LETOR files with a binary cache, a catalogue of published sets, and a synthetic set."""
+"""Data sets: imported LETOR files with a binary cache, a catalogue of published sets, and synthetic sets."""
 
 from duelrank.datasets.base import Dataset
+from duelrank.datasets.bumpy import Bumpy
 from duelrank.datasets.catalogue import CATALOGUE, Entry
 from duelrank.datasets.letor import Imported
 from duelrank.datasets.library import ImportReport, Info, add, fetch, home, info, installed, remove
@@ -12,6 +13,7 @@ from duelrank.datasets.synthetic import Synthetic
 
 __all__ = [
     "CATALOGUE",
+    "Bumpy",
     "Dataset",
     "Entry",
     "Fold",

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.datasets.base import Dataset
-from duelrank.datasets.split import Fold, Split
-from duelrank.errors import InvalidValue
-from duelrank.kernels.preparation import scale_queries
-from duelrank.kernels.random import integers, normals
+from duelrank.datasets.generated import (
+    Drawn,
+    Generated,
+    add_noise,
+    draw_latent,
+    draw_loadings,
+    draw_offsets,
+    graded,
+    scaled_in_queries,
+)
+from duelrank.datasets.split import Fold
+from duelrank.kernels.random import normals
 from duelrank.kernels.ranking import scores as products
 from duelrank.randomness import stream
 from duelrank.registry import Between, alias, register
-from duelrank.types import Features, Labels, Stream
+from duelrank.types import Stream
 
 __all__ = ["Synthetic"]
 
-_IRRELEVANT = 0.65  # share of the training documents, as in the LETOR sets
-_FEATURES_PER_FACTOR = 6
 _LEANING = 0.7  # mean of the hidden weights, in their standard deviations
 
 
 @register
 @dataclass(frozen=True, repr=False)
-class Synthetic(Dataset):
+class Synthetic(Generated):
     """Synthetic queries whose relevance is a hidden linear function of their features plus noise.
 
     Features share latent factors, as the scores of similar retrieval functions do; they are skewed, and scaled to
@@ -67,15 +72,7 @@ class Synthetic(Dataset):
     correlation: Annotated[float, Between(0, 1)] = 0.7
     seed: Annotated[int, Between(0)] = 0
 
-    @property
-    def n_folds(self) -> int:
-        """Five, as in most published sets."""
-        return 5
-
-    def fold(self, number: int = 1) -> Fold:
-        """Generate one fold, or return it from the cache of this process."""
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.n_folds:
-            raise InvalidValue(f"fold of a synthetic set must be from 1 to {self.n_folds}, got {number!r}")
+    def _generate(self, number: int) -> Fold:
         return _make(self, number)
 
 
@@ -93,59 +90,22 @@ class _World:
 @lru_cache(maxsize=8)
 def _make(recipe: Synthetic, number: int) -> Fold:
     world = _world(recipe)
-    drawn = {
-        name: _draw(recipe, world, size, stream(recipe.seed, f"synthetic/{name}", number))
-        for name, size in (
-            ("train", recipe.n_queries),
-            ("validation", max(1, recipe.n_queries // 4)),
-            ("test", max(1, recipe.n_queries // 2)),
-        )
-    }
-    thresholds = _thresholds(drawn["train"][1], recipe.n_grades)
-    splits = {
-        name: _split(features, np.searchsorted(thresholds, scores, side="right").astype(np.int8), offsets, name)
-        for name, (features, scores, offsets) in drawn.items()
-    }
-    return Fold(splits["train"], splits["validation"], splits["test"], recipe.n_grades)
+
+    def draw(name: str, n_queries: int) -> Drawn:
+        return _draw(recipe, world, n_queries, stream(recipe.seed, f"synthetic/{name}", number))
+
+    return graded(draw, recipe.n_queries, recipe.n_grades)
 
 
 def _world(recipe: Synthetic) -> _World:
     draws = stream(recipe.seed, "synthetic/world")
-    loadings = normals(draws, max(2, recipe.n_features // _FEATURES_PER_FACTOR), recipe.n_features)
-    return _World(loadings / np.linalg.norm(loadings, axis=0), _LEANING + normals(draws, 1, recipe.n_features)[0])
+    loadings = draw_loadings(recipe.n_features, draws)
+    return _World(loadings, _LEANING + normals(draws, 1, recipe.n_features)[0])
 
 
-def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> tuple[Features, Any, NDArray[np.int64]]:
-    """Return the features, the noisy hidden scores and the offsets of some queries."""
-    fewest = (recipe.n_documents + 1) // 2
-    sizes = fewest + integers(draws, 2 * (recipe.n_documents - fewest) + 1, n_queries)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    n_rows = int(offsets[-1])
-    # Not BLAS, whose products may differ in the last bit with the number of threads.
-    shared = products(np.ascontiguousarray(world.loadings.T), normals(draws, n_rows, len(world.loadings))).T
-    own = normals(draws, n_rows, recipe.n_features)
-    skewed = np.exp(0.5 * (np.sqrt(recipe.correlation) * shared + np.sqrt(1.0 - recipe.correlation) * own))
-    features = np.empty_like(skewed)
-    scale_queries(skewed, offsets, np.arange(recipe.n_features), features)
+def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> Drawn:
+    offsets = draw_offsets(n_queries, recipe.n_documents, draws)
+    skewed = np.exp(0.5 * draw_latent(world.loadings, recipe.correlation, int(offsets[-1]), draws))
+    features = scaled_in_queries(skewed, offsets)
     scores = products(world.weights[None, :], features)[0]
-    spread = scores.std()
-    richness = np.repeat(0.5 * normals(draws, n_queries, 1)[:, 0], sizes)  # some queries have more relevant documents
-    return features, scores + spread * (richness + recipe.noise * normals(draws, n_rows, 1)[:, 0]), offsets
-
-
-def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float64]:
-    """Return the minimum score of each grade; every grade is rarer than the one below."""
-    shares = (1.0 - _IRRELEVANT) * 0.4 ** np.arange(n_grades - 1)
-    thresholds: NDArray[np.float64] = np.quantile(scores, 1.0 - shares)
-    return thresholds
-
-
-def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name: str) -> Split:
-    sizes = np.diff(offsets)
-    kept = np.ones(len(sizes), np.bool_)
-    if name == "test":  # as in the published sets: queries without relevant documents are dropped
-        relevant = np.add.reduceat(labels > 0, offsets[:-1], dtype=np.int64) > 0
-        kept = relevant if relevant.any() else kept
-    ids = np.array([f"{name}{i + 1}" for i in np.flatnonzero(kept)], np.bytes_)
-    rows = np.repeat(kept, sizes)
-    return Split.trusted(features[rows], labels[rows], np.concatenate([[0], np.cumsum(sizes[kept])]), ids)
+    return Drawn(features, add_noise(scores, offsets, recipe.noise, draws), offsets)

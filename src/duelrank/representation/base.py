@@ -118,7 +118,9 @@ class Representation(Part, ABC):
 def same_knots(one: Memory, other: Memory) -> bool:
     """Whether two memories of a representation give the same columns."""
     first, second = knots_of(one), knots_of(other)
-    return first is second or (first is not None and second is not None and np.array_equal(first, second))
+    if first is second or first is None or second is None:
+        return first is second
+    return np.array_equal(first, second, equal_nan=True)  # NaN before anything is known
 
 
 def knots_of(memory: Memory) -> NDArray[np.float64] | None:

@@ -115,7 +115,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
     trajectory = np.array([spec.algorithm.carry(state, learner.state) for state in states])
-    return Record(spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating)
+    return Record(spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating, learner)
 
 
 def _as_seen(split: Split, learner: Learner) -> Split:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Projected
 from duelrank.errors import MissingExtra
+from duelrank.learner import Learner
 from duelrank.metrics import DISCOUNT, online_performance
 from duelrank.registry import spell
 from duelrank.simulation.spec import RunSpec
@@ -42,6 +43,8 @@ class Record:
         Time of the learning loop, including the simulated user.
     evaluation_seconds
         Time of evaluating the weights at the checkpoints, not part of ``seconds``.
+    learner
+        The learner after the last impression; None in records of experiments, which keep numbers only.
     """
 
     spec: RunSpec
@@ -52,6 +55,7 @@ class Record:
     trajectory: NDArray[np.float64]
     seconds: float
     evaluation_seconds: float
+    learner: Learner | None = None
 
     @property
     def weights(self) -> Weights:

@@ -1,4 +1,4 @@
-"""Defines the style of all figures: a colour-blind safe palette, markers and dashes for greyscale print, a legend below."""
+"""Defines the style of figures of runs: a colour for each family, markers and dashes for greyscale print, a legend below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from duelrank.errors import InvalidValue, MissingExtra
+from duelrank.drawing import COLOURS, escape_formulas, figure_class, style_panel
+from duelrank.errors import InvalidValue
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.summary import Labels, check_comparable
 
@@ -29,18 +30,8 @@ __all__ = [
 #: The fill style of a confidence band.
 BAND: dict[str, Any] = {"alpha": 0.13, "linewidth": 0.0}
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-
-
-def figure_class() -> Any:
-    """Return matplotlib's figure class, which draws without a window; matplotlib is imported only here."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'") from None
-    return Figure
 
 
 def new_figure(columns: int, rows: int = 1, height: float = 2.8, **sharing: Any) -> tuple[Figure, list[list[Axes]]]:
@@ -73,14 +64,6 @@ def family_styles(algorithms: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return styles
 
 
-def style_panel(panel: Axes, title: str) -> None:
-    """Add the title and a light grid to a panel."""
-    panel.set_title(escape_formulas(title), fontsize="medium")
-    panel.grid(visible=True, color="0.9", linewidth=0.6)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
-
-
 def add_legend(figure: Figure, lines: Sequence[Any], names: Sequence[str]) -> None:
     """Add a legend below, with each algorithm above its projection if they alternate; long recipes take several lines."""
     letters = int(11 * figure.get_figwidth())  # about as many as fit side by side
@@ -88,11 +71,6 @@ def add_legend(figure: Figure, lines: Sequence[Any], names: Sequence[str]) -> No
     most = len(names) if len(names) <= 3 else min(4, (len(names) + 1) // 2)
     columns = next(n for n in range(most, 0, -1) if n == 1 or _legend_width(filled, n) <= letters)
     figure.legend(lines, filled, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2)
-
-
-def escape_formulas(text: str) -> str:
-    """Return text that matplotlib does not interpret as a formula."""
-    return text.replace("$", r"\$")
 
 
 def check_one_dataset(frame: Frame) -> str:
@@ -115,7 +93,7 @@ def _legend_width(names: Sequence[str], columns: int) -> int:
 
 
 def _style(family: int, member: int = 0, dashed: bool = False) -> dict[str, Any]:
-    colour = _COLOURS[family % len(_COLOURS)]
+    colour = COLOURS[family % len(COLOURS)]
     return {
         "color": colour,
         "linestyle": "--" if dashed else _DASHES[member % len(_DASHES)],

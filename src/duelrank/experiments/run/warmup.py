@@ -21,9 +21,9 @@ def warm_up(specs: Iterable[RunSpec]) -> None:
 
 
 def run_warm(spec: RunSpec, progress: Callable[[int], None] | None = None) -> Record:
-    """Run a spec, after its kernels were compiled once in this process."""
+    """Run a spec, after its kernels were compiled once in this process; the record is without the learner, which may be large."""
     _prepare(spec)
-    return simulate(spec, progress=progress)
+    return replace(simulate(spec, progress=progress), learner=None)
 
 
 @contextmanager

@@ -1,0 +1,36 @@
+"""Defines the style of all panels: a colour-blind safe palette, a light grid, no frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from duelrank.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["COLOURS", "escape_formulas", "figure_class", "style_panel"]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
+
+
+def figure_class() -> Any:
+    """Return matplotlib's figure class, which draws without a window; matplotlib is imported only here."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'") from None
+    return Figure
+
+
+def style_panel(panel: Axes, title: str) -> None:
+    """Add the title and a light grid to a panel."""
+    panel.set_title(escape_formulas(title), fontsize="medium")
+    panel.grid(visible=True, color="0.9", linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def escape_formulas(text: str) -> str:
+    """Return text that matplotlib does not interpret as a formula."""
+    return text.replace("$", r"\$")
