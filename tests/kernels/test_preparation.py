@@ -34,6 +34,11 @@ def test_scaling_is_like_its_twin_and_stays_within_0_and_1(table: tuple[np.ndarr
     assert ((scaled >= 0) & (scaled <= 1)).all()
 
 
+@given(arrays(np.float64, (3, 4), elements=value))
+def test_scaling_one_query_is_like_its_twin(features: np.ndarray) -> None:
+    np.testing.assert_array_equal(preparation.scale_query(features), reference.scale_query(features))
+
+
 def test_a_range_beyond_the_largest_float() -> None:
     largest = np.finfo(np.float64).max
     scaled = np.empty((3, 1))
