@@ -15,8 +15,8 @@ RECIPES = ["mgd-dsp", "wmgd-dsp", "pdgd"]
 REPRESENTATIONS = [
     "query-scaled",
     "query-scaled >> ramps",
-    "query-scaled >> bent-lines",
-    "bent-lines",
+    "query-scaled >> curves",
+    "curves",
     "query-scaled >> steps",
 ]
 

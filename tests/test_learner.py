@@ -548,7 +548,7 @@ class TestObserve:
 
 REPRESENTED = [
     "query-scaled >> mgd-dsp",
-    "bent-lines(pieces=4) >> mgd-dsp",
+    "curves(pieces=4) >> mgd-dsp",
     "query-scaled >> ramps >> nsgd-dsp",
     "steps >> pdgd",
 ]

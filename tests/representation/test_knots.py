@@ -53,7 +53,7 @@ class TestSample:
         assert 0.7 * HORIZON < mean < 1.3 * HORIZON
 
     def test_only_documents_of_lists_that_were_learned_from_are_in_it(self):
-        learner = Learner("bent-lines >> mgd-dsp", n_features=2, seed=3)
+        learner = Learner("curves >> mgd-dsp", n_features=2, seed=3)
         learned, ignored = np.full((3, 2), 4.0), np.full((3, 2), 9.0)
         for _ in range(5):
             learner.learn(learner.rank(Query("a", learned)), Feedback([True, False, False]))
@@ -149,7 +149,7 @@ def test_recipes_are_read_and_spelled():
     from duelrank.registry import spell
 
     for text in (
-        "query-scaled >> bent-lines >> wmgd-dsp",
+        "query-scaled >> curves >> wmgd-dsp",
         "query-ranks >> BentLines(bend=0.25) >> wmgd-dsp",
         "raw >> mgd",
         "steps >> pdgd",

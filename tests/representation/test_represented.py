@@ -69,7 +69,7 @@ class TestCarry:
 
 
 class TestCurves:
-    @pytest.mark.parametrize("recipe", ["ramps", "bent-lines", "steps", "distribution", "query-scaled >> bent-lines"])
+    @pytest.mark.parametrize("recipe", ["ramps", "curves", "steps", "distribution", "query-scaled >> curves"])
     def test_the_curves_add_up_to_the_scores(self, recipe):
         learner = Learner(f"{recipe} >> pdgd", n_features=4, seed=2)
         random = np.random.default_rng(2)
@@ -102,7 +102,7 @@ class TestCurves:
 class TestLearning:
     @pytest.mark.parametrize(
         "recipe",
-        ["query-scaled >> bent-lines >> wmgd-dsp", "ramps >> nsgd-dsp", "steps >> pdgd", "distribution >> mgd-dsp"],
+        ["query-scaled >> curves >> wmgd-dsp", "ramps >> nsgd-dsp", "steps >> pdgd", "distribution >> mgd-dsp"],
     )
     def test_conventions(self, recipe):
         check_algorithm(recipe)
@@ -117,8 +117,7 @@ class TestLearning:
 
     def test_before_the_first_knots_it_is_the_plain_ranker(self):
         plain, bent = (
-            simulate(each, SET, "perfect", impressions=16)
-            for each in ("mgd-dsp", "query-scaled >> bent-lines >> mgd-dsp")
+            simulate(each, SET, "perfect", impressions=16) for each in ("mgd-dsp", "query-scaled >> curves >> mgd-dsp")
         )
         assert np.array_equal(plain.online, bent.online)
 
@@ -167,7 +166,7 @@ class TestLearning:
             best = learner.best(Query("q", np.linspace(0.0, 100.0, 41).reshape(-1, 1)))
             return np.abs(best[:5] / 0.4 - 50.0).mean()
 
-        assert quality("bent-lines >> pdgd") < 15.0 < quality("query-scaled >> pdgd")
+        assert quality("curves >> pdgd") < 15.0 < quality("query-scaled >> pdgd")
 
 
 class TestRefusals:
@@ -187,7 +186,7 @@ class TestRefusals:
             parse("mgd >> raw")
 
     def test_another_number_of_features(self):
-        learner = Learner("query-scaled >> bent-lines >> mgd", n_features=3)
+        learner = Learner("query-scaled >> curves >> mgd", n_features=3)
         with pytest.raises(ShapeMismatch, match="the ranker has 3 features, query 'q' has 2"):
             learner.rank(Query("q", np.zeros((2, 2))))
 

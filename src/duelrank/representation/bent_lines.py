@@ -83,4 +83,4 @@ class BentLines(Knotted):
         return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
 
 
-alias("bent-lines", BentLines())
+alias("curves", BentLines())

@@ -63,9 +63,9 @@ class Study:
         frame = self.frame.among("algorithm", wanted)
         return frame if dataset is None else frame.where(dataset=dataset)
 
-    def summary(self, measure: Measure, baseline: str = "") -> Summary:
-        """Summarise the runs of all recipes; the baseline is a label."""
-        return summarise(self.runs(), measure, self.algorithm(baseline) if baseline else "")
+    def summary(self, measure: Measure, baseline: str = "", labels: Collection[str] = ()) -> Summary:
+        """Summarise the runs of some recipes, or of all; the baseline is a label."""
+        return summarise(self.runs(labels), measure, self.algorithm(baseline) if baseline else "")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -30,14 +30,17 @@ class Tables(Experiment):
         The label of the recipe that all others are compared with; without it a projected one is compared with its base.
     together
         Whether both measures share one table, which also has p-values and the time of an impression.
+    recipes
+        The labels of the recipes in the tables; all by default.
     """
 
     baseline: str = ""
     together: bool = False
+    recipes: tuple[str, ...] = ()
 
     def tables(self, study: Study) -> tuple[Table, ...]:
         """Return a table per measure, or one for both, and the tables of the replication."""
-        summaries = [study.summary(measure, self.baseline) for measure in MEASURES]
+        summaries = [study.summary(measure, self.baseline, self.recipes) for measure in MEASURES]
         if self.together:
             return (performance_table(summaries, study.labels, detailed=True),)
         ours = [performance_table(summary, study.labels) for summary in summaries]
@@ -52,20 +55,31 @@ class Tables(Experiment):
         """Return all means with their confidence intervals, a figure per data set."""
         return tuple(
             Picture(
-                f"performance-{dataset}",
-                performance(study.runs(dataset=dataset), study.labels, title=dataset),
+                f"{self._name}-{dataset}",
+                performance(study.runs(self.recipes, dataset), study.labels, title=dataset),
                 f"{self.title}, {dataset}: mean and 95% confidence interval of every algorithm.",
             )
             for dataset in study.datasets
         )
 
+    @property
+    def _name(self) -> str:
+        return f"performance-{self.baseline}".lower() if self.recipes else "performance"
+
     def labels(self) -> tuple[str, ...]:
-        """Return the label of the baseline."""
-        return (self.baseline,) if self.baseline else ()
+        """Return the labels of the baseline and of the recipes."""
+        return (*([self.baseline] if self.baseline else []), *self.recipes)
+
+    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
+        """Return the recipes in the tables."""
+        return {label: study.recipes[label] for label in self.recipes} or dict(study.recipes)
 
     def only(self, labels: Collection[str]) -> Experiment | None:
-        """Keep the tables even without the baseline."""
-        return self if set(self.labels()) <= set(labels) else replace(self, baseline="")
+        """Keep the tables even without the baseline, and with those of their recipes that are left."""
+        left = tuple(label for label in self.recipes if label in labels)
+        if self.recipes and not left:
+            return None
+        return replace(self, baseline=self.baseline if self.baseline in labels else "", recipes=left)
 
 
 def _with_skyline(table: Table, study: Study) -> Table:
