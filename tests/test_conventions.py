@@ -25,7 +25,17 @@ ROOT = Path(duelrank.__file__).parent
 PATHS = sorted(ROOT.rglob("*.py"))
 TREES = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in PATHS}
 SOURCES = {name: (ROOT / name).read_text() for name in TREES}
-STAGES = ("datasets", "exploration", "multileaving", "users", "inference", "projection", "updates", "metrics")
+STAGES = (
+    "datasets",
+    "representation",
+    "exploration",
+    "multileaving",
+    "users",
+    "inference",
+    "projection",
+    "updates",
+    "metrics",
+)
 
 FUNCTION_MEDIAN, FUNCTION_P90, FUNCTION_MOST = 8, 24, 45
 
@@ -212,6 +222,7 @@ def isort_key(name: str) -> tuple[int, str]:
 class TestNames:
     #: Public classes of a stage that live in a module of another name, and why.
     ELSEWHERE: ClassVar = {
+        **{f"representation/fixed.py:{name}": "beside what takes them" for name in ("MinMax", "Standard", "Unscaled")},
         "datasets/letor.py:Imported": "the module is named after the format, which is what a reader looks for",
         "metrics/ndcg.py:nDCG": "its snake case would tear the abbreviation apart",
         "metrics/average_precision.py:MAP": "the module says what the abbreviation means",
@@ -267,6 +278,11 @@ class TestParts:
         "Sweep": "Sweep(title='t', label='l', recipe='mgd', field='n_candidates', values=(1, 9))",
         "Imported": "Imported('mq2008')",
         "LongTail": "LongTail(synthetic)",
+        "Represented": "Represented(mgd)",
+        "Chain": "Chain(query-scaled, ramps)",
+        "Fixed": "Fixed((MinMax(0.0, 9.0), Unscaled()))",
+        "MinMax": "MinMax(0.0, 9.0)",
+        "Standard": "Standard(3.0, 1.0)",
     }
 
     @pytest.mark.parametrize("name", classes())

@@ -9,6 +9,8 @@ KINDS = {
     "algorithms",
     "users",
     "datasets",
+    "representations",
+    "scalings",
     "multileavers",
     "metrics",
     "explorations",

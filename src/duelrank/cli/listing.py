@@ -28,8 +28,9 @@ def list_parts(
         str | None,
         typer.Argument(
             metavar="[KIND|NAME]",
-            help="Kind of names to list (algorithms, users, datasets, multileavers, metrics, explorations, inferences,"
-            " projections, examinations, updates or experiments; all by default), or one name, to describe its parameters.",
+            help="Kind of names to list (algorithms, users, datasets, representations, scalings, multileavers, metrics,"
+            " explorations, inferences, projections, examinations, updates or experiments; all by default), or one name, to describe its"
+            " parameters.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -154,6 +155,7 @@ def _kinds() -> dict[str, type[Part]]:
     from duelrank.metrics import Metric
     from duelrank.multileaving import Multileaver
     from duelrank.projection import Examination, Projection
+    from duelrank.representation import Representation, Scaling
     from duelrank.updates import Update
     from duelrank.users import User
 
@@ -161,6 +163,8 @@ def _kinds() -> dict[str, type[Part]]:
         "algorithms": Algorithm,
         "users": User,
         "datasets": Dataset,
+        "representations": Representation,
+        "scalings": Scaling,
         "multileavers": Multileaver,
         "metrics": Metric,
         "explorations": Exploration,
@@ -190,13 +194,15 @@ def _parameters(cls: type[Part]) -> dict[str, str | None]:
 
 def _about(part: Part) -> str:
     """Describe a short name; the first line of the class alone would not distinguish names of one class."""
-    from duelrank.algorithms import Projected
+    from duelrank.algorithms import Projected, Represented
     from duelrank.datasets import Imported, info
     from duelrank.registry import spell
     from duelrank.users import Preset
 
     if isinstance(part, Projected):
         return f"{spell(part.base)} with projected gradients"
+    if isinstance(part, Represented):
+        return f"{spell(part.base)} that sees {spell(part.representation)}"
     if isinstance(part, Preset):
         user = part.for_grades(3)
         return (

@@ -41,6 +41,11 @@ class Scaling(Part, ABC):
 class MinMax(Scaling):
     """Min-max scaling of one feature: x ↦ (x − minimum) / (maximum − minimum), never clipped; 0 if the two are equal.
 
+    Parameters
+    ----------
+    minimum, maximum
+        The values that become 0 and 1.
+
     Examples
     --------
     >>> MinMax(0.0, 900.0).scale
@@ -73,6 +78,13 @@ class MinMax(Scaling):
 @dataclass(frozen=True, repr=False)
 class Standard(Scaling):
     """Standard scaling of one feature: x ↦ (x − mean) / deviation; 0 if the deviation is 0.
+
+    Parameters
+    ----------
+    mean
+        The value that becomes 0.
+    deviation
+        The distance from it that becomes 1.
 
     Examples
     --------
