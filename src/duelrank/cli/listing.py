@@ -29,8 +29,8 @@ def list_parts(
         typer.Argument(
             metavar="[KIND|NAME]",
             help="Kind of names to list (algorithms, users, datasets, representations, scalings, multileavers, metrics,"
-            " explorations, inferences, projections, examinations, updates or experiments; all by default), or one name, to describe its"
-            " parameters.",
+            " explorations, inferences, projections, examinations, updates or experiments; all by default), or one name, to"
+            " describe its parameters.",
         ),
     ] = None,
     as_json: JsonOption = False,
