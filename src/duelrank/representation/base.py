@@ -26,7 +26,8 @@ class Curve:
         (n_points,) values of the feature, ascending.
     heights
         (n_points,) what each adds to the score. Of a line and of ramps: straight between two points, and level outside unless
-        it is a `line`. Of steps: each height holds from behind its value on, the first before all.
+        it is a `line`; where several points have one value the curve jumps, and is halfway at the value itself. Of steps: each
+        height holds from behind its value on, the first before all.
     shape
         "line": the straight line through two points, without end; "ramps": straight between points; "steps": level between.
     """
@@ -40,7 +41,10 @@ class Curve:
         if self.shape == "steps":
             return self.heights[np.searchsorted(self.values[1:], values, "left")]
         if self.shape == "ramps":
-            return np.interp(values, self.values, self.heights)
+            first = np.searchsorted(self.values, values, "left")
+            last = np.searchsorted(self.values, values, "right") - 1
+            halfway = 0.5 * self.heights[np.minimum(first, len(self.heights) - 1)] + 0.5 * self.heights[last]
+            return np.where(first < last, halfway, np.interp(values, self.values, self.heights))
         (low, high), (bottom, top) = self.values, self.heights
         found: NDArray[np.float64] = bottom + (values - low) * ((top - bottom) / (high - low))
         return found

@@ -10,7 +10,7 @@ import numpy as np
 from duelrank.kernels.representation import line_and_ramps
 from duelrank.registry import Between, alias, register
 from duelrank.representation.base import Curve
-from duelrank.representation.knots import Knots, Knotted, heights_at
+from duelrank.representation.knots import Knots, Knotted, heights_at, risen
 from duelrank.types import Features, Memory, Weights, frozen
 
 __all__ = ["BentLines"]
@@ -71,16 +71,14 @@ class BentLines(Knotted):
         bends = (np.diff(heights, axis=1) - lines[:, None] * shares) / self.bend
         return frozen(np.concatenate([lines, bends.T.ravel()]))
 
-    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
         """Return for each feature the sum of its line and its ramps."""
-        knots: Knots = memory["knots"]
         columns = weights.reshape(-1, len(knots)).T
         width = knots[:, -1:] - knots[:, :1]
         rises = columns[:, :1] * np.diff(knots, axis=1) / np.where(width > 0.0, width, 1.0)
         if columns.shape[1] > 1:
             rises = rises + self.bend * columns[:, 1:]
-        heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(rises, axis=1)], axis=1)
-        return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
+        return risen(knots, rises)
 
 
 alias("curves", BentLines())

@@ -68,7 +68,8 @@ class Chain(Representation):
         return self.first.domain if self.then.domain == "value" else self.then.domain
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
-        """Start as the second one does."""
+        """Start as the second one does; raise `ShapeMismatch` if the first is for another number of features."""
+        self.first.start(n_features)
         own = self.then.start(n_features, self.first.within_unit)
         return {"then": own} if own else {}
 

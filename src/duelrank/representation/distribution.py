@@ -11,7 +11,7 @@ from duelrank.kernels.representation import shares
 from duelrank.registry import Between, alias, register
 from duelrank.representation.base import Curve
 from duelrank.representation.knots import Knots, Knotted
-from duelrank.types import Features, Memory, Weights
+from duelrank.types import Features, Weights
 
 __all__ = ["Distribution"]
 
@@ -47,9 +47,8 @@ class Distribution(Knotted):
         columns: Features = shares(features, knots)
         return columns
 
-    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
         """Return the distribution of each feature, times its weight."""
-        knots: Knots = memory["knots"]
         rise = np.linspace(0.0, 1.0, knots.shape[1])
         return [Curve(row, weight * rise, "ramps") for row, weight in zip(knots, weights.tolist(), strict=True)]
 

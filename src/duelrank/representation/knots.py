@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.representation import sample_slots
+from duelrank.kernels.representation import NARROWEST, sample_slots
 from duelrank.registry import Between
 from duelrank.representation.base import Curve, Representation
-from duelrank.representation.query_scaled import query_scaled
+from duelrank.representation.query_scaled import QueryScaled, query_scaled
 from duelrank.types import Features, Memory, Stream, Weights, frozen
 
 __all__ = ["Knotted"]
@@ -51,6 +51,10 @@ class Knotted(Representation):
     @abstractmethod
     def _n_pieces(self, n_pieces: int) -> int:
         """Return how many pieces each feature is to have at the next check, after it had so many."""
+
+    @abstractmethod
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
+        """Return what each feature adds to the score, once there are knots."""
 
     @abstractmethod
     def _columns(self, features: Features, knots: Knots) -> Features:
@@ -97,6 +101,18 @@ class Knotted(Representation):
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Keep the weights: one for each feature means the same for any knots."""
         return weights
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return what each feature adds to the score; before there are knots, lines over its place in the query's range."""
+        knots: Knots = memory["knots"]
+        return QueryScaled().curves(weights, {}) if np.isnan(knots[0, 0]) else self._curves(weights, knots)
+
+
+def risen(knots: Knots, rises: NDArray[np.float64]) -> list[Curve]:
+    """Return the curves that rise by so much from knot to knot; a piece without width has no ramp, so it does not rise."""
+    live = np.where(np.diff(knots, axis=1) > NARROWEST, rises, 0.0)
+    heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(live, axis=1)], axis=1)
+    return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
 
 
 def _with_documents(

@@ -9,7 +9,7 @@ import numpy as np
 from duelrank.kernels.representation import ramps
 from duelrank.registry import alias, register
 from duelrank.representation.base import Curve
-from duelrank.representation.knots import Knots, Knotted, heights_at
+from duelrank.representation.knots import Knots, Knotted, heights_at, risen
 from duelrank.types import Features, Memory, Weights, frozen
 
 __all__ = ["Ramps"]
@@ -61,12 +61,9 @@ class Ramps(Knotted):
         heights = heights_at(self.curves(weights, {"knots": old}), new)
         return frozen(np.diff(heights, axis=1).T.ravel())
 
-    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
         """Return for each feature the sum of its ramps."""
-        knots: Knots = memory["knots"]
-        rises = weights.reshape(-1, len(knots)).T
-        heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(rises, axis=1)], axis=1)
-        return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
+        return risen(knots, weights.reshape(-1, len(knots)).T)
 
 
 alias("ramps", Ramps())

@@ -69,11 +69,8 @@ class Steps(Knotted):
             heights = heights_at(self.curves(weights, before), middles)
         return frozen(np.diff(heights, axis=1).T.ravel())
 
-    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
         """Return for each feature the sum of its steps."""
-        knots: Knots = memory["knots"]
-        if np.isnan(knots[0, 0]):
-            return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
         rises = weights.reshape(-1, len(knots)).T
         heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(rises, axis=1)], axis=1)
         return [Curve(*each, "steps") for each in zip(knots[:, :-1], heights, strict=True)]
