@@ -10,7 +10,8 @@ import onnxruntime
 import pytest
 
 from duelrank import Feedback, Learner, Query
-from duelrank.export import FORMATS, Fixed, LinearModel, MinMax, PerQuery, export, format_options
+from duelrank.export import FORMATS, LinearModel, export, format_options
+from duelrank.representation import Fixed, MinMax, QueryScaled, Unscaled
 
 
 @pytest.fixture
@@ -47,11 +48,11 @@ def test_a_snapshot_to_stdout(cli, snapshot, learner):
     assert result.stdout_bytes == export(LinearModel.from_snapshot(learner.snapshot()), "solr")
 
 
-def test_names_versions_and_normalisation(cli, snapshot, learner, written, tmp_path):
+def test_names_versions_and_representation(cli, snapshot, learner, written, tmp_path):
     scalings = written("n.json", {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}})
-    named = ("--name", "shop", "--model-version", 3, "--normalisation", scalings, "-f", "json")
+    named = ("--name", "shop", "--model-version", 3, "--representation", scalings, "-f", "json")
     expected = LinearModel(
-        "shop", 3, ("bm25", "price", "x,y"), learner.weights, Fixed((None, MinMax(0.0, 900.0), None))
+        "shop", 3, ("bm25", "price", "x,y"), learner.weights, Fixed((Unscaled(), MinMax(0.0, 900.0), Unscaled()))
     )
     result = cli("export", snapshot, "--features", "bm25,price,'x,y'", *named)
     assert LinearModel.from_json(result.stdout_bytes) == expected
@@ -61,6 +62,21 @@ def test_names_versions_and_normalisation(cli, snapshot, learner, written, tmp_p
     assert (result.exit_code, result.stdout) == (0, "")
     assert LinearModel.from_json(out.read_bytes()) == expected
     assert [path.name for path in out.parent.iterdir()] == ["model.json"]
+
+
+def test_a_snapshot_has_the_representation_of_its_recipe(cli, tmp_path):
+    learner = Learner("query-scaled >> ramps(pieces=2) >> mgd-dsp", 2, seed=1)
+    random = np.random.default_rng(1)
+    for _ in range(40):
+        learner.learn(learner.rank(Query("q", random.random((5, 2)))), Feedback([False, True, False, False, False]))
+    path = tmp_path / "snapshot.npz"
+    path.write_bytes(learner.snapshot().to_bytes())
+    model = LinearModel.from_json(cli("export", path, "-f", "json").stdout_bytes)
+    assert model == LinearModel.from_snapshot(learner.snapshot())
+    assert len(model.weights) == 4
+    result = cli("export", path, "-f", "json", "--representation", "query-scaled")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "already contains its representation" in result.stderr
 
 
 def test_a_model_goes_on_to_any_format(cli, tmp_path):
@@ -127,10 +143,12 @@ def test_a_learner_that_has_learned_nothing(cli, tmp_path):
         (("--format", "opensearch"), "Lucene refuses"),
         (("--format", "vespa"), "f1=attribute(f1)"),
         (("--format", "vespa", "--rank-feature", "f1"), "NAME=EXPRESSION"),
-        (("--format", "solr", "--features", "a,b"), "2 features need 2 weights"),
+        (("--format", "solr", "--features", "a,b"), "the snapshot has 3 features, got 2 names"),
         (("--format", "solr", "--features", "a,b,c", "--features-file", "x"), "not with both"),
         (("--format", "solr", "--features-file", "no-such-file"), "no-such-file"),
-        (("--format", "solr", "--normalisation", "no-such-file"), "no-such-file"),
+        (("--format", "solr", "--representation", "no-such-file.json"), "no-such-file"),
+        (("--format", "solr", "--representation", "query-scaled"), "differs from query to query"),
+        (("--format", "solr", "--representation", "query-scald"), "did you mean query-scaled"),
         (("--format", "solr", "--name", "a/b"), "'a/b'"),
     ],
 )
@@ -154,10 +172,10 @@ def test_files_that_are_something_else(cli, snapshot, tmp_path, written):
         assert hint in result.stderr
     for content, hint in {
         "{": "not valid JSON",
-        '{"kind": "minmax"}': "per_query",
+        '{"kind": "minmax"}': "query-scaled >> ramps",
         '{"kind": "per_query"}': "vespa",
     }.items():
-        result = cli("export", snapshot, "--format", "solr", "--normalisation", written("n.json", content))
+        result = cli("export", snapshot, "--format", "solr", "--representation", written("n.json", content))
         assert (result.exit_code, result.stdout) == (2, "")
         assert hint in result.stderr
     listed = tmp_path / "latin-1.txt"
@@ -166,7 +184,7 @@ def test_files_that_are_something_else(cli, snapshot, tmp_path, written):
 
 
 def test_a_model_has_its_own_names(cli, written):
-    path = written("model.json", LinearModel("shop", 1, ("a",), [1.0], PerQuery()).to_json())
+    path = written("model.json", LinearModel("shop", 1, ("a",), [1.0], QueryScaled()).to_json())
     assert "already contains feature names" in cli("export", path, "-f", "onnx", "--features", "b").stderr
 
 

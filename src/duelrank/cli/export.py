@@ -14,8 +14,9 @@ from duelrank.cli.console import complain
 from duelrank.cli.options import split_top_level
 
 if TYPE_CHECKING:
-    from duelrank.export import LinearModel, Normalisation
+    from duelrank.export import LinearModel
     from duelrank.export.base import Option
+    from duelrank.representation import Representation
 
 __all__ = ["ExportCommand", "export", "feature_names"]
 
@@ -39,9 +40,13 @@ FeaturesOption = Annotated[
 FeaturesFileOption = Annotated[
     Path | None, typer.Option("--features-file", help="File with one feature name per line, instead of --features.")
 ]
-NormalisationOption = Annotated[
-    Path | None,
-    typer.Option("--normalisation", metavar="FILE.json", help="Normalisation that was applied to the features."),
+RepresentationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--representation",
+        metavar="TEXT|FILE.json",
+        help="What was done to the features before the learner saw them: a text such as query-scaled, or fixed scalings as JSON.",
+    ),
 ]
 
 
@@ -104,12 +109,12 @@ def export(
     model_version: VersionOption = None,
     features: FeaturesOption = None,
     features_file: FeaturesFileOption = None,
-    normalisation: NormalisationOption = None,
+    representation: RepresentationOption = None,
 ) -> None:
     """Export a learned model to the format of a search engine."""
     from duelrank.export import format_options
 
-    linear = _model(model, name, model_version, feature_names(features, features_file), normalisation)
+    linear = _model(model, name, model_version, feature_names(features, features_file), representation)
     if not linear.weights.any():
         complain(
             "warning: all weights are zero, so the model gives all documents the same score; has it learned from any click?"
@@ -136,7 +141,7 @@ def _write(model: LinearModel, format: str, out: Path | None, options: dict[str,
 
 
 def _model(
-    path: Path, name: str | None, version: int | None, features: list[str] | None, normalisation: Path | None
+    path: Path, name: str | None, version: int | None, features: list[str] | None, representation: str | None
 ) -> LinearModel:
     """Read a snapshot, which is a zip archive, or else the JSON of a model."""
     from dataclasses import replace
@@ -150,26 +155,29 @@ def _model(
     }
     content = _read(path)
     if content.startswith(b"PK"):
-        model = LinearModel.from_snapshot(Snapshot.from_bytes(content), features=features)
-        return replace(model, normalisation=_normalisation(normalisation, model.features), **given)
-    if features is not None or normalisation is not None:
-        raise InvalidValue(f"{path} is a model, which already contains feature names and normalisation")
+        snapshot = Snapshot.from_bytes(content)
+        names = features or [f"f{number}" for number in range(1, snapshot.n_features + 1)]
+        applied = None if representation is None else _representation(representation, names)
+        return replace(LinearModel.from_snapshot(snapshot, features=names, representation=applied), **given)
+    if features is not None or representation is not None:
+        raise InvalidValue(f"{path} is a model, which already contains feature names and representation")
     return replace(LinearModel.from_json(content), **given)
 
 
-def _normalisation(path: Path | None, names: tuple[str, ...]) -> Normalisation:
+def _representation(given: str, names: list[str]) -> Representation:
+    """Read the text of a representation, or a file with its JSON."""
     import json
 
     from duelrank.errors import DataFormatError
-    from duelrank.export import NoNormalisation, Normalisation
+    from duelrank.representation.written import read_representation
 
-    if path is None:
-        return NoNormalisation()
+    if not given.endswith(".json"):
+        return read_representation(given, names)
     try:
-        content = json.loads(_read(path))
+        content = json.loads(_read(Path(given)))
     except (ValueError, RecursionError) as error:
-        raise DataFormatError(f"{path} is not valid JSON: {error}") from None
-    return Normalisation.from_dict(content, names)
+        raise DataFormatError(f"{given} is not valid JSON: {error}") from None
+    return read_representation(content, names)
 
 
 def feature_names(names: str | None, path: Path | None) -> list[str] | None:

@@ -8,24 +8,16 @@ from duelrank.export.onnx_graph import OnnxGraph
 from duelrank.export.ranklib import RankLib
 from duelrank.export.solr import Solr
 from duelrank.export.vespa import Vespa
-from duelrank.normalisation import Fixed, MinMax, NoNormalisation, Normalisation, PerQuery, Scaling, Standard
 
 __all__ = [
     "FORMATS",
     "Elasticsearch",
-    "Fixed",
     "Format",
     "JsonModel",
     "LinearModel",
-    "MinMax",
-    "NoNormalisation",
-    "Normalisation",
     "OnnxGraph",
-    "PerQuery",
     "RankLib",
-    "Scaling",
     "Solr",
-    "Standard",
     "Vespa",
     "export",
     "format_options",

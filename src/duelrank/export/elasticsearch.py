@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from duelrank.export.base import Format, register_format
 from duelrank.export.model import LinearModel
 from duelrank.export.score_bounds import minimum_offset, minimum_score
 from duelrank.export.terms import Term, check_single_precision, finite, terms
+from duelrank.export.trees import MAX_ERROR_HELP, Staircase, staircases
+from duelrank.representation import MinMax, Scaling
 
 __all__ = ["Elasticsearch"]
 
@@ -25,8 +27,9 @@ ENGINE = "Elasticsearch-LTR or OpenSearch LTR"
 class Elasticsearch(Format):
     """Elasticsearch-LTR and OpenSearch LTR, body of _createmodel.
 
-    A ``model/linear``, under a name that is new for each version; unnormalised or with fixed scalings. Lucene refuses scores
-    below 0, and the format has no bias; a feature that is 1 for every document keeps scores at 0 or above.
+    A ``model/linear``, or, where the model is not linear, a ``model/xgboost+json`` with one tree for each feature; under a name
+    that is new for each version. Lucene refuses scores below 0. Trees are lifted to 0, which changes no order; ``model/linear`` has
+    no bias, but a feature that is 1 for every document keeps its scores at 0 or above.
     """
 
     offset_feature: Annotated[
@@ -38,8 +41,15 @@ class Elasticsearch(Format):
     ] = None
     allow_negative: Annotated[bool, "Write models whose scores may be negative, which Lucene refuses."] = False
 
+    max_error: Annotated[float | None, MAX_ERROR_HELP] = None
+
     def write(self, model: LinearModel) -> str:
         """Return the JSON that both plug-ins take."""
+        definition = self._linear(model) if model.is_linear else self._trees(model)
+        content = {"model": {"name": model.versioned_name, "model": definition}}
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def _linear(self, model: LinearModel) -> dict[str, Any]:
         summands = terms(model, ENGINE)
         check_single_precision(summands, ENGINE)
         if self.offset_feature is not None:
@@ -48,17 +58,19 @@ class Elasticsearch(Format):
             raise InvalidValue("an offset is the weight of a feature that is always 1: name it with offset_feature")
         elif not self.allow_negative:
             _refuse_negative(minimum_score(summands))
-        content = {
-            "model": {
-                "name": model.versioned_name,
-                "model": {
-                    "type": "model/linear",
-                    "definition": json.dumps({each.name: each.weight for each in summands}, ensure_ascii=False),
-                    "feature_normalizers": {each.name: each.scaling.as_dict() for each in summands if each.scaling},
-                },
-            }
+        return {
+            "type": "model/linear",
+            "definition": json.dumps({each.name: each.weight for each in summands}, ensure_ascii=False),
+            "feature_normalizers": {each.name: _normalizer(each.scaling) for each in summands if each.scaling},
         }
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def _trees(self, model: LinearModel) -> dict[str, Any]:
+        if self.offset_feature is not None or self.offset is not None:
+            raise InvalidValue(
+                "trees need no offset: they are lifted so that no score is below 0, unless allow_negative"
+            )
+        trees = [_tree(each, self.allow_negative) for each in staircases(model, ENGINE, self.max_error)]
+        return {"type": "model/xgboost+json", "definition": json.dumps(trees, ensure_ascii=False)}
 
     def _offset_term(self, model: LinearModel, summands: Sequence[Term], name: str) -> Term:
         if not isinstance(name, str) or not name or name in model.features:
@@ -88,3 +100,33 @@ def _refuse_negative(minimum: float | None) -> None:
             f"{reason}, and Lucene refuses scores below 0; name a feature that is 1 for every document with "
             f"offset_feature{weight}, or accept them with allow_negative"
         )
+
+
+def _normalizer(scaling: Scaling) -> dict[str, dict[str, float]]:
+    if isinstance(scaling, MinMax):
+        return {"min_max": {"minimum": scaling.minimum, "maximum": scaling.maximum}}
+    return {"standard": {"mean": scaling.shift, "standard_deviation": scaling.scale}}
+
+
+def _tree(staircase: Staircase, as_it_is: bool) -> dict[str, Any]:
+    """Return the tree of a feature as XGBoost dumps it, in which values below a split's condition go to the first child."""
+    lift = 0.0 if as_it_is else float(-staircase.heights.min())
+
+    def split(threshold: float, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        condition = float(
+            np.nextafter(np.float32(threshold), np.float32(np.inf))
+        )  # at most the threshold: below the next
+        return {"split": staircase.name, "split_condition": condition, "children": [left, right]}
+
+    return _numbered(staircase.tree(split, lambda height: {"leaf": height + lift}), 0, 0)[0]
+
+
+def _numbered(node: dict[str, Any], number: int, depth: int) -> tuple[dict[str, Any], int]:
+    """Return a node with the numbers that parsers check, and the next free number; a missing value goes where 0 goes."""
+    if "leaf" in node:
+        return {"nodeid": number, **node}, number + 1
+    yes, free = _numbered(node["children"][0], number + 1, depth + 1)
+    no, free = _numbered(node["children"][1], free, depth + 1)
+    ways = {"yes": yes["nodeid"], "no": no["nodeid"]}
+    ways["missing"] = ways["yes" if node["split_condition"] > 0.0 else "no"]
+    return {"nodeid": number, "depth": depth, **node, **ways, "children": [yes, no]}, free

@@ -1,33 +1,35 @@
-"""The linear model: named weights and the normalisation of features, from which every export is made."""
+"""The model that every export is made from: named features, a representation of them, and its weights."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, ShapeMismatch
-from duelrank.normalisation import NoNormalisation, Normalisation
+from duelrank.export.model_json import model_from_json, model_to_json
+from duelrank.grammar import parse
+from duelrank.representation import Curve, Raw, Representation
+from duelrank.representation.base import knots_of, with_knots
 from duelrank.snapshot import Snapshot
-from duelrank.types import Query, Weights, frozen
+from duelrank.types import Memory, Query, Weights, frozen
 from duelrank.validation import whole_number
 
 __all__ = ["LinearModel"]
 
-KIND = "duelrank linear model"
-FORMAT = 1
-MEANING = "score = sum over features of weight × normalised value; higher is better"
+#: Knots are within this, so that the difference to a value is finite.
+FARTHEST = 1e38
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Named weights of named features, with the normalisation that belongs to them.
+    """Weights of the columns that a representation makes of named features: what each feature adds to the score.
 
     Parameters
     ----------
@@ -36,40 +38,91 @@ class LinearModel:
     version
         A whole number that grows; exports whose engine keeps models under unique names use `versioned_name`.
     features
-        Unique names, in the order of the weights.
+        Unique names, in the order of the columns.
     weights
-        (n_features,), finite; kept as read-only float64.
-    normalisation
-        Normalisation of raw feature values before they are weighed; see `duelrank.normalisation`.
+        (n_columns,), finite; kept as read-only float64. One for each feature, in order; where the representation has more columns,
+        then the second of each feature, and so on.
+    representation
+        What is weighed of the raw feature values; see `duelrank.representation`.
+    knots
+        (n_features, n_knots), where the representation learns knots. Without them, those that it starts with.
 
     Examples
     --------
     >>> from duelrank.export import LinearModel
-    >>> from duelrank.normalisation import Fixed, MinMax
-    >>> model = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25], Fixed((None, MinMax(0.0, 900.0))))
+    >>> from duelrank.representation import Fixed, MinMax, Ramps, Unscaled
+    >>> model = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25], Fixed((Unscaled(), MinMax(0.0, 900.0))))
     >>> model.score([[2.0, 450.0], [1.0, 0.0]]).tolist()
     [0.875, 0.5]
     >>> model.versioned_name
     'shop_000007'
+    >>> bent = LinearModel("shop", 8, ("price",), [1.0, -0.5], Ramps(pieces=2), [[0.0, 20.0, 100.0]])
+    >>> bent.score([[10.0], [20.0], [60.0]]).tolist()
+    [0.5, 1.0, 0.75]
     """
 
     name: str
     version: int
     features: tuple[str, ...]
     weights: Weights
-    normalisation: Normalisation = NoNormalisation()
+    representation: Representation = Raw()
+    knots: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise InvalidValue(f"the name of a model has letters, digits and _ . - (at most 100), got {self.name!r}")
         whole_number("the version of a model", self.version, least=0)
         object.__setattr__(self, "features", _checked_names(self.features))
-        object.__setattr__(self, "weights", _checked_weights(self.weights, len(self.features)))
-        if not isinstance(self.normalisation, Normalisation):
+        if not isinstance(self.representation, Representation):
             raise InvalidValue(
-                f"a normalisation must be NoNormalisation(), Fixed(...) or PerQuery(), got {self.normalisation!r}"
+                f"a representation must be one of duelrank.representation, such as Raw(), got {self.representation!r}"
             )
-        self.normalisation.check(len(self.features))
+        object.__setattr__(self, "knots", self._checked_knots())
+        n_columns = self.representation.n_columns(len(self.features), self.memory)
+        object.__setattr__(self, "weights", _checked_weights(self.weights, len(self.features), n_columns))
+
+    def _checked_knots(self) -> NDArray[np.float64] | None:
+        n_features = len(self.features)
+        first = knots_of(self.representation.start(n_features))
+        if self.knots is None or first is None:
+            if self.knots is not None:
+                raise InvalidValue(f"{self.representation!r} has no knots")
+            return first
+        knots = _numbers(self.knots, "knots")
+        if knots.ndim != 2 or len(knots) != n_features or knots.shape[1] < 2:
+            raise ShapeMismatch(
+                f"{n_features} features need as many rows of two knots or more, got shape {knots.shape}"
+            )
+        if np.isnan(knots).all() and np.isnan(first).all() and knots.shape == first.shape:
+            return frozen(knots)
+        if not (np.abs(knots) <= FARTHEST).all() or (np.diff(knots, axis=1) < 0.0).any():
+            raise InvalidValue(f"the knots of each feature are finite numbers within ±{FARTHEST:g} that do not fall")
+        return frozen(knots)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What the representation's methods take as its memory."""
+        return with_knots(self.representation.start(len(self.features)), self.knots)
+
+    @property
+    def has_knots(self) -> bool:
+        """Whether knots have been learned; before, a representation with knots weighs places in the query's range."""
+        return self.knots is not None and not np.isnan(self.knots[0, 0])
+
+    @property
+    def domain(self) -> Literal["value", "query range", "query rank"]:
+        """What the curves are functions of; see `Representation.domain`."""
+        return "query range" if self.knots is not None and not self.has_knots else self.representation.domain
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """What each feature adds to the score."""
+        return self.representation.curves(self.weights, self.memory)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every feature adds a straight line, without end."""
+        return all(curve.shape == "line" for curve in self.curves)
 
     @property
     def versioned_name(self) -> str:
@@ -81,40 +134,20 @@ class LinearModel:
         raw = Query("", features).features
         if raw.shape[1] != len(self.features):
             raise ShapeMismatch(f"the model has {len(self.features)} features, the documents have {raw.shape[1]}")
-        scores: NDArray[np.float64] = self.normalisation.apply(raw) @ self.weights
+        scores: NDArray[np.float64] = self.representation.apply(raw, self.memory) @ self.weights
         return scores
 
     def to_json(self) -> str:
         """Return everything as JSON text, from which `from_json` makes the same model, to the bit."""
-        pairs = zip(self.features, self.weights.tolist(), strict=True)
-        content = {
-            "kind": KIND,
-            "format": FORMAT,
-            "name": self.name,
-            "version": self.version,
-            "meaning": MEANING,
-            "features": [{"name": name, "weight": weight} for name, weight in pairs],
-            "normalisation": self.normalisation.as_dict(self.features),
-        }
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return model_to_json(self)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> LinearModel:
         """Read the text of `to_json`, or raise a `DataFormatError` that says what is wrong."""
         try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DataFormatError(f"this is not the JSON of a model: {error}") from None
-        if not isinstance(content, dict) or content.get("kind") != KIND:
-            raise DataFormatError(f'the JSON of a model is an object with "kind": "{KIND}"')
-        if content.get("format") != FORMAT:
-            raise DataFormatError(f"this model has format {content.get('format')!r}; this duelrank reads {FORMAT}")
-        try:
-            names, weights = _pairs(content["features"])
-            normalisation = Normalisation.from_dict(content["normalisation"], names)
-            return cls(content["name"], content["version"], names, weights, normalisation)
-        except KeyError as error:
-            raise DataFormatError(f"the JSON of a model lacks {error}") from None
+            return cls(**model_from_json(text))
+        except DataFormatError:
+            raise
         except DuelrankError as error:
             raise DataFormatError(f"the JSON of a model is wrong: {error}") from None
 
@@ -124,20 +157,31 @@ class LinearModel:
         snapshot: Snapshot,
         name: str = "duelrank",
         features: Sequence[str] | None = None,
-        normalisation: Normalisation | None = None,
+        representation: Representation | None = None,
         version: int | None = None,
     ) -> LinearModel:
-        """Take the weights of a learner; features are called f1, f2, … and the version counts updates, unless given."""
+        """Take the weights of a learner; features are called f1, f2, … and the version counts updates, unless given.
+
+        A recipe with a representation has its own; ``representation`` says what else was applied to the features before the
+        learner saw them.
+        """
         names = tuple(features) if features is not None else tuple(f"f{i + 1}" for i in range(snapshot.n_features))
+        if len(names) != snapshot.n_features:
+            raise ShapeMismatch(f"the snapshot has {snapshot.n_features} features, got {len(names)} names")
+        own = getattr(parse(snapshot.algorithm), "representation", None)
+        if own is not None and representation is not None:
+            raise InvalidValue(f"{snapshot.algorithm} already contains its representation: give none")
         number = snapshot.state.updates if version is None else version
-        return cls(name, number, names, snapshot.state.weights, normalisation or NoNormalisation())
+        knots = knots_of(snapshot.state.memory.get("representation", {}))
+        return cls(name, number, names, snapshot.state.weights, own or representation or Raw(), knots)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, LinearModel)
             and (self.name, self.version, self.features) == (other.name, other.version, other.features)
-            and self.normalisation == other.normalisation
+            and self.representation == other.representation
             and np.array_equal(self.weights, other.weights)
+            and (self.knots is None or np.array_equal(self.knots, other.knots, equal_nan=True))  # type: ignore[arg-type]
         )
 
     __hash__ = None  # type: ignore[assignment]  # holds an array
@@ -158,29 +202,21 @@ def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _checked_weights(given: ArrayLike, n_features: int) -> Weights:
-    try:
-        weights = np.asarray(given)
-        if weights.dtype.kind not in "iuf":
-            raise TypeError(f"found {weights.dtype}")
-        weights = weights.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidValue(f"weights are numbers, one per feature: {error}") from None
-    if weights.shape != (n_features,):
-        raise ShapeMismatch(f"{n_features} features need {n_features} weights, got shape {weights.shape}")
+def _checked_weights(given: ArrayLike, n_features: int, n_columns: int) -> Weights:
+    weights = _numbers(given, "weights")
+    if weights.shape != (n_columns,):
+        raise ShapeMismatch(f"{n_features} features need {n_columns} weights here, got shape {weights.shape}")
     if not np.isfinite(weights).all():
         raise InvalidValue("weights are finite numbers, found NaN or infinity")
     return frozen(weights)
 
 
-def _pairs(given: Any) -> tuple[tuple[str, ...], Weights]:
-    if not isinstance(given, list) or not all(isinstance(each, dict) and len(each) == 2 for each in given):
-        raise InvalidValue('features are a list of {"name": …, "weight": …}')
-    names, weights = tuple(each["name"] for each in given), [each["weight"] for each in given]
-    for name, weight in zip(names, weights, strict=True):
-        if isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise InvalidValue(f"the weight of {name!r} is a number, got {weight!r}")
+def _numbers(given: ArrayLike, what: str) -> NDArray[np.float64]:
+    """Return a copy in double precision."""
     try:
-        return _checked_names(names), np.array([float(weight) for weight in weights])
-    except OverflowError:
-        raise InvalidValue("weights are finite numbers, found one beyond the largest float") from None
+        found = np.asarray(given)
+        if found.dtype.kind not in "iuf":
+            raise TypeError(f"found {found.dtype}")
+        return found.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"{what} are numbers: {error}") from None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from duelrank.export.terms import Term
-from duelrank.normalisation import MinMax
+from duelrank.representation import MinMax
 
 __all__ = ["minimum_offset", "minimum_score"]
 

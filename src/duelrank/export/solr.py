@@ -6,14 +6,20 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
+
+from duelrank.errors import InvalidValue
 from duelrank.export.base import Format, register_format
 from duelrank.export.model import LinearModel
 from duelrank.export.terms import Term, check_single_precision, terms
-from duelrank.normalisation import MinMax
+from duelrank.export.trees import MAX_ERROR_HELP, Staircase, staircases
+from duelrank.representation import MinMax, Standard
 
 __all__ = ["Solr"]
 
 ENGINE = "Solr"
+#: What Solr adds to the threshold of a split.
+SLACK = float(np.float32(1e-6))
 
 
 @register_format("solr")
@@ -21,23 +27,65 @@ ENGINE = "Solr"
 class Solr(Format):
     """Solr LTR, body for the model store.
 
-    It is a ``LinearModel`` of Solr, under a name that is new for each version; unnormalised or with fixed scalings.
+    A linear model is a ``LinearModel`` of Solr, any other one its ``MultipleAdditiveTreesModel``, with one tree for each feature;
+    under a name that is new for each version.
     """
 
     store: Annotated[str | None, "Name of the feature store; Solr's default store unless given."] = None
+    max_error: Annotated[float | None, MAX_ERROR_HELP] = None
 
     def write(self, model: LinearModel) -> str:
         """Return the JSON that Solr takes."""
-        summands = terms(model, ENGINE)
-        check_single_precision(summands, ENGINE)
         content: dict[str, Any] = {"store": self.store} if self.store is not None else {}
-        content |= {
-            "name": model.versioned_name,
-            "class": "org.apache.solr.ltr.model.LinearModel",
-            "features": [_feature(each) for each in summands],
-            "params": {"weights": {each.name: each.weight for each in summands}},
-        }
+        content |= {"name": model.versioned_name}
+        content |= _linear(model) if model.is_linear else _trees(model, self.max_error)
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _linear(model: LinearModel) -> dict[str, Any]:
+    summands = terms(model, ENGINE)
+    check_single_precision(summands, ENGINE)
+    return {
+        "class": "org.apache.solr.ltr.model.LinearModel",
+        "features": [_feature(each) for each in summands],
+        "params": {"weights": {each.name: each.weight for each in summands}},
+    }
+
+
+def _trees(model: LinearModel, max_error: float | None) -> dict[str, Any]:
+    found = staircases(model, ENGINE, max_error)
+    scales = {each.name: _scale(each) for each in found}
+    return {
+        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "features": [
+            _feature(Term(name, 1.0, Standard(0.0, scales[name]) if scales.get(name, 1.0) < 1.0 else None))
+            for name in model.features
+        ],
+        "params": {"trees": [{"weight": "1", "root": _root(each, scales[each.name])} for each in found]},
+    }
+
+
+def _scale(staircase: Staircase) -> float:
+    """Return the power of 2 by which a feature is divided, so that all thresholds but 0 are 64 or more in size.
+
+    Solr adds 1e-6 to each threshold, in single precision: nothing from 64 on, but it would move smaller thresholds. A division by
+    a power of 2 changes no digit of a value. The least one makes whole numbers of the least values, which are far enough apart.
+    """
+    sizes = np.abs(staircase.thresholds[staircase.thresholds != 0.0])
+    if not len(sizes):
+        return 1.0
+    scale = float(np.clip(2.0 ** np.floor(np.log2(sizes.min() / 64.0)), 2.0**-149, 1.0))
+    if sizes.max() / scale > float(np.finfo(np.float32).max):
+        raise InvalidValue(f"{ENGINE} cannot hold the thresholds of {staircase.name!r}: their sizes differ too much")
+    return scale
+
+
+def _root(staircase: Staircase, scale: float) -> dict[str, Any]:
+    def split(threshold: float, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        given = threshold / scale if threshold else -SLACK
+        return {"feature": staircase.name, "threshold": repr(given), "left": left, "right": right}
+
+    return staircase.tree(split, lambda height: {"value": repr(height)})
 
 
 def _feature(term: Term) -> dict[str, Any]:
@@ -46,7 +94,7 @@ def _feature(term: Term) -> dict[str, Any]:
     if isinstance(term.scaling, MinMax):
         kind, params = "MinMax", {"min": term.scaling.minimum, "max": term.scaling.maximum}
     else:
-        kind, params = "Standard", {"avg": term.scaling.mean, "std": term.scaling.deviation}
+        kind, params = "Standard", {"avg": term.scaling.shift, "std": term.scaling.scale}
     # Texts, as in Solr's own examples: its setters take those in all versions.
     texts = {name: repr(float(value)) for name, value in params.items()}
     return {"name": term.name, "norm": {"class": f"org.apache.solr.ltr.norm.{kind}Normalizer", "params": texts}}

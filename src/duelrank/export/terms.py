@@ -9,37 +9,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from duelrank.errors import InvalidValue
+from duelrank.export.inputs import Inputs, inputs_of
 from duelrank.export.model import LinearModel
-from duelrank.normalisation import Fixed, MinMax, PerQuery, Scaling
+from duelrank.representation import MinMax, Scaling, Unscaled
 
-__all__ = ["Term", "check_single_precision", "finite", "terms"]
+__all__ = ["Term", "check_single_precision", "finite", "terms", "terms_of"]
 
 
 @dataclass(frozen=True)
 class Term:
-    """One summand of the score: weight × scaled value of the feature."""
+    """One summand of the score: weight × scaled value of the feature; nothing is scaled without a scaling."""
 
     name: str
     weight: float
-    scaling: Scaling
+    scaling: Scaling | None
 
 
 def terms(model: LinearModel, engine: str) -> list[Term]:
-    """Return the summands of a model whose scaling is the same for all queries, or refuse with the reason.
+    """Return the summands of a linear model whose scaling is the same for all queries, or refuse with the reason."""
+    return terms_of(model, inputs_of(model, engine))
+
+
+def terms_of(model: LinearModel, inputs: Inputs) -> list[Term]:
+    """Return the summands of a linear model over its inputs.
 
     A feature that was constant (scale 0) always counts 0: its weight becomes 0 and its scaling, which no engine accepts, goes.
     """
-    if isinstance(model.normalisation, PerQuery):
-        raise InvalidValue(
-            f"{engine} cannot normalise per query: it scales by numbers that are the same for all queries, but here the "
-            "scale (largest − least value among a query's documents) differs from query to query, and with it the order; "
-            "vespa (global-phase), onnx (one batch = one query) and json can take this model"
-        )
-    scalings: tuple[Scaling, ...] = (None,) * len(model.features)
-    if isinstance(model.normalisation, Fixed):
-        scalings = model.normalisation.scalings
-    summands = zip(model.features, model.weights.tolist(), scalings, strict=True)
-    return [Term(*each) if each[2] is None or each[2].scale > 0.0 else Term(each[0], 0.0, None) for each in summands]
+    found = []
+    for name, weight, scaling in zip(model.features, model.weights.tolist(), inputs.scalings, strict=True):
+        known = None if isinstance(scaling, Unscaled) or scaling.scale == 0.0 else scaling
+        found.append(Term(name, weight if scaling.scale > 0.0 else 0.0, known))
+    return found
 
 
 def finite(value: float, what: str) -> float:
@@ -70,6 +70,6 @@ def _survives(scaling: Scaling) -> bool:
         if isinstance(scaling, MinMax):
             scale = np.float32(scaling.maximum) - np.float32(scaling.minimum)
         else:
-            scale = np.float32(scaling.scale if scaling else 1.0)
-        shift = np.float32(scaling.shift if scaling else 0.0)
+            scale = np.float32(scaling.scale)
+        shift = np.float32(scaling.shift)
     return bool(0.0 < scale < np.inf and np.isfinite(shift))

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 
 from duelrank.errors import InvalidValue, UnknownName
 from duelrank.export.base import Format, register_format
+from duelrank.export.inputs import Inputs, inputs_of
 from duelrank.export.model import LinearModel
-from duelrank.export.terms import Term, finite, terms
-from duelrank.normalisation import NoNormalisation, PerQuery
+from duelrank.export.pieces import Pieces, pieces_of
+from duelrank.export.terms import finite, terms_of
+from duelrank.representation import QueryRanks, Scaling, Unscaled
 from duelrank.validation import whole_number
 
 __all__ = ["Vespa"]
+
+ENGINE = "Vespa"
 
 # A feature of Vespa: a name, its arguments, maybe one of its outputs; or one of those that have no arguments.
 _FEATURE = re.compile(r'[A-Za-z_]\w*\([\w ,.*"-]+\)(\.[A-Za-z_][\w.]*)?', re.ASCII)
@@ -33,10 +37,13 @@ _BARE = {
 
 
 @dataclass(frozen=True)
-class _Summand:
+class _Feature:
+    """A feature: how its value is computed, and what is weighed of it."""
+
+    name: str
     identifier: str
-    term: Term
     expression: str
+    weighed: list[tuple[str, float, str]]  # name of the weight, weight, expression with {x} for the value or its place
 
     @property
     def value(self) -> str:
@@ -49,8 +56,8 @@ class _Summand:
 class Vespa(Format):
     """Vespa, a rank profile.
 
-    A model that is normalised per query is normalised in the global phase, over the hits that are re-ranked. A feature whose
-    name is a rank feature itself, such as ``bm25(title)``, needs no expression.
+    A model that depends on the range of values within a query is computed in the global phase, over the hits that are re-ranked. A
+    feature whose name is a rank feature itself, such as ``bm25(title)``, needs no expression.
     """
 
     media_type = "text/plain"
@@ -63,7 +70,7 @@ class Vespa(Format):
         Literal["inputs", "constants"], "Write the weights as inputs, which a request can override, or as constants."
     ] = "inputs"
     rerank_count: Annotated[
-        int, "Number of hits that are normalised together, if the model is normalised per query."
+        int, "Number of hits whose values are scaled together, if the model depends on the range within a query."
     ] = 100
 
     def write(self, model: LinearModel) -> str:
@@ -71,26 +78,36 @@ class Vespa(Format):
         if self.weights not in ("inputs", "constants"):
             raise InvalidValue(f"weights are written as 'inputs' or 'constants', got {self.weights!r}")
         whole_number("rerank_count", self.rerank_count)
-        summands = _summands(model, self.rank_features or {})
+        inputs = inputs_of(model, ENGINE, within_query=True)
+        if any(isinstance(stage, QueryRanks) for stage in inputs.within):
+            raise InvalidValue(
+                f"{ENGINE} cannot give equal values equal ranks within a query; onnx (one batch = one query) and json can take "
+                "this model"
+            )
+        features = _features(model, inputs, self.rank_features or {})
         kind = "query" if self.weights == "inputs" else "constant"
-        declared = (
-            f"{kind}(w_{each.identifier}) double: {_decimal(each.term.weight)}  # {json.dumps(each.term.name)}"
-            for each in summands
-        )
+        declared = [
+            f"{kind}(w_{name}) double: {_decimal(weight)}  # {json.dumps(each.name)}"
+            for each in features
+            for name, weight, _ in each.weighed
+        ]
         blocks = [
-            _block(self.weights, declared),
-            *(_function(each) for each in summands if each.value != each.expression),
-            self._phase(summands, kind, isinstance(model.normalisation, PerQuery)),
-            _block("match-features", dict.fromkeys(each.value for each in summands)),
+            *([_block(self.weights, declared)] if declared else []),
+            *(_function(each) for each in features if each.value != each.expression),
+            self._phase(features, kind, bool(inputs.within)),
+            _block("match-features", dict.fromkeys(each.value for each in features)),
         ]
         # Inside: in a file of its own, a profile may have nothing before it, not even a line that is empty but for a comment.
         about = f"# {model.versioned_name}, written by duelrank"
         lines = "\n".join([about, *blocks]).split("\n")
         return _block(f"rank-profile {_profile(model.name)} inherits default", lines) + "\n"
 
-    def _phase(self, summands: Iterable[_Summand], kind: str, per_query: bool) -> str:
-        score = " +\n".join(f"{kind}(w_{each.identifier}) * {_scaled(each, per_query)}" for each in summands)
-        phase = _block("expression", score.split("\n"))
+    def _phase(self, features: Iterable[_Feature], kind: str, per_query: bool) -> str:
+        summands = []
+        for each in features:
+            x = f"normalize_linear({each.value})" if per_query else each.value
+            summands += [f"{kind}(w_{name}) * {expression.replace('{x}', x)}" for name, _, expression in each.weighed]
+        phase = _block("expression", (" +\n".join(summands) or "0.0").split("\n"))
         if per_query:
             phase = f"rerank-count: {self.rerank_count}\n{phase}"
         return _block("global-phase" if per_query else "first-phase", phase.split("\n"))
@@ -101,17 +118,34 @@ def _profile(name: str) -> str:
     return f"duelrank_{identifier}" if identifier in ("default", "unranked") else identifier  # Vespa has those already
 
 
-def _summands(model: LinearModel, rank_features: Mapping[str, str]) -> list[_Summand]:
+def _features(model: LinearModel, inputs: Inputs, rank_features: Mapping[str, str]) -> list[_Feature]:
     for name in rank_features:
         if name not in model.features:
             raise UnknownName.among("feature", str(name), model.features)
-    if isinstance(model.normalisation, PerQuery):
-        model = replace(model, normalisation=NoNormalisation())  # the global phase normalises
     identifiers = _unique(map(_identifier, model.features))
     return [
-        _Summand(identifier, each, _expression(each.name, rank_features.get(each.name)))
-        for identifier, each in zip(identifiers, terms(model, "Vespa"), strict=True)
+        _Feature(name, identifier, _expression(name, rank_features.get(name)), own)
+        for name, identifier, own in zip(model.features, identifiers, _weighed(model, inputs, identifiers), strict=True)
     ]
+
+
+def _weighed(model: LinearModel, inputs: Inputs, identifiers: Iterable[str]) -> Iterable[list[tuple[str, float, str]]]:
+    """Return for each feature what is weighed: its value, or the pieces of its curve."""
+    if model.is_linear:
+        for identifier, term in zip(identifiers, terms_of(model, inputs), strict=True):
+            yield [(identifier, term.weight, _scaled(term.scaling or Unscaled()))]
+        return
+    for identifier, pieces in zip(identifiers, pieces_of(model, inputs, ENGINE, np.float64), strict=True):
+        yield [(f"{identifier}_{number}", *each) for number, each in enumerate(_pieces(pieces), 1)]
+
+
+def _pieces(pieces: Pieces) -> Iterable[tuple[float, str]]:
+    """Return the rise of each piece, and how far up it a value is, from 0 to 1."""
+    for low, high, rise in zip(pieces.low.tolist(), pieces.high.tolist(), pieces.rise.tolist(), strict=True):
+        if low == high:
+            yield rise, f"if ({{x}} > {_decimal(low)}, 1.0, 0.0)"
+        else:
+            yield rise, f"min(max(({_minus('{x}', low)}) / {_decimal(high - low)}, 0.0), 1.0)"
 
 
 def _expression(name: str, given: str | None) -> str:
@@ -159,18 +193,18 @@ def _unique(identifiers: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def _scaled(summand: _Summand, per_query: bool) -> str:
-    if per_query:
-        return f"normalize_linear({summand.value})"
-    scaling = summand.term.scaling
-    if scaling is None:
-        return summand.value
-    sign = "-" if scaling.shift >= 0.0 else "+"
-    return f"({summand.value} {sign} {_decimal(abs(scaling.shift))}) / {_decimal(scaling.scale)}"
+def _scaled(scaling: Scaling) -> str:
+    if isinstance(scaling, Unscaled):
+        return "{x}"
+    return f"({_minus('{x}', scaling.shift)}) / {_decimal(scaling.scale)}"
 
 
-def _function(summand: _Summand) -> str:
-    return _block(f"function value_{summand.identifier}()", [f"expression: {summand.expression}"])
+def _minus(text: str, number: float) -> str:
+    return f"{text} {'-' if number >= 0.0 else '+'} {_decimal(abs(number))}"
+
+
+def _function(feature: _Feature) -> str:
+    return _block(f"function value_{feature.identifier}()", [f"expression: {feature.expression}"])
 
 
 def _decimal(value: float) -> str:
