@@ -62,6 +62,7 @@ def test_the_page_has_a_file_and_a_command_for_each_kind_of_addition():
     wanted = {
         "my_algorithm.py",
         "my_update.py",
+        "my_representation.py",
         "my_user.py",
         "my_metric.py",
         "my_data.py",
@@ -93,6 +94,11 @@ def test_the_algorithm_keeps_the_conventions(files):
 def test_the_update_rule_moves(files):
     load_extension("my_update.py")
     check_algorithm("dbgd(step=SignStep())")
+
+
+def test_the_representation_is_seen(files):
+    load_extension("my_representation.py")
+    check_algorithm("logarithm >> mgd-dsp")
 
 
 def test_the_user_and_the_metric_can_be_named(files):

@@ -1,4 +1,4 @@
-"""Stage 1: proposes candidate rankers."""
+"""Stage 2: proposes candidate rankers."""
 
 from duelrank.exploration.base import Exploration
 from duelrank.exploration.candidate_preselection import CandidatePreselection

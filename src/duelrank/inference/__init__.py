@@ -1,4 +1,4 @@
-"""Stage 4: infers the winners of a comparison, and the gradient."""
+"""Stage 5: infers the winners of a comparison, and the gradient."""
 
 from duelrank.inference.base import Inference
 from duelrank.inference.best_winner import BestWinner

@@ -1,4 +1,4 @@
-"""Stage 7: metrics of a list, of a ranker on a split, and the discounted online performance."""
+"""Stage 8: metrics of a list, of a ranker on a split, and the discounted online performance."""
 
 from duelrank.metrics.average_precision import MAP
 from duelrank.metrics.base import Metric

@@ -1,4 +1,4 @@
-"""Stage 2: merges the rankings of several rankers into one list, and assigns credit for clicks to the rankers."""
+"""Stage 3: merges the rankings of several rankers into one list, and assigns credit for clicks to the rankers."""
 
 from duelrank.multileaving.balanced import Balanced
 from duelrank.multileaving.base import Multileaver

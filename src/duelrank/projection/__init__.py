@@ -1,4 +1,4 @@
-"""Stage 5: estimates which shown documents were examined, and projects the gradient onto their span."""
+"""Stage 6: estimates which shown documents were examined, and projects the gradient onto their span."""
 
 from duelrank.projection.adaptive_last_click import AdaptiveLastClick
 from duelrank.projection.base import Examination, Projection

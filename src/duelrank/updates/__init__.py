@@ -1,4 +1,4 @@
-"""Stage 6: updates the weights along the gradient."""
+"""Stage 7: updates the weights along the gradient."""
 
 from duelrank.updates.base import Update
 from duelrank.updates.momentum import Momentum

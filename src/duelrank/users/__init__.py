@@ -1,4 +1,4 @@
-"""Stage 3: simulated users, who click on lists."""
+"""Stage 4: simulated users, who click on lists."""
 
 from duelrank.users.base import User
 from duelrank.users.cascade import Cascade
