@@ -79,11 +79,11 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
     name
         Letters, digits and ``_ . -``, the first a letter or digit, at most 100.
     algorithm
-        A recipe, such as ``"mgd-dsp"``; it may begin with a representation, ``"query-scaled >> ramps >> mgd-dsp"``.
+        A recipe, such as ``"mgd-dsp"``; it may begin with a representation, ``"query-scaled >> curves >> mgd-dsp"``.
     features
         Names, in the order of dense arrays.
     representation
-        What the algorithm sees of the features: the text of a recipe, such as ``"query-scaled >> ramps"``, or fixed scalings
+        What the algorithm sees of the features: the text of a recipe, such as ``"query-scaled >> curves"``, or fixed scalings
         by name, ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. The service's
         default is taken, and written down, where it is given neither here nor in the recipe.
     length

@@ -75,7 +75,7 @@ def test_with_no_feature_left_all_starts_anew(representation):
 
 
 def test_learning_goes_on_with_the_selected_state():
-    algorithm = parse("query-scaled >> bent-lines >> pdgd", Algorithm)
+    algorithm = parse("query-scaled >> curves >> pdgd", Algorithm)
     state, rng = algorithm.start(2, derive(stream_key(1, "start"), 0)), np.random.default_rng(6)
 
     def go_on(state, n_features, steps):

@@ -31,7 +31,7 @@ from duelrank.types import State
 DEFINITION = Definition(RankerSpec("shop", "mgd-dsp", ("a", "b", "c"), length=3, seed=3), 0.0)
 CURVES = [
     Definition(RankerSpec("shop", "pdgd", ("a", "b", "c"), representation, length=3, seed=3), 0.0)
-    for representation in ("ramps", "query-scaled >> bent-lines", "query-scaled")
+    for representation in ("ramps", "query-scaled >> curves", "query-scaled")
 ]
 
 # What may happen: a list (of six, so that some come twice), clicks on it, its end, a version, a word from above.

@@ -20,7 +20,7 @@ from duelrank.serving.log.bodies import CREATED, RANKERS, Created, pack, unpack
 from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.storage import NewEvent, open_storage
 
-CURVES = ["ramps", "query-scaled >> ramps", "query-scaled >> bent-lines", "steps", "distribution"]
+CURVES = ["ramps", "query-scaled >> ramps", "query-scaled >> curves", "steps", "distribution"]
 
 
 def ids(answer):

@@ -228,7 +228,7 @@ class TestRanking:
 
         asyncio.run(main())
 
-    @pytest.mark.parametrize("representation", ["raw", "query-scaled", "ramps", "query-scaled >> bent-lines", "steps"])
+    @pytest.mark.parametrize("representation", ["raw", "query-scaled", "ramps", "query-scaled >> curves", "steps"])
     def test_explain_adds_up_and_agrees_with_the_exported_model(self, storage, kit, representation):
         async def main():
             async with kit.running(storage) as service:

@@ -41,7 +41,7 @@ RepresentationOption = Annotated[
     typer.Option(
         "--representation",
         metavar="RECIPE|FILE.json",
-        help="What the algorithm sees of the features: 'query-scaled >> ramps', say, or a file of fixed scalings.",
+        help="What the algorithm sees of the features: 'query-scaled >> curves', say, or a file of fixed scalings.",
     ),
 ]
 LengthOption = Annotated[int | None, typer.Option("--length", help="Number of documents that an impression shows.")]

@@ -87,7 +87,7 @@ def create_ranker(
     features
         The names of the features, in the order of dense arrays.
     representation
-        What the algorithm sees of the features, such as ``"query-scaled >> ramps"`` or ``{"kind": "fixed", "features": …}``, or
+        What the algorithm sees of the features, such as ``"query-scaled >> curves"`` or ``{"kind": "fixed", "features": …}``, or
         a value of `duelrank.representation`. The service's default unless given.
     length
         Number of documents that an impression shows, unless a request says otherwise.
