@@ -22,7 +22,7 @@ from duelrank.kernels.random import derive, uniform
 from duelrank.memory import replaced
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell, walk
-from duelrank.representation import QueryScaled, Raw
+from duelrank.representation import Chain, QueryScaled, Raw, Representation
 from duelrank.representation.base import by_feature, knots_of, with_knots
 from duelrank.representation.shown import ShownCurve, shown_curves
 from duelrank.representation.written import read_representation, write_representation
@@ -64,9 +64,10 @@ class Definition:
         self.created, self.number, self._start_weights, self._start_knots = created, number, weights, knots
         self._base = _served(spec.algorithm)
         self.representation = read_representation(spec.representation, spec.features)
-        self._plain = isinstance(self.representation, Raw)
-        self._bounded = self._plain or self.representation.within_unit
-        self.algorithm = self._base if self._plain else Represented(self._base, self.representation)
+        plain = isinstance(self.representation, Raw)
+        self.algorithm = self._base if plain else Represented(self._base, self.representation)
+        self.first_stage = _first(self.representation)
+        self._bounded = plain or self.first_stage.within_unit
         self.columns = {name: column for column, name in enumerate(spec.features)}
         self._rank_key, self._coin_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "explore")
         self.learn_key = stream_key(spec.seed, "learn")
@@ -201,12 +202,10 @@ class Definition:
         """Return documents as the algorithm takes them; raise where what it would make of them is beyond the largest number."""
         if not self._bounded:
             with np.errstate(over="ignore", invalid="ignore"):
-                columns = self.representation.apply(raw, _seen(self.start))
-                total = columns.sum()
-            if not math.isfinite(total) and not np.isfinite(columns).all():
-                raise InvalidValue(
-                    f"features are beyond the largest number as the representation {self.representation!r} has them"
-                )
+                scaled = self.first_stage.apply(raw, {})
+                total = scaled.sum()
+            if not math.isfinite(total) and not np.isfinite(scaled).all():
+                raise InvalidValue("features are beyond the largest number after they are scaled")
         return Query.trusted("", raw)
 
     def shares(self, state: State, raw: Features) -> NDArray[np.float64]:
@@ -295,6 +294,11 @@ def _served(recipe: str) -> Algorithm:
     if any(isinstance(part, Represented) for _, part in walk(algorithm)):
         raise InvalidRecipe(f"{recipe} has a representation in its middle; put it before the whole algorithm")
     return algorithm
+
+
+def _first(representation: Representation) -> Representation:
+    """Return what sees the features as they come."""
+    return _first(representation.first) if isinstance(representation, Chain) else representation
 
 
 def _seen(state: State) -> Memory:
