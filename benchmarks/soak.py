@@ -37,7 +37,7 @@ CLOSE_AFTER = 4.0
 #: One of each kind; the operator plays with the first.
 RANKERS: dict[str, dict[str, Any]] = {
     "learning": {"algorithm": "mgd-dsp"},
-    "careful": {"algorithm": "pdgd", "exploration": 0.5, "normalisation": {"kind": "per_query"}},
+    "careful": {"algorithm": "pdgd", "exploration": 0.5, "representation": "query-scaled"},
     "shadow": {"algorithm": "pdgd", "mode": "shadow"},
 }
 

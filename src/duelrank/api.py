@@ -10,12 +10,14 @@ __all__ = [
     "Change",
     "Document",
     "DocumentTable",
+    "FeatureCurve",
     "FeedbackCounts",
     "FeedbackEvent",
     "Health",
     "Invalid",
     "Mode",
     "Model",
+    "ModelCurves",
     "Problem",
     "RankAnswer",
     "RankRequest",
@@ -58,7 +60,7 @@ class _Definition(msgspec.Struct, frozen=True):
     name: str
     algorithm: str
     features: tuple[str, ...]
-    normalisation: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "none"})
+    representation: str | dict[str, Any] | None = None
     length: int = 10
     exploration: float = 1.0
     mode: Mode = "learn"
@@ -77,11 +79,13 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
     name
         Letters, digits and ``_ . -``, the first a letter or digit, at most 100.
     algorithm
-        A recipe, such as ``"mgd-dsp"``.
+        A recipe, such as ``"mgd-dsp"``; it may begin with a representation, ``"query-scaled >> curves >> mgd-dsp"``.
     features
         Names, in the order of dense arrays.
-    normalisation
-        As `duelrank.normalisation` has it in JSON: none, per query, or fixed.
+    representation
+        What the algorithm sees of the features: the text of a recipe, such as ``"query-scaled >> curves"``, or fixed scalings
+        by name, ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. The service's
+        default is taken, and written down, where it is given neither here nor in the recipe.
     length
         How many documents an impression shows where a request does not say.
     exploration
@@ -102,7 +106,12 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         How features are kept until they are learned from; with "float32" they are rounded before they are ranked, too.
     retired
         Names of features that requests may still have, and that are ignored.
+    normalisation
+        As versions up to 0.1.0 called the representation: ``{"kind": "none"}`` (raw), ``{"kind": "per_query"}``
+        (query-scaled) or fixed scalings. It becomes one.
     """
+
+    normalisation: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -113,7 +122,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     exploration, close_after, length, mode
         As of `RankerSpec`.
     add_features
-        Names of new features, behind the others; their weights start at 0.
+        Names of new features, behind the others; they start by adding nothing.
     retire_features
         Names of features to do without from now on; requests may still have them by name, and they are ignored.
     """
@@ -275,13 +284,60 @@ class VersionInfo(msgspec.Struct, frozen=True):
     current: bool
 
 
-class Model(msgspec.Struct, frozen=True):
-    """A model: score = sum over features of weight × normalised value; higher is better."""
+class Model(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model: score = sum over all columns of weight × column; higher is better.
+
+    The ``representation`` makes one column of each feature, or several: then the weights of a feature are a list. ``knots`` are
+    the points on the axis of each feature between which columns rise; none where the representation learns none, or has not
+    yet.
+    """
 
     name: str
     model_version: int
-    weights: dict[str, float]
-    normalisation: dict[str, Any]
+    weights: dict[str, float | list[float]]
+    representation: str | dict[str, Any]
+    knots: dict[str, list[float]] | None = None
+
+
+class FeatureCurve(msgspec.Struct, frozen=True):
+    """What one feature adds to the score, as a function of its ``domain``: its value, its place in the query's range, or rank.
+
+    Parameters
+    ----------
+    name
+        Of the feature.
+    domain
+        "value": the number in the request; "query range": its place among the documents of a request, from 0 for the least to
+        1 for the largest; "query rank": its rank there, from 0 to 1.
+    values, heights
+        Points of the curve.
+    shape
+        "line": the straight line through two points, without end; "ramps": straight between points, level outside; "steps":
+        each height holds from behind its value on, the first before all.
+    importance
+        How much it moves rankings: the standard deviation of its heights over the documents that were seen; where none are
+        remembered, the difference between its highest and its lowest point.
+    edges, shares
+        Where the seen documents are: edges of bins over the axis, and the share of documents in each; the outermost bins have
+        also what is beyond them. Empty where none are remembered.
+    """
+
+    name: str
+    domain: Literal["value", "query range", "query rank"]
+    values: list[float]
+    heights: list[float]
+    shape: Literal["line", "ramps", "steps"]
+    importance: float
+    edges: list[float] = []
+    shares: list[float] = []
+
+
+class ModelCurves(msgspec.Struct, frozen=True):
+    """A model as one curve for each feature, the most important first; a document's score is the sum of its features' heights."""
+
+    name: str
+    model_version: int
+    curves: list[FeatureCurve]
 
 
 class Health(msgspec.Struct, frozen=True):

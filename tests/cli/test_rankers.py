@@ -15,6 +15,13 @@ INFO = {
     "name": "shop", "algorithm": "mgd-dsp", "features": ["bm25", "price"], "impressions": 12_345, "learned": 3,
     "model_version": 2, "open": 2, "mode": "shadow", "pinned": 7, "created": 1_700_000_000.0,
 }  # fmt: skip
+CURVES = {
+    "name": "shop", "model_version": 7, "curves": [
+        {"name": "price", "domain": "value", "values": [5.0, 20.0, 900.0], "heights": [0.0, -2.0, -2.0], "shape": "ramps",
+         "importance": 0.75, "edges": [5.0, 452.5, 900.0], "shares": [0.9, 0.1]},
+        {"name": "bm25", "domain": "query range", "values": [0.0, 1.0], "heights": [0.0, 1.0], "shape": "line", "importance": 0.5},
+    ],
+}  # fmt: skip
 VERSIONS = [{"version": 7, "time": 1_700_000_000.0, "number": 9, "current": True}]
 
 
@@ -33,6 +40,8 @@ class Service:
             return self.failure
         if request.method == "DELETE":
             return httpx.Response(204)
+        if request.url.path.endswith("/curves"):
+            return httpx.Response(200, json=CURVES)
         if request.url.path.endswith("/versions"):
             return httpx.Response(200, json=VERSIONS)
         listed = request.method == "GET" and request.url.path == "/v1/rankers"
@@ -73,6 +82,16 @@ def test_show(cli, cli_json, service):
     assert (shown["features"], shown["impressions"], shown["pinned"]) == ("bm25, price", "12,345", "7")
 
 
+def test_curves(cli, cli_json, service):
+    assert cli_json("rankers", "curves", "shop", "--version", 7)["curves"][0]["name"] == "price"
+    assert str(service.requests[0].url).endswith("/v1/rankers/shop/curves?version=7")
+    rows = cli("rankers", "curves", "shop").stdout.splitlines()
+    (price,), (bm25,) = ([row for row in rows if name in row] for name in ("price", "bm25"))
+    assert all(text in price for text in ("0.75", "█▁▁▁", "900", "value"))
+    assert all(text in bm25 for text in ("0.5", "▁▁▁▂", "▅", "query range"))
+    assert "█" not in bm25, "heights compare over features"
+
+
 def test_warnings_of_the_service_are_told(cli, service):
     service.failure = httpx.Response(200, json=INFO | {"warnings": ["the disk is nearly full"]})
     assert cli("rankers", "show", "shop").stderr.strip() == "warning: the disk is nearly full"
@@ -90,7 +109,16 @@ def test_address_and_key(cli, service, monkeypatch):
 
 def test_create(cli, service, tmp_path):
     words = ("--features", "bm25,price", "--length", 5, "--exploration", 0.5, "--mode", "shadow", "--seed", 3)
-    more = ("--close-after", 60, "--normalisation", "per_query", "--precision", "float32", "--weight", "bm25=1.5")
+    more = (
+        "--close-after",
+        60,
+        "--representation",
+        "query-scaled >> ramps",
+        "--precision",
+        "float32",
+        "--weight",
+        "bm25=1.5",
+    )
     result = cli("rankers", "create", "shop", "mgd-dsp", *words, *more)
     assert result.exit_code == 0, result.stderr
     assert service.asked() == (
@@ -100,7 +128,7 @@ def test_create(cli, service, tmp_path):
             "name": "shop",
             "algorithm": "mgd-dsp",
             "features": ["bm25", "price"],
-            "normalisation": {"kind": "per_query"},
+            "representation": "query-scaled >> ramps",
             "length": 5,
             "exploration": 0.5,
             "mode": "shadow",
@@ -117,11 +145,11 @@ def test_create_from_files(cli, service, tmp_path):
     (tmp_path / "model.json").write_text(model)
     (tmp_path / "names.txt").write_text("bm25\n")
     (tmp_path / "fixed.json").write_text('{"kind": "fixed", "features": {}}')
-    files = ("--features-file", tmp_path / "names.txt", "--normalisation", tmp_path / "fixed.json")
+    files = ("--features-file", tmp_path / "names.txt", "--representation", tmp_path / "fixed.json")
     assert cli("rankers", "create", "shop", "mgd", *files, "--model", tmp_path / "model.json").exit_code == 0
     _, _, body = service.asked()
     assert body["features"] == ["bm25"]
-    assert body["normalisation"] == {"kind": "fixed", "features": {}}
+    assert body["representation"] == {"kind": "fixed", "features": {}}
     assert body["start"] == {"model": json.loads(model)}
 
 

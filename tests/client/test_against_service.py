@@ -53,7 +53,7 @@ def test_the_whole_tour(kind, url):
     with kind(url) as client:
         assert client.health()
         until(client.ready)
-        made = client.create_ranker("shop", "mgd-dsp", ["bm25", "price"], length=5, seed=3)
+        made = client.create_ranker("shop", "mgd-dsp", ["bm25", "price"], length=5, seed=3, representation="raw")
         assert (made.name, made.length, made.impressions, made.model_version) == ("shop", 5, 0, 1)
         assert client.create_ranker("shop", "mgd-dsp", ["bm25", "price"], length=5, seed=3) == made
         assert [each.name for each in client.rankers()] == ["shop"]
@@ -79,6 +79,8 @@ def test_the_whole_tour(kind, url):
         assert b"attribute(price)" in client.export("shop", "vespa", rank_features=features)
         current = [each.version for each in client.versions("shop") if each.current]
         assert current == [model.version]
+        heights = {each.name: each.heights for each in client.curves("shop", model.version).curves}
+        assert heights == dict(zip(model.features, [[0.0, weight] for weight in model.weights.tolist()], strict=True))
 
         assert client.freeze("shop").frozen
         best = client.rank("shop", DOCUMENTS, explain=True)
@@ -102,7 +104,7 @@ def test_a_shadow_that_serves_a_version(kind, url):
 
 def test_features_by_name_and_ubi_events(kind, url):
     with kind(url) as client:
-        client.create_ranker("shop", "pdgd", ["bm25", "price"], normalisation={"kind": "per_query"})
+        client.create_ranker("shop", "pdgd", ["bm25", "price"], representation="query-scaled")
         documents = {"d1": {"bm25": 2.0, "price": 9.0}, "d2": {"bm25": 1.0}}
         shown = client.rank("shop", documents, impression_id="q1")
         click = {

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from duelrank.api import RankRequest
+from duelrank.api import FeatureCurve, RankRequest
 from duelrank.client import (
     AsyncClient,
     Client,
@@ -27,8 +27,9 @@ from duelrank.client import (
     protocol,
 )
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
-from duelrank.export import Fixed, LinearModel, MinMax
+from duelrank.export import LinearModel
 from duelrank.export.query import export_query, options_of
+from duelrank.representation import Fixed, MinMax, QueryScaled, Ramps, Unscaled
 
 RANKED = {
     "impression_id": "i1",
@@ -256,12 +257,27 @@ class TestAsking:
         assert (script.body()["start"], script.body()["precision"]) == (sent, "float32")
         assert made.start == msgspec.convert(sent, Start)
 
-    def test_a_normalisation_may_be_a_value(self, ask):
+    @pytest.mark.parametrize(
+        ("given", "sent"),
+        [
+            ("query-scaled >> ramps", "query-scaled >> ramps"),
+            (QueryScaled() >> Ramps(), "query-scaled >> ramps"),
+            ({"kind": "fixed", "features": {}}, {"kind": "fixed", "features": {}}),
+            (
+                Fixed((Unscaled(), MinMax(0, 9))),
+                {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0.0, "maximum": 9.0}}}},
+            ),
+        ],
+    )
+    def test_a_representation_may_be_a_text_an_object_or_a_part(self, ask, given, sent):
         script = Script(ok(INFO, 201))
-        ask(script, "create_ranker", "shop", "mgd", iter(("bm25", "price")), normalisation=Fixed((None, MinMax(0, 9))))
-        scaled = {"price": {"min_max": {"minimum": 0.0, "maximum": 9.0}}}
-        assert script.body()["normalisation"] == {"kind": "fixed", "features": scaled}
+        ask(script, "create_ranker", "shop", "mgd", iter(("bm25", "price")), representation=given)
+        assert script.body()["representation"] == sent
         assert script.body()["features"] == ["bm25", "price"]
+
+    def test_a_representation_of_a_wrong_kind(self, ask):
+        with pytest.raises(InvalidValue, match="a representation is"):
+            ask(Script(), "create_ranker", "shop", "mgd", ["bm25"], representation=7)
 
     def test_first_weights_of_a_wrong_kind(self, ask):
         with pytest.raises(InvalidValue, match="start is"):
@@ -313,14 +329,36 @@ class TestAsking:
 
     def test_model_and_versions(self, ask):
         fixed = {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}
-        model = {"name": "shop", "model_version": 3, "weights": {"bm25": 0.1, "price": -0.25}, "normalisation": fixed}
+        model = {"name": "shop", "model_version": 3, "weights": {"bm25": 0.1, "price": -0.25}, "representation": fixed}
         script = Script(ok(model), ok([{"version": 3, "time": 1.5, "number": 9, "current": True}]))
         assert ask(script, "model", "shop", version=3) == LinearModel(
-            "shop", 3, ("bm25", "price"), [0.1, -0.25], Fixed((None, MinMax(0, 900)))
+            "shop", 3, ("bm25", "price"), [0.1, -0.25], Fixed((Unscaled(), MinMax(0, 900)))
         )
         assert script.requests[0].url.params["version"] == "3"
         (version,) = ask(script, "versions", "shop")
         assert (version.version, version.time, version.current) == (3, 1.5, True)
+
+    def test_a_model_with_curves(self, ask):
+        curves = {
+            "name": "shop",
+            "model_version": 3,
+            "weights": {"bm25": [0.1, 0.2], "price": [0.3, 0.4]},
+            "representation": "ramps",
+            "knots": {"bm25": [0, 1, 2], "price": [5, 20, 900]},
+        }
+        found = ask(Script(ok(curves)), "model", "shop")
+        assert found.score([[1.0, 20.0]]).tolist() == pytest.approx([0.1 + 0.3])
+        assert found.score([[2.0, 900.0]]).tolist() == pytest.approx([1.0])
+
+    def test_curves(self, ask):
+        curve = {"name": "price", "domain": "value", "values": [5, 900], "heights": [0, -2], "shape": "ramps"}
+        script = Script(ok({"name": "shop", "model_version": 3, "curves": [curve | {"importance": 0.5}]}))
+        found = ask(script, "curves", "shop", 3)
+        assert (script.requests[0].url.path, script.requests[0].url.params["version"]) == (
+            "/v1/rankers/shop/curves",
+            "3",
+        )
+        assert found.curves == [FeatureCurve("price", "value", [5, 900], [0, -2], "ramps", 0.5)]
 
     def test_control(self, ask):
         script = Script(*[ok(INFO)] * 5)

@@ -1,9 +1,9 @@
-"""Curves as they are shown: sorted by what they move, with the density of the documents that were seen."""
+"""BentLines as they are shown: sorted by what they move, with the density of the documents that were seen."""
 
 import numpy as np
 import pytest
 
-from duelrank.representation import Distribution, QueryScaled, Ramps, Raw, Steps
+from duelrank.representation import BentLines, Distribution, QueryScaled, Ramps, Raw, Steps
 from duelrank.representation.shown import shown_curves
 
 SAMPLE = np.array([[0.0, 0.1], [0.0, 0.2], [0.0, 0.8], [1.0, 0.9]], np.float32)
@@ -15,7 +15,7 @@ def memory(knots, sample=SAMPLE):
 
 def test_importance_is_the_deviation_of_heights_over_the_seen_documents():
     knots = [[0.0, 0.5, 1.0], [0.0, 0.5, 1.0]]
-    one, other = shown_curves(Ramps(), np.array([1.0, 0.0, 1.0, 1.0]), memory(knots), ["rare", "spread"])
+    one, other = shown_curves(Ramps(), np.array([1.0, 1.0, 0.0, 1.0]), memory(knots), ["rare", "spread"])
     assert (one.name, other.name) == ("spread", "rare")
     assert one.importance == pytest.approx(np.std([0.2, 0.4, 1.6, 1.8]))
     assert other.importance == pytest.approx(np.std([0.0, 0.0, 0.0, 1.0]))
@@ -29,7 +29,7 @@ def test_without_documents_importance_is_the_range_of_the_curve():
     ]
 
 
-@pytest.mark.parametrize("representation", [Ramps(), Steps(), Distribution()])
+@pytest.mark.parametrize("representation", [BentLines(), Ramps(), Steps(), Distribution()])
 def test_density_covers_all_documents(representation):
     values = np.random.default_rng(1).lognormal(size=(300, 1)).astype(np.float32)
     knots = [np.quantile(values, np.linspace(0.0, 1.0, 5))]
@@ -41,7 +41,7 @@ def test_density_covers_all_documents(representation):
     assert found.shares[3] == pytest.approx(inner)
 
 
-@pytest.mark.parametrize("representation", [Ramps(), Steps(), Distribution()])
+@pytest.mark.parametrize("representation", [BentLines(), Ramps(), Steps(), Distribution()])
 def test_before_the_first_knots_a_line_over_the_range_of_the_query_is_shown(representation):
     (found,) = shown_curves(representation, np.array([2.0]), memory([[np.nan, np.nan]], SAMPLE[:, :1]), ["price"])
     assert found.domain == "query range"

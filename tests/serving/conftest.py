@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from tests.waiting import FOR_EVER, until_async
 
-from duelrank.algorithms import Algorithm
-from duelrank.grammar import parse
 from duelrank.kernels.random import derive
 from duelrank.randomness import stream, stream_key
 from duelrank.serving import Document, FeedbackEvent, RankerSpec, RankRequest, Service, Settings
 from duelrank.serving.clock import Clock
 from duelrank.serving.log.bodies import hash63
+from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.replay import replay
 from duelrank.storage import Storage, open_storage
 from duelrank.types import Feedback, Query, State
@@ -52,9 +51,11 @@ class Kit:
 
     @staticmethod
     def spec(name="shop", algorithm="mgd-dsp", **others) -> RankerSpec:
-        return RankerSpec(
-            **{"name": name, "algorithm": algorithm, "features": FEATURES, "length": 5, "seed": 7} | others
-        )
+        """A spec; of raw features, which are simple to compute with by hand, where it says nothing else."""
+        given = {"name": name, "algorithm": algorithm, "features": FEATURES, "length": 5, "seed": 7} | others
+        if ">>" not in algorithm and not {"representation", "normalisation"} & given.keys():
+            given["representation"] = "raw"
+        return RankerSpec(**given)
 
     @staticmethod
     def table(number: int, n_documents: int = 8) -> np.ndarray:
@@ -124,7 +125,7 @@ class Kit:
         spec: RankerSpec, rounds: Sequence[tuple[str, np.ndarray, State | None, Sequence[int], int | None]]
     ) -> State:
         """Learn by hand: (id, features, state that made the list or None for the current one, clicked places, examined)."""
-        algorithm = parse(spec.algorithm, Algorithm)
+        algorithm = Definition(spec, 0.0).algorithm
         state = algorithm.start(len(spec.features), stream(spec.seed, "start"))
         rank_key, learn_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "learn")
         for key, features, made_by, places, examined in rounds:

@@ -78,7 +78,7 @@ class TestStart:
             ({"start": Start(weights={"bm25": float("nan")})}, InvalidValue, "finite"),
             ({"start": Start(ranker="nobody")}, UnknownName, "nobody"),
             ({"start": Start(ranker="other", version=7)}, UnknownName, "version 7"),
-            ({"start": Start(ranker="other"), "normalisation": {"kind": "per_query"}}, InvalidValue, "normalisation"),
+            ({"start": Start(ranker="other"), "representation": "query-scaled"}, InvalidValue, "representation"),
             ({"start": Start(ranker="other"), "features": ("bm25",)}, InvalidValue, "no feature is called"),
             ({"start": Start(weights={"bm25": 1.0}), "algorithm": "pairrank"}, InvalidRecipe, "cannot start"),
         ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from duelrank.algorithms import MGD
 from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
+from duelrank.representation import knots
 from duelrank.serving.log.bodies import (
     Control,
     StoredFeedback,
@@ -26,6 +29,10 @@ from duelrank.storage import Event
 from duelrank.types import State
 
 DEFINITION = Definition(RankerSpec("shop", "mgd-dsp", ("a", "b", "c"), length=3, seed=3), 0.0)
+CURVES = [
+    Definition(RankerSpec("shop", "pdgd", ("a", "b", "c"), representation, length=3, seed=3), 0.0)
+    for representation in ("ramps", "query-scaled >> curves", "query-scaled")
+]
 
 # What may happen: a list (of six, so that some come twice), clicks on it, its end, a version, a word from above.
 steps = st.one_of(
@@ -40,14 +47,15 @@ steps = st.one_of(
 class Log:
     """Makes events as a service would, which lets no key come twice and closes no list before it is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, definition: Definition = DEFINITION) -> None:
+        self.definition = definition
         self.events: list[Event] = []
         self.shown: dict[str, tuple[StoredImpression, np.ndarray]] = {}
-        self.states: dict[int, State] = {1: DEFINITION.start}
+        self.states: dict[int, State] = {1: definition.start}
         self.machine = self.fresh()
 
     def fresh(self) -> Machine:
-        return Machine(DEFINITION, self.fetch, self.states.get, most_states=1)
+        return Machine(self.definition, self.fetch, self.states.get, most_states=1)
 
     def fetch(self, id, number):
         return self.shown.get(id)
@@ -62,7 +70,7 @@ class Log:
             key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random((5, 3))
             raw.flags.writeable = False
             version = max(1, machine.version - what[1])  # who serves may be a little behind
-            order, way = DEFINITION.order(self.states[version], machine.frozen, key, raw, 3)
+            order, way = self.definition.order(self.states[version], machine.frozen, key, raw, 3)
             self.shown[key] = StoredImpression.of(version, list("vwxyz"), order, way), raw
             self.add("ranked", key, pack(self.shown[key][0]))
         elif kind == "feedback":
@@ -79,9 +87,15 @@ class Log:
             self.add("control", f"{len(self.events)}", pack(Control(what[0], machine.version, state)))
 
 
+@pytest.mark.parametrize("definition", [DEFINITION, *CURVES], ids=lambda each: each.spec.representation)
 @given(st.lists(steps, max_size=40), st.integers(0, 40))
-def test_it_may_stop_and_go_on_anywhere(taken, where):
-    log = Log()
+def test_it_may_stop_and_go_on_anywhere(definition, taken, where):
+    with patch.object(knots, "FIRST", 1):  # knots move after 1, 2, 4, … lists
+        _stop_and_go_on(definition, taken, where)
+
+
+def _stop_and_go_on(definition, taken, where):
+    log = Log(definition)
     for step in taken:
         log.step(*step)
     first, second = log.fresh(), log.fresh()
@@ -94,7 +108,7 @@ def test_it_may_stop_and_go_on_anywhere(taken, where):
     assert second.checkpoint() == log.machine.checkpoint()
     assert second.references == log.machine.references
     # Who cannot load earlier states holds those that are needed.
-    alone = Machine(DEFINITION, log.fetch)
+    alone = Machine(definition, log.fetch)
     for event in log.events:
         alone.apply(event)
     assert alone.checkpoint() == log.machine.checkpoint()

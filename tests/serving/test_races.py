@@ -129,7 +129,7 @@ class TestBrokenRankers:
         async def main():
             async with kit.running(storage) as service:
                 with pytest.raises(InvalidValue, match="beyond the largest"):
-                    await service.create(kit.spec(normalisation=self.TINY))
+                    await service.create(kit.spec(representation=self.TINY))
                 assert storage.log.last_number() == 0
 
         asyncio.run(main())

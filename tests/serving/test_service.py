@@ -66,7 +66,15 @@ class TestCreating:
             ({"features": ()}, InvalidValue, "feature"),
             ({"features": ("a", "a")}, InvalidValue, "'a'"),
             ({"features": tuple(f"f{i}" for i in range(6000))}, LimitExceeded, "5,000"),
-            ({"normalisation": {"kind": "zscore"}}, InvalidValue, "per_query"),
+            ({"representation": {"kind": "zscore"}}, InvalidValue, "text of a recipe"),
+            ({"representation": "query-scales"}, UnknownName, "did you mean query-scaled"),
+            ({"representation": "query-scaled", "normalisation": {"kind": "none"}}, InvalidRecipe, "given twice"),
+            (
+                {"representation": "raw", "algorithm": "query-scaled >> mgd"},
+                InvalidRecipe,
+                "in the recipe and beside it",
+            ),
+            ({"representation": "ramps", "algorithm": "pairrank"}, InvalidRecipe, "learns nothing"),
             ({"length": 0}, InvalidValue, "length"),
             ({"length": 1001}, LimitExceeded, "1,000"),
             ({"exploration": 1.5}, InvalidValue, "exploration"),
@@ -208,7 +216,7 @@ class TestRanking:
             fixed = {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 10}}}}
             async with kit.running(storage) as service:
                 service.observer = counting
-                await service.create(kit.spec(normalisation=fixed))
+                await service.create(kit.spec(representation=fixed))
                 await service.rank(
                     "shop", RankRequest([Document("a", {"price": 11.0}), Document("b", [0.0, -1.0, 5.0, 5.0])])
                 )
@@ -220,15 +228,15 @@ class TestRanking:
 
         asyncio.run(main())
 
-    @pytest.mark.parametrize("normalisation", [{"kind": "none"}, {"kind": "per_query"}])
-    def test_explain_adds_up_and_agrees_with_the_exported_model(self, storage, kit, normalisation):
+    @pytest.mark.parametrize("representation", ["raw", "query-scaled", "ramps", "query-scaled >> curves", "steps"])
+    def test_explain_adds_up_and_agrees_with_the_exported_model(self, storage, kit, representation):
         async def main():
             async with kit.running(storage) as service:
-                await service.create(kit.spec(normalisation=normalisation))
-                for number in range(10):
+                await service.create(kit.spec(representation=representation))
+                for number in range(40):
                     answer = await service.rank("shop", kit.request(number))
                     await service.feedback("shop", [kit.event(number, ids(answer)[2:4])])
-                await kit.learned(service, 10)
+                await kit.learned(service, 40)
                 first = await service.rank("shop", kit.request(0, explain=True))
                 assert all(each.score == 0.0 for each in first.ranking), "the version that made the list knew nothing"
                 answer = await service.rank("shop", kit.request(50, explain=True))

@@ -14,13 +14,14 @@ from duelrank.cli.console import out, print_json, tell
 from duelrank.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from duelrank.client import Client, RankerInfo
+    from duelrank.client import Client, FeatureCurve, RankerInfo
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create, change and delete the rankers of a running service.")
 
 URL = "http://127.0.0.1:8000"
+BARS = "▁▂▃▄▅▆▇█"
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the ranker.")]
 VersionArgument = Annotated[int, typer.Argument(help="Version of the model (see duelrank rankers versions).")]
@@ -35,9 +36,13 @@ FeaturesOption = Annotated[str | None, typer.Option("--features", help="Names of
 FeaturesFileOption = Annotated[
     Path | None, typer.Option("--features-file", help="File with one feature name per line, instead of --features.")
 ]
-NormalisationOption = Annotated[
+RepresentationOption = Annotated[
     str | None,
-    typer.Option("--normalisation", metavar="none|per_query|FILE.json", help="Normalisation of the features."),
+    typer.Option(
+        "--representation",
+        metavar="RECIPE|FILE.json",
+        help="What the algorithm sees of the features: 'query-scaled >> curves', say, or a file of fixed scalings.",
+    ),
 ]
 LengthOption = Annotated[int | None, typer.Option("--length", help="Number of documents that an impression shows.")]
 ExplorationOption = Annotated[float | None, typer.Option("--exploration", help="Share of impressions that explore.")]
@@ -112,7 +117,7 @@ def create(
     ],
     features: FeaturesOption = None,
     features_file: FeaturesFileOption = None,
-    normalisation: NormalisationOption = None,
+    representation: RepresentationOption = None,
     length: LengthOption = None,
     exploration: ExplorationOption = None,
     mode: ModeOption = None,
@@ -140,7 +145,7 @@ def create(
             name,
             algorithm,
             names,
-            normalisation=_normalisation(normalisation),
+            representation=_representation(representation),
             length=length,
             exploration=exploration,
             mode=mode,
@@ -247,6 +252,32 @@ def unpin(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, j
 
 
 @app.command()
+def curves(
+    name: NameArgument,
+    version: Annotated[int | None, typer.Option("--version", help="Version; the current one by default.")] = None,
+    url: UrlOption = URL,
+    api_key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what each feature adds to the score, the most important first."""
+    from rich.table import Table
+
+    with _client(url, api_key) as client:
+        found = client.curves(name, version)
+    if json:
+        _print_json(found)
+        return
+    table = Table("feature", "importance", "from", "what it adds", "to", "of")
+    highest = max((max(each.heights) - min(each.heights) for each in found.curves), default=0.0)
+    for each in found.curves:
+        low, high = _ends(each)
+        table.add_row(
+            each.name, f"{each.importance:.3g}", f"{low:.4g}", _bars(each, highest), f"{high:.4g}", each.domain
+        )
+    out().print(table)
+
+
+@app.command()
 def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
     """List the versions of a model that are kept."""
     from rich.table import Table
@@ -308,10 +339,8 @@ def _weight(text: str) -> tuple[str, float]:
         raise InvalidValue(f"--weight must be NAME=NUMBER, such as bm25=1.5, got {text!r}") from None
 
 
-def _normalisation(given: str | None) -> Any:
-    if given is None:
-        return None
-    return {"kind": given} if given in ("none", "per_query") else _read_json(Path(given))
+def _representation(given: str | None) -> Any:
+    return _read_json(Path(given)) if given is not None and given.endswith(".json") else given
 
 
 def _read_json(path: Path) -> Any:
@@ -357,6 +386,26 @@ def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
             yield from [] if name == "warnings" or not value else [(name, ", ".join(value))]
         elif value is not None:
             yield name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _ends(curve: FeatureCurve) -> tuple[float, float]:
+    """Return between which values to draw a curve."""
+    if curve.domain != "value":
+        return 0.0, 1.0
+    found = curve.edges or curve.values
+    return found[0], found[-1]
+
+
+def _bars(curve: FeatureCurve, highest: float) -> str:
+    """Return a curve as a row of bars, whose heights compare over features."""
+    import numpy as np
+
+    from duelrank.representation import Curve
+
+    drawn = Curve(np.array(curve.values), np.array(curve.heights), curve.shape)
+    heights = drawn.at(np.linspace(*_ends(curve), 24))
+    levels = (heights - heights.min()) * ((len(BARS) - 1) / (highest or 1.0))
+    return "".join(BARS[min(round(level), len(BARS) - 1)] for level in levels.tolist())
 
 
 def _mode(info: RankerInfo) -> str:

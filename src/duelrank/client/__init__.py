@@ -4,9 +4,11 @@ from importlib.util import find_spec
 
 try:
     from duelrank.api import (
+        FeatureCurve,
         FeedbackCounts,
         FeedbackEvent,
         Invalid,
+        ModelCurves,
         RankAnswer,
         RankedDocument,
         RankerInfo,
@@ -26,9 +28,11 @@ except ImportError as error:  # pragma: no cover
 __all__ = [
     "AsyncClient",
     "Client",
+    "FeatureCurve",
     "FeedbackCounts",
     "FeedbackEvent",
     "Invalid",
+    "ModelCurves",
     "RankAnswer",
     "RankedDocument",
     "RankerInfo",

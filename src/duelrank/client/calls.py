@@ -17,6 +17,7 @@ from duelrank.api import (
     DocumentTable,
     FeedbackCounts,
     FeedbackEvent,
+    ModelCurves,
     RankAnswer,
     RankerInfo,
     Start,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:  # importing these takes time: httpx waits for the first clien
     import httpx
 
     from duelrank.export import LinearModel
-    from duelrank.normalisation import Normalisation
+    from duelrank.representation import Representation
 
 Features = Sequence[float] | Mapping[str, float]
 Documents = Mapping[str, Features] | Iterable[Mapping[str, Any]] | tuple[Sequence[str], Any] | DocumentTable
@@ -45,6 +46,7 @@ _read_ranking = answer(RankAnswer)
 _read_counts = answer(FeedbackCounts)
 _read_versions = answer(tuple[VersionInfo, ...])
 _read_model = answer(api.Model)
+_read_curves = answer(ModelCurves)
 
 
 def health() -> Call[bool]:
@@ -62,7 +64,7 @@ def create_ranker(
     algorithm: str,
     features: Iterable[str],
     *,
-    normalisation: Normalisation | Mapping[str, Any] | None = None,
+    representation: str | Representation | Mapping[str, Any] | None = None,
     length: int | None = None,
     exploration: float | None = None,
     mode: str | None = None,
@@ -81,12 +83,12 @@ def create_ranker(
     name
         Name of the ranker; a known name with another definition is refused (409).
     algorithm
-        A recipe such as ``"mgd-dsp"`` or ``"pdgd"``.
+        A recipe such as ``"mgd-dsp"`` or ``"pdgd"``; it may begin with a representation.
     features
         The names of the features, in the order of dense arrays.
-    normalisation
-        ``{"kind": "none"}``, ``{"kind": "per_query"}`` or ``{"kind": "fixed", "features": …}``, or a value of
-        `duelrank.normalisation`; see docs/export.md.
+    representation
+        What the algorithm sees of the features, such as ``"query-scaled >> curves"`` or ``{"kind": "fixed", "features": …}``, or
+        a value of `duelrank.representation`. The service's default unless given.
     length
         Number of documents that an impression shows, unless a request says otherwise.
     exploration
@@ -108,7 +110,7 @@ def create_ranker(
         "name": name,
         "algorithm": algorithm,
         "features": names,
-        "normalisation": _normalisation(normalisation, names),
+        "representation": _representation(representation, names),
         "length": length,
         "exploration": exploration,
         "mode": mode,
@@ -140,7 +142,7 @@ def change_ranker(
     exploration, close_after, length, mode
         The new values; see `create_ranker`.
     add_features
-        Names of new features, behind the others in dense arrays; their weights start at 0.
+        Names of new features, behind the others in dense arrays; they start by adding nothing.
     retire_features
         Names of features that no longer count; documents may still have them by name.
     """
@@ -223,6 +225,11 @@ def model(name: str, version: int | None = None) -> Call[LinearModel]:
     return Call("GET", _path(name, "model"), _linear_model, query=_version(version))
 
 
+def curves(name: str, version: int | None = None) -> Call[ModelCurves]:
+    """Return what each feature adds to the score, as curves, the most important feature first."""
+    return Call("GET", _path(name, "curves"), _read_curves, query=_version(version))
+
+
 def versions(name: str) -> Call[tuple[VersionInfo, ...]]:
     """Return the versions of the model that are kept, oldest first."""
     return Call("GET", _path(name, "model", "versions"), _read_versions)
@@ -284,8 +291,15 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _normalisation(given: Any, names: Sequence[str]) -> Any:
-    return given.as_dict(names) if hasattr(given, "as_dict") else given
+def _representation(given: Any, names: Sequence[str]) -> Any:
+    if given is None or isinstance(given, str | Mapping):
+        return given
+    from duelrank.representation import Representation
+    from duelrank.representation.written import write_representation
+
+    if not isinstance(given, Representation):
+        raise InvalidValue(f'a representation is a text such as "query-scaled", an object or a part, got {given!r}')
+    return write_representation(given, names)
 
 
 def _start(given: Start | Mapping[str, Any] | LinearModel | None) -> Any:
@@ -359,12 +373,14 @@ def _linear_model(response: httpx.Response) -> LinearModel:
     import numpy as np
 
     from duelrank.export.model import LinearModel
-    from duelrank.normalisation import Normalisation
+    from duelrank.representation.written import read_representation
 
     found = _read_model(response)
-    names, weights = tuple(found.weights), np.array(list(found.weights.values()))
+    names = tuple(found.weights)
     try:
-        normalisation = Normalisation.from_dict(found.normalisation, names)
-        return LinearModel(found.name, found.model_version, names, weights, normalisation)
-    except DuelrankError as error:
-        raise DataFormatError(f"the answer to {response.request.url} is not a linear model: {error}") from None
+        weights = np.array(list(found.weights.values())).T.ravel()
+        knots = None if found.knots is None else np.array([found.knots[name] for name in names])
+        representation = read_representation(found.representation, names)
+        return LinearModel(found.name, found.model_version, names, weights, representation, knots)
+    except (DuelrankError, ValueError, KeyError) as error:
+        raise DataFormatError(f"the answer to {response.request.url} is not a model: {error}") from None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.registry import Part
-from duelrank.types import Features, Memory, Stream, Weights
+from duelrank.types import Features, Memory, Stream, Weights, frozen
 
 __all__ = ["Curve", "Representation"]
 
@@ -55,8 +55,9 @@ class Representation(Part, ABC):
     """The stage between a query and an algorithm: it turns the features of documents into the columns that are weighed.
 
     It holds parameters only. What it has learned of the features travels in the state of a ranker, as the memory of this part;
-    an array there, ``knots``, determines the columns together with the parameters. ``query-scaled >> ramps(4) >> wmgd-dsp`` puts
-    representations before an algorithm, in Python and in texts.
+    an array there, ``knots``, determines the columns together with the parameters. There are one or more columns for each
+    feature: one for every feature, in order, then the second one of every feature, and so on (see `by_feature`).
+    ``query-scaled >> ramps(pieces=8) >> wmgd-dsp`` puts representations before an algorithm, in Python and in texts.
     """
 
     kind: ClassVar[str] = "representation"
@@ -114,9 +115,31 @@ class Representation(Part, ABC):
         """Return the weights that give the same scores after the knots have moved, as nearly as the new knots allow."""
         return weights
 
+    def selected(
+        self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
+    ) -> tuple[Weights, Memory]:
+        """Return weights and memory for other features, of which each was the feature of this number, or is new (−1).
+
+        Features that stay keep their curves; the weights of new ones are 0.
+        """
+        return frozen(rows_of(weights, features, 0.0)), memory
+
     @abstractmethod
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return what each feature adds to the score."""
+
+
+def by_feature(columns: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
+    """Return what is given for all columns, such as weights, with one row for each feature: (…, n_features, n_each)."""
+    return columns.reshape(*columns.shape[:-1], -1, n_features).swapaxes(-1, -2)
+
+
+def rows_of(table: NDArray[Any], rows: NDArray[np.int64], new: Any) -> NDArray[Any]:
+    """Return some rows of a table, and for each −1 a new one."""
+    found = np.empty((len(rows), *table.shape[1:]), table.dtype)
+    found[rows >= 0] = table[rows[rows >= 0]]
+    found[rows < 0] = new
+    return found
 
 
 def same_knots(one: Memory, other: Memory) -> bool:

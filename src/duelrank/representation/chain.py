@@ -97,6 +97,13 @@ class Chain(Representation):
         """Carry the weights of the second one."""
         return self.then.carry(weights, _then(before), _then(after))
 
+    def selected(
+        self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
+    ) -> tuple[Weights, Memory]:
+        """Select as the second one does."""
+        weights, own = self.then.selected(weights, _then(memory), features, self.first.within_unit)
+        return weights, {"then": own} if own else {}
+
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return the curves of the second one, over what the first returns."""
         return self.then.curves(weights, _then(memory))

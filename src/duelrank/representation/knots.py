@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duelrank.kernels.representation import NARROWEST, sample_slots
 from duelrank.registry import Between
-from duelrank.representation.base import Curve, Representation
+from duelrank.representation.base import Curve, Representation, by_feature, rows_of
 from duelrank.representation.query_scaled import QueryScaled, query_scaled
 from duelrank.types import Features, Memory, Stream, Weights, frozen
 
@@ -102,6 +102,25 @@ class Knotted(Representation):
         """Keep the weights: one for each feature means the same for any knots."""
         return weights
 
+    def selected(
+        self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
+    ) -> tuple[Weights, Memory]:
+        """Select knots and sample, too.
+
+        The documents in the sample count as if a new feature had been 0 in them, which is one value of many where knots are
+        placed. Its knots are even from 0 to 1 where all values are known to be there; else all of them are at 0, where it has
+        one step at most, until the next check places them.
+        """
+        if not (features >= 0).any():
+            memory = self.start(len(features), unit)
+            return frozen(np.zeros(self.n_columns(len(features), memory))), memory
+        knots: Knots = memory["knots"]
+        fresh = np.linspace(0.0, 1.0, knots.shape[1]) if unit else 0.0
+        new = np.nan if np.isnan(knots[0, 0]) else fresh
+        selected = rows_of(by_feature(weights, len(knots)), features, 0.0).T.ravel()
+        sample = np.ascontiguousarray(rows_of(memory["sample"].T, features, 0.0).T)
+        return frozen(selected), {**memory, "knots": frozen(rows_of(knots, features, new)), "sample": frozen(sample)}
+
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return what each feature adds to the score; before there are knots, lines over its place in the query's range."""
         knots: Knots = memory["knots"]
@@ -146,7 +165,7 @@ def moved(knots: Knots, sample: NDArray[np.float32], n_pieces: int, unit: bool) 
     for feature, values in enumerate(np.asarray(sample, np.float64).T):
         found = different(values, unit)
         places = np.linspace(0.0, 1.0, len(found))
-        if known and n_pieces == 2 * before:
+        if known and n_pieces == 2 * before and knots[feature, 0] < knots[feature, -1]:
             fresh[feature] = _split(knots[feature], found)
         elif known and n_pieces == before and _fits(knots[feature], found, places, target):
             fresh[feature] = knots[feature]

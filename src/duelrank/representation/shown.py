@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from duelrank.representation.base import Curve, Representation
 from duelrank.representation.knots import BEYOND
+from duelrank.representation.query_scaled import QueryScaled
 from duelrank.types import Memory, Weights, frozen
 
 __all__ = ["ShownCurve", "shown_curves"]
@@ -76,15 +77,14 @@ def shown_curves(
     price 2.0 [0.0, -2.0] query range
     bm25 0.5 [0.0, 0.5] query range
     """
-    sample = _found(memory, "sample")
-    found = []
-    for column, (name, curve) in enumerate(zip(names, representation.curves(weights, memory), strict=True)):
-        if _has_knots(memory):
-            values = np.empty(0) if sample is None else np.asarray(sample[:, column], np.float64)
-            found.append(_shown(name, curve, values, representation.domain))
-        else:  # the values in the sample are not what the curve is a function of
-            line = Curve(np.array([0.0, 1.0]), np.array([0.0, curve.heights[-1]]), "line")
-            found.append(_shown(name, line, np.empty(0), "query range"))
+    sample, knots = _found(memory, "sample"), _found(memory, "knots")
+    if knots is not None and np.isnan(knots[0, 0]):  # linear until the first knots, in what the sample does not have
+        lines = QueryScaled().curves(weights, {})
+        found = [_shown(name, line, np.empty(0), "query range") for name, line in zip(names, lines, strict=True)]
+    else:
+        curves = representation.curves(weights, memory)
+        values = [np.empty(0)] * len(curves) if sample is None else np.asarray(sample, np.float64).T
+        found = [_shown(*each, representation.domain) for each in zip(names, curves, values, strict=True)]
     return sorted(found, key=lambda each: -each.importance)
 
 
@@ -97,12 +97,6 @@ def _shown(
     low, high = (0.0, 1.0) if domain != "value" else np.quantile(values, [BEYOND, 1.0 - BEYOND])
     counts, edges = np.histogram(np.clip(values, low, high), _edges(values, low, high))
     return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(counts / len(values)), domain)
-
-
-def _has_knots(memory: Memory) -> bool:
-    """Whether a representation that learns knots has learned them; also where it learns none."""
-    knots = _found(memory, "knots")
-    return knots is None or not np.isnan(knots[0, 0])
 
 
 def _found(memory: Memory, name: str) -> NDArray[Any] | None:

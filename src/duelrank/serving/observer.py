@@ -27,7 +27,7 @@ class Observer:
         """A ranker is gone."""
 
     def feature_trouble(self, name: str, kind: str, count: int) -> None:
-        """So many feature values were "missing", "nan" or "infinite", or "out_of_range" of a fixed normalisation."""
+        """So many feature values were "missing", "nan" or "infinite", or "out_of_range" of fixed scalings."""
 
     def failed(self, name: str, what: str) -> None:
         """Something went wrong that should not: "learn" (an impression that could not be learned from) or "store"."""

@@ -93,7 +93,7 @@ class _Replay:
         if created is None:
             raise UnknownName.among("ranker", name, ranker_names(storage))
         body = unpack(created.body, Created)
-        definition = Definition(body.spec, created.time, body.weights, created.number)
+        definition = Definition(body.spec, created.time, body.weights, created.number, body.knots)
         self._versions = Versions(storage, definition)
         self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None)
         self._end = storage.log.last_number()

@@ -9,8 +9,10 @@ from typing import Literal, get_args
 
 from duelrank.api import (
     Change,
+    FeatureCurve,
     FeedbackCounts,
     FeedbackEvent,
+    ModelCurves,
     RankAnswer,
     RankedDocument,
     RankerInfo,
@@ -20,6 +22,7 @@ from duelrank.api import (
 )
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, UnknownName
 from duelrank.export import LinearModel
+from duelrank.representation.shown import ShownCurve
 from duelrank.serving.clock import Clock
 from duelrank.serving.feedback import Intake, Rejected, add_counts, closing
 from duelrank.serving.leader.election import Election
@@ -43,12 +46,12 @@ from duelrank.serving.log.bodies import (
 from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import Observer
-from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.documents import DocumentReader
 from duelrank.serving.ranker.rankers import Ranker, Rankers
-from duelrank.serving.ranker.start import start_weights
+from duelrank.serving.ranker.start import beginning_of
 from duelrank.serving.ranker.versions import Version, Versions
-from duelrank.serving.settings import Settings
+from duelrank.serving.settings import DEFAULT_REPRESENTATION, Settings
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
@@ -189,25 +192,29 @@ class Service:
             self._wake_waiting()
 
     async def create(self, spec: RankerSpec) -> tuple[RankerInfo, bool]:
-        """Create a ranker, and say whether it is new; the same spec again changes nothing, another one is a `Conflict`."""
+        """Create a ranker, and say whether it is new; the same spec again changes nothing, another one is a `Conflict`.
+
+        The representation of a spec that has none is the default of the service, and of one that was created before, its own.
+        """
         self._check_ready()
-        created = False
+        created, asked = False, spec
         known = self._rankers.by_name.get(spec.name)
         if known is None:
-            weights = await asyncio.to_thread(start_weights, spec, self._version_of)
-            definition = await asyncio.to_thread(Definition, spec, self._clock.time(), weights)
+            spec = settled(asked, DEFAULT_REPRESENTATION)
+            start = await asyncio.to_thread(beginning_of, spec, self._version_of)
+            definition = await asyncio.to_thread(Definition, spec, self._clock.time(), start.weights, 0, start.knots)
             definition.check_limits(self.settings)
             await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
             if len(self._rankers.by_name) >= self.settings.max_rankers:
                 raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
-            body = pack(Created(spec, weights))
+            body = pack(Created(spec, *start))
             created = (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
             await asyncio.to_thread(self._rankers.refresh)
             self._wake()
             if spec.name not in self._rankers.by_name and spec.name not in self._rankers.broken:
                 raise NotReady(f"the ranker {spec.name!r} is just being deleted; try again in a moment")
             known = self._rankers[spec.name]
-        if not created and not known.created.same_as(await asyncio.to_thread(Definition, spec, 0.0)):
+        if not created and not await asyncio.to_thread(_same, asked, known.created):
             raise Conflict(f"there is a ranker {spec.name!r} already, with another spec; choose another name")
         return known.info(), created
 
@@ -405,6 +412,12 @@ class Service:
         found = self._version_of(name, version)
         return found.definition.model(found.version, found.state)
 
+    def curves(self, name: str, version: int | None = None) -> ModelCurves:
+        """Return what each feature adds to the score, in a version or the current one; the most important first."""
+        found = self._version_of(name, version)
+        shown = found.definition.curves(found.state)
+        return ModelCurves(name, found.version, [_feature_curve(each) for each in shown])
+
     def _version_of(self, name: str, version: int | None = None) -> Version:
         """Return a version of a ranker, or the current one; may read the store."""
         self._check_ready()
@@ -483,12 +496,25 @@ def _answer(id: str, body: StoredImpression) -> RankAnswer:
 def _explained(id: str, body: StoredImpression, version: Version, raw: Features) -> RankAnswer:
     """Return a ranking with the scores of its documents, and what each feature adds to them."""
     definition = version.definition
-    shares = definition.query(raw).features * version.state.weights
+    shares = definition.shares(version.state, raw)
     ranking = []
     for place, (shown, document) in enumerate(zip(body.shown, body.order, strict=True), 1):
         parts = dict(zip(definition.spec.features, shares[document].tolist(), strict=True))
         ranking.append(RankedDocument(shown, place, float(shares[document].sum()), parts))
     return RankAnswer(id, body.version, ranking)
+
+
+def _same(spec: RankerSpec, known: Definition) -> bool:
+    """Whether a spec means what a ranker was created with; a representation that it does not give may be any."""
+    own = known.spec.representation
+    assert own is not None
+    return known.same_as(Definition(settled(spec, own), 0.0))
+
+
+def _feature_curve(shown: ShownCurve) -> FeatureCurve:
+    curve, seen = shown.curve, (shown.edges.tolist(), shown.shares.tolist())
+    points = (curve.values.tolist(), curve.heights.tolist())
+    return FeatureCurve(shown.name, shown.domain, *points, curve.shape, shown.importance, *seen)
 
 
 def _no_version(name: str, version: int | None) -> UnknownName:

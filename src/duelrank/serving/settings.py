@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Settings"]
+__all__ = ["DEFAULT_REPRESENTATION", "Settings"]
+
+#: What an algorithm sees of the features of a new ranker, where its creator does not say. It is written into the ranker's spec, so
+#: another default changes nothing for rankers that exist.
+DEFAULT_REPRESENTATION = "query-scaled"
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ import pytest
 from tests.waiting import until
 from typer.testing import CliRunner, Result
 
-from duelrank.api import Change, Document, DocumentTable
+from duelrank.api import Change, Document, DocumentTable, FeatureCurve, ModelCurves
 from duelrank.cli import app
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
-from duelrank.export import LinearModel, Normalisation
+from duelrank.export import LinearModel
+from duelrank.representation.written import read_representation
 from duelrank.serving import (
     FeedbackCounts,
     FeedbackEvent,
@@ -105,7 +106,8 @@ class FakeService(Service):
     def ranker(self, name: str) -> RankerInfo:
         if name not in self.specs:
             raise UnknownName.among("ranker", name, self.specs)
-        spec = {field: getattr(self.specs[name], field) for field in RankerSpec.__struct_fields__}
+        own = [field for field in RankerSpec.__struct_fields__ if field != "normalisation"]
+        spec = {field: getattr(self.specs[name], field) for field in own}
         counts = dict.fromkeys(("learned", "skipped", "failed", "open", "updates"), 0)
         return RankerInfo(**spec, **counts, impressions=len(self.lists), model_version=1, created=0.0, frozen=False)
 
@@ -164,7 +166,16 @@ class FakeService(Service):
         if version not in (None, 1):
             raise UnknownName(f"the ranker {name} has no version {version}")
         weights = np.arange(1.0, len(info.features) + 1)
-        return LinearModel(name, 1, info.features, weights, Normalisation.from_dict(info.normalisation, info.features))
+        seen = read_representation(info.representation or "raw", info.features)
+        return LinearModel(name, 1, info.features, weights, seen)
+
+    def curves(self, name: str, version: int | None = None) -> ModelCurves:
+        model = self.model(name, version)
+        lines = [
+            FeatureCurve(feature, "value", [0.0, 1.0], [0.0, weight], "line", weight)
+            for feature, weight in zip(model.features, model.weights.tolist(), strict=True)
+        ]
+        return ModelCurves(name, 1, lines)
 
 
 @pytest.fixture

@@ -185,7 +185,17 @@ class TestModel:
     def test_weights_by_feature(self, client):
         found = client.get("/v1/rankers/shop/model").json()
         assert found["weights"] == {"bm25": 1.0, "price": 2.0}
-        assert (found["model_version"], found["normalisation"]) == (1, {"kind": "none"})
+        assert (found["model_version"], found["representation"]) == (1, "raw")
+        assert "knots" not in found
+
+    def test_curves_by_feature(self, client):
+        found = client.get("/v1/rankers/shop/curves?version=1").json()
+        assert [(each["name"], each["heights"]) for each in found["curves"]] == [
+            ("bm25", [0.0, 1.0]),
+            ("price", [0.0, 2.0]),
+        ]
+        problem(client.get("/v1/rankers/shop/curves?version=9"), 404, "unknown-name")
+        problem(client.get("/v1/rankers/nobody/curves"), 404, "unknown-name")
 
     def test_a_version_that_is_not_there(self, client):
         problem(client.get("/v1/rankers/shop/model?version=9"), 404, "unknown-name")
@@ -214,7 +224,7 @@ class TestModel:
         assert "shop_000001" in answer.headers["content-disposition"]
 
     def test_export_refused_with_the_reason(self, client):
-        client.post("/v1/rankers", json=SHOP | {"name": "other", "normalisation": {"kind": "per_query"}})
+        client.post("/v1/rankers", json=SHOP | {"name": "other", "representation": "query-scaled"})
         assert "per query" in problem(client.get("/v1/rankers/other/export?format=solr"), 422, "invalid-value")
         problem(client.get("/v1/rankers/shop/export?format=solr&offset=1"), 422, "invalid-value")
         problem(client.get("/v1/rankers/shop/export"), 422, "wrong-shape")

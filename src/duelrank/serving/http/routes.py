@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
+import numpy as np
 
 from duelrank.api import (
     Change,
@@ -17,6 +18,7 @@ from duelrank.api import (
     FeedbackEvent,
     Health,
     Model,
+    ModelCurves,
     RankAnswer,
     RankerInfo,
     RankerSpec,
@@ -35,9 +37,11 @@ from duelrank.errors import (
     ShapeMismatch,
     UnknownName,
 )
-from duelrank.export import FORMATS
+from duelrank.export import FORMATS, LinearModel
 from duelrank.export import export as write
 from duelrank.export.query import export_query, options_of
+from duelrank.representation.base import by_feature
+from duelrank.representation.written import write_representation
 from duelrank.serving.http.auth import Caller
 from duelrank.serving.http.decoding import decode_rank, decoded
 from duelrank.serving.http.errors import NoSuchPage, wrong_shape
@@ -258,7 +262,7 @@ async def ranker(call: Call) -> RankerInfo:
 async def change(call: Call) -> RankerInfo:
     """Change a ranker, and keep what it has learned.
 
-    What is not given stays. New features start with weight 0; features that are retired may still be sent, and are ignored.
+    What is not given stays. New features start by adding nothing; features that are retired may still be sent, and are ignored.
     """
     return await call.service.change(call.name, call.body)
 
@@ -305,10 +309,28 @@ async def unpin(call: Call) -> RankerInfo:
 
 
 async def model(call: Call) -> Model:
-    """Show the weights by feature, of the current version or of an earlier one."""
-    found = await asyncio.to_thread(call.service.model, call.name, call.query.version)
-    weights = dict(zip(found.features, found.weights.tolist(), strict=True))
-    return Model(found.name, found.version, weights, found.normalisation.as_dict(found.features))
+    """Show the weights by feature, of the current version or of an earlier one.
+
+    The weights of a feature are a list where its representation has several columns; its curve may tell more.
+    """
+    return _shown(await asyncio.to_thread(call.service.model, call.name, call.query.version))
+
+
+def _shown(found: LinearModel) -> Model:
+    rows = by_feature(found.weights, len(found.features))
+    weights = dict(zip(found.features, (rows[:, 0] if rows.shape[1] == 1 else rows).tolist(), strict=True))
+    knots = None
+    if found.knots is not None and not np.isnan(found.knots[0, 0]):
+        knots = dict(zip(found.features, found.knots.tolist(), strict=True))
+    return Model(found.name, found.version, weights, write_representation(found.representation, found.features), knots)
+
+
+async def curves(call: Call) -> ModelCurves:
+    """Show what each feature adds to the score, as a curve, the feature that moves rankings most first.
+
+    Of the current version or of an earlier one.
+    """
+    return await asyncio.to_thread(call.service.curves, call.name, call.query.version)
 
 
 async def versions(call: Call) -> list[VersionInfo]:
@@ -377,7 +399,7 @@ _SPEC = {
     "name": "shop",
     "algorithm": "mgd-dsp",
     "features": ["bm25", "rating", "price"],
-    "normalisation": {"kind": "per_query"},
+    "representation": "query-scaled",
 }
 _SHADOW = {"name": "shadow", "algorithm": "pdgd", "features": ["bm25", "rating", "price"], "mode": "shadow"}
 _RANK = {
@@ -473,6 +495,15 @@ OPERATIONS = (
         needs="admin",
         query=ModelQuery,
         answers=Model,
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/curves",
+        handle=curves,
+        needs="admin",
+        query=ModelQuery,
+        answers=ModelCurves,
         raises=_READ,
     ),
     Operation(

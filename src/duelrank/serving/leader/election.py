@@ -15,10 +15,10 @@ from duelrank.errors import StorageFailure, StoreLocked
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import hash63, unpack
-from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import STATUS, VERSION, Status, Versions
-from duelrank.serving.settings import Settings
+from duelrank.serving.settings import DEFAULT_REPRESENTATION, Settings
 from duelrank.storage import Lease, Storage
 
 __all__ = ["Election"]
@@ -102,11 +102,12 @@ class Election:
     def _warm_up(self) -> None:
         """Compile what is likely to be needed before anybody waits for it, where the cache does not have it yet."""
         began, folder, recipes = perf_counter(), kernel_folder(), self._settings.warm_up
-        done = None if folder is None else folder / f"warmed-{hash63(' '.join(recipes)):x}"
+        done = None if folder is None else folder / f"warmed-{hash63(' '.join((*recipes, DEFAULT_REPRESENTATION))):x}"
         if not recipes or (done is not None and done.exists()):
             return
         for recipe in recipes:
-            Definition(RankerSpec("warm-up", recipe, ("a", "b")), 0.0).warm_up()
+            spec = settled(RankerSpec("warm-up", recipe, ("a", "b")), DEFAULT_REPRESENTATION)
+            Definition(spec, 0.0).warm_up()
         logger.info("compiled kernels of %s in %.1f s", ", ".join(recipes), perf_counter() - began)
         if done is not None:
             done.touch()

@@ -60,10 +60,11 @@ class _Body(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Created(_Body, frozen=True):
-    """A ranker was created (key: its name), with these weights where its spec says where to start from."""
+    """A ranker was created (key: its name), with these weights and knots where its spec says where to start from."""
 
     spec: RankerSpec
     weights: bytes | None = None
+    knots: bytes | None = None
 
 
 class Deleted(_Body, frozen=True):

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.algorithms.represented import Represented
 from duelrank.api import Change, RankerSpec
 from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.export import LinearModel
 from duelrank.grammar import parse
 from duelrank.kernels.random import derive, uniform
-from duelrank.normalisation import NoNormalisation, Normalisation
+from duelrank.memory import replaced
 from duelrank.randomness import stream, stream_key
+from duelrank.registry import spell, walk
+from duelrank.representation import Chain, QueryScaled, Raw, Representation
+from duelrank.representation.base import by_feature, knots_of, with_knots
+from duelrank.representation.shown import ShownCurve, shown_curves
+from duelrank.representation.written import read_representation, write_representation
 from duelrank.serving.log.bodies import EXPLORED, GREEDY, SHADOW, StoredImpression, hash63
 from duelrank.serving.settings import Settings
-from duelrank.types import Features, Feedback, Impression, Query, Ranking, State, Weights, frozen
+from duelrank.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
 from duelrank.validation import whole_number
 
-__all__ = ["Definition"]
+__all__ = ["Definition", "settled"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -37,22 +45,29 @@ class Definition:
         What was asked for.
     created
         When, in seconds.
-    weights
-        What to start with, where that is not what the algorithm starts with.
+    weights, knots
+        What to start with, where that is not what the algorithm and its representation start with.
     number
         Of the event that created the ranker; earlier events are of another ranker, which had the same name.
     """
 
-    def __init__(self, spec: RankerSpec, created: float, weights: bytes | None = None, number: int = 0) -> None:
+    def __init__(
+        self,
+        spec: RankerSpec,
+        created: float,
+        weights: bytes | None = None,
+        number: int = 0,
+        knots: bytes | None = None,
+    ) -> None:
         _check(spec)
-        self.spec, self.created, self.number, self._start_weights = spec, created, number, weights
-        self.algorithm = parse(spec.algorithm, Algorithm)
-        if self.algorithm.per_query:
-            raise InvalidRecipe(
-                f"{spec.algorithm} learns a model for each query, but a service knows only documents and features"
-            )
-        self.normalisation: Normalisation = Normalisation.from_dict(spec.normalisation, spec.features)
-        self._plain = isinstance(self.normalisation, NoNormalisation)
+        self.spec = spec = settled(spec)
+        self.created, self.number, self._start_weights, self._start_knots = created, number, weights, knots
+        self._base = _served(spec.algorithm)
+        self.representation = read_representation(spec.representation, spec.features)
+        plain = isinstance(self.representation, Raw)
+        self.algorithm = self._base if plain else Represented(self._base, self.representation)
+        self.first_stage = _first(self.representation)
+        self._bounded = plain or self.first_stage.within_unit
         self.columns = {name: column for column, name in enumerate(spec.features)}
         self._rank_key, self._coin_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "explore")
         self.learn_key = stream_key(spec.seed, "learn")
@@ -64,17 +79,24 @@ class Definition:
     @cached_property
     def start(self) -> State:
         """The state before the first impression."""
-        state = self.algorithm.start(len(self.spec.features), stream(self.spec.seed, "start"))
+        n_features = len(self.spec.features)
         if self._start_weights is None:
-            return state
+            return self.algorithm.start(n_features, stream(self.spec.seed, "start"))
         if self.algorithm.weights_follow_memory:
             raise InvalidRecipe(
                 f"{self.spec.algorithm} computes its weights from all it has seen, so it cannot start from other weights"
             )
-        weights = frozen(np.frombuffer(self._start_weights, "<f8").astype(np.float64))
-        if weights.shape != state.weights.shape or not np.isfinite(weights).all():
+        weights, seen = _numbers(self._start_weights), self.representation.start(n_features)
+        if self._start_knots is not None:
+            seen = with_knots(seen, _numbers(self._start_knots).reshape(n_features, -1))
+        if weights.shape != (self.representation.n_columns(n_features, seen),) or not np.isfinite(weights).all():
             raise InvalidValue("start has one finite weight per feature")
-        return State(weights, state.step, state.updates, state.memory)
+        return self._state(weights, seen)
+
+    def _state(self, weights: Weights, seen: Memory, step: int = 0, updates: int = 0) -> State:
+        """Return a state with a memory of the representation; what other parts remember starts anew."""
+        fresh = self._base.start(len(weights), stream(self.spec.seed, "start"))
+        return State(weights, step, updates, replaced(fresh.memory, "representation", seen))
 
     def warm_up(self) -> None:
         """Rank and learn once, for nothing: kernels are compiled before anybody waits for them."""
@@ -87,6 +109,9 @@ class Definition:
         for impression in made:
             feedback = Feedback.trusted(np.array([False, True]), None)
             self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, 0))
+        if self.representation.learns:  # it may begin without knots
+            knots = np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1))
+            self.representation.apply(raw, with_knots(self.start.memory["representation"], knots))
 
     def check_limits(self, settings: Settings) -> None:
         """Raise where it is larger than a service is set up for."""
@@ -99,10 +124,10 @@ class Definition:
 
     def same_as(self, other: Definition) -> bool:
         """Whether two specs mean the same."""
-        return (self.algorithm, self.normalisation) == (other.algorithm, other.normalisation) and all(
+        return self.algorithm == other.algorithm and all(
             getattr(self.spec, name) == getattr(other.spec, name)
             for name in self.spec.__struct_fields__
-            if name not in ("algorithm", "normalisation")
+            if name not in ("algorithm", "representation")
         )
 
     def changed(self, change: Change) -> Definition:
@@ -122,7 +147,7 @@ class Definition:
             **given,
             features=features,
             retired=tuple(name for name in retired if name not in features),
-            normalisation=_normalisation_without(spec.normalisation, change.retire_features),
+            representation=_without(spec.representation, change.retire_features),
         )
         if features != self.spec.features and self.algorithm.weights_follow_memory:
             raise InvalidRecipe(
@@ -131,31 +156,63 @@ class Definition:
         return self.with_spec(spec)
 
     def with_spec(self, spec: RankerSpec) -> Definition:
-        """Return the same ranker with another spec; it starts where its weights of the same name start."""
-        weights = None
-        if self._start_weights is not None:
-            weights = _by_name(self.spec.features, self.start.weights, spec.features)
-        return Definition(spec, self.created, weights, self.number)
+        """Return the same ranker with another spec; where it has started is what this definition knows."""
+        return Definition(spec, self.created, number=self.number)
 
     def carried(self, state: State, names: tuple[str, ...]) -> State:
-        """Return a state for features of these names as one of this ranker: weights by name; what parts remember starts anew."""
+        """Return a state for features of these names as one of this ranker.
+
+        Curves are kept by name, and what was seen of the features; what other parts remember starts anew.
+        """
         if names == self.spec.features:
             return state
-        weights = np.frombuffer(_by_name(names, state.weights, self.spec.features), "<f8").astype(np.float64)
-        memory = self.algorithm.start(len(self.spec.features), stream(self.spec.seed, "start")).memory
-        return State(frozen(weights), state.step, state.updates, memory)
+        weights, seen = self.selected(state.weights, _seen(state), names)
+        return self._state(weights, seen, state.step, state.updates)
+
+    def selected(self, weights: Weights, seen: Memory, names: tuple[str, ...]) -> tuple[Weights, Memory]:
+        """Return weights and memory of the representation, which are for features of these names, for those of this ranker."""
+        places = {name: place for place, name in enumerate(names)}
+        features = np.array([places.get(name, -1) for name in self.spec.features])
+        return self.representation.selected(weights, seen, features)
+
+    def returned(self, state: State, old: State) -> State:
+        """Return an earlier state as what goes on from another one.
+
+        Weights and knots are the earlier ones. The documents that were seen meanwhile stay seen, and the counts go on: they name
+        the random streams of learning, of which each is used once.
+        """
+        memory = old.memory
+        if (knots := knots_of(_seen(old))) is not None:
+            memory = {**memory, "representation": with_knots(_seen(state), knots)}
+        return State(old.weights, state.step, state.updates, memory)
+
+    def fits(self, state: State) -> bool:
+        """Whether a state is one of as many features as this ranker has."""
+        return self.algorithm.n_columns(state, len(self.spec.features)) == len(state.weights)
+
+    def distance(self, before: State, after: State) -> float:
+        """Return how far the weights moved."""
+        weights = before.weights
+        if weights.shape != after.weights.shape:
+            weights = self.algorithm.carry(before, after)  # there are more columns now, for the same curves
+        moved = after.weights - weights
+        return float(np.sqrt(moved @ moved))
 
     def query(self, raw: Features) -> Query:
-        """Return documents as the algorithm sees them."""
-        if self._plain:
-            return Query.trusted("", raw)
-        with np.errstate(over="ignore", invalid="ignore"):
-            features = np.ascontiguousarray(self.normalisation.apply(raw))
-            total = features.sum()
-        if not math.isfinite(total) and not np.isfinite(features).all():
-            raise InvalidValue("features are beyond the largest number after their normalisation")
-        features.flags.writeable = False
-        return Query.trusted("", features)
+        """Return documents as the algorithm takes them; raise where what it would make of them is beyond the largest number."""
+        if not self._bounded:
+            with np.errstate(over="ignore", invalid="ignore"):
+                scaled = self.first_stage.apply(raw, {})
+                total = scaled.sum()
+            if not math.isfinite(total) and not np.isfinite(scaled).all():
+                raise InvalidValue("features are beyond the largest number after they are scaled")
+        return Query.trusted("", raw)
+
+    def shares(self, state: State, raw: Features) -> NDArray[np.float64]:
+        """Return what each feature adds to the score of each document, (n_documents, n_features)."""
+        columns = self.algorithm.columns(state, raw, np.array([0, len(raw)])) * state.weights
+        added: NDArray[np.float64] = by_feature(columns, raw.shape[1]).sum(axis=2)
+        return added
 
     def order(
         self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None = None
@@ -184,27 +241,81 @@ class Definition:
 
     def model(self, version: int, state: State) -> LinearModel:
         """Return a version as a model that can be taken elsewhere."""
-        return LinearModel(self.spec.name, version, self.spec.features, state.weights, self.normalisation)
+        own = (self.representation, knots_of(_seen(state)))
+        return LinearModel(self.spec.name, version, self.spec.features, state.weights, *own)
+
+    def curves(self, state: State) -> list[ShownCurve]:
+        """Return what each feature adds to the score, as curves, the most important first."""
+        return shown_curves(self.representation, state.weights, _seen(state), self.spec.features)
 
     def checked_weights(self, given: Mapping[str, float]) -> bytes:
         """Return weights by name as bytes, in the order of the features."""
-        for name in given:
-            if name not in self.columns:
-                raise InvalidValue(f"start: {UnknownName.among('feature', name, self.spec.features)}")
+        self.check_names(given)
         return np.array([given.get(name, 0.0) for name in self.spec.features], "<f8").tobytes()
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise where a start is for a feature that the ranker does not have."""
+        for name in names:
+            if name not in self.columns:
+                raise InvalidValue(f"start: {UnknownName.among('feature', name, self.spec.features)}")
 
-def _by_name(names: tuple[str, ...], weights: Weights, wanted: tuple[str, ...]) -> bytes:
-    """Return weights of some features as those of others, by name; 0 where there is none of the name."""
-    given = dict(zip(names, weights.tolist(), strict=True))
-    return np.array([given.get(name, 0.0) for name in wanted], "<f8").tobytes()
+
+def settled(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> RankerSpec:
+    """Return a spec that says how features are represented, in that field only.
+
+    Parameters
+    ----------
+    spec
+        Which may say so in its recipe, or as earlier versions did.
+    default
+        The representation of a spec that says nothing; rankers of earlier versions mean raw features by that.
+    """
+    algorithm = parse(spec.algorithm, Algorithm)
+    own = algorithm.representation if isinstance(algorithm, Represented) else None
+    old = spec.normalisation if isinstance(spec.normalisation, dict) else None
+    given = [each for each in (own, spec.representation, old) if each is not None]
+    if len(given) > 1:
+        where = "in the recipe and beside it" if own is not None else 'as "representation" and as "normalisation"'
+        raise InvalidRecipe(
+            f"the representation of the features of {spec.name!r} is given twice, {where}; give it once"
+        )
+    found = own or read_representation(given[0] if given else default, spec.features)
+    if not given and found.learns and algorithm.weights_follow_memory:
+        found = QueryScaled()  # what such an algorithm sees must never change
+    text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
+    written = write_representation(found, spec.features)
+    return msgspec.structs.replace(spec, algorithm=text, representation=written, normalisation=msgspec.UNSET)
 
 
-def _normalisation_without(normalisation: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:
-    features = normalisation.get("features")
-    if not isinstance(features, Mapping):
-        return normalisation
-    return {**normalisation, "features": {name: each for name, each in features.items() if name not in names}}
+def _served(recipe: str) -> Algorithm:
+    algorithm = parse(recipe, Algorithm)
+    if algorithm.per_query:
+        raise InvalidRecipe(f"{recipe} learns a model for each query, but a service knows only documents and features")
+    if any(isinstance(part, Represented) for _, part in walk(algorithm)):
+        raise InvalidRecipe(f"{recipe} has a representation in its middle; put it before the whole algorithm")
+    return algorithm
+
+
+def _first(representation: Representation) -> Representation:
+    """Return what sees the features as they come."""
+    return _first(representation.first) if isinstance(representation, Chain) else representation
+
+
+def _seen(state: State) -> Memory:
+    """Return what the representation has learned."""
+    seen: Memory = state.memory.get("representation", {})
+    return seen
+
+
+def _numbers(body: bytes) -> NDArray[np.float64]:
+    return frozen(np.frombuffer(body, "<f8").astype(np.float64))
+
+
+def _without(representation: Any, names: tuple[str, ...]) -> Any:
+    if not isinstance(representation, Mapping):
+        return representation
+    features = {name: each for name, each in representation["features"].items() if name not in names}
+    return {**representation, "features": features}
 
 
 def _check(spec: RankerSpec) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from duelrank.api import Document, DocumentTable
 from duelrank.errors import InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
-from duelrank.normalisation import Fixed, MinMax
+from duelrank.representation import Fixed, MinMax
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.settings import Settings
@@ -135,8 +135,9 @@ def _single(raw: Features) -> Features:
 
 
 def _range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the least and largest values that a fixed normalisation expects, None where it expects nothing."""
-    scalings = definition.normalisation.scalings if isinstance(definition.normalisation, Fixed) else ()
+    """Return the least and largest values that fixed scalings expect, None where nothing is expected."""
+    first = definition.first_stage
+    scalings = first.scalings if isinstance(first, Fixed) else ()
     if not any(isinstance(each, MinMax) for each in scalings):
         return None
     low = [each.minimum if isinstance(each, MinMax) else -math.inf for each in scalings]

@@ -32,7 +32,7 @@ from duelrank.serving.log.bodies import (
     unpack,
     unpack_state,
 )
-from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.storage import Event
 from duelrank.types import Features, Feedback, State
 
@@ -202,9 +202,9 @@ class Machine:
             raise
         except Exception as error:
             return "failed", 0.0, f"{self.definition.spec.name!r} could not learn from impression {id!r}: {error}"
-        moved = after.weights - self.state.weights
+        norm = self.definition.distance(self.state, after)
         self.state, self.changed = after, True
-        return "learned", float(np.sqrt(moved @ moved)), None
+        return "learned", norm, None
 
     def _learned(self, id: str, impression: OpenImpression) -> State:
         found, made_by = self._fetch(id, impression.number), self.state_of(impression.version)
@@ -238,10 +238,9 @@ class Machine:
             old = self.definition.carried(
                 old, control.features
             )  # they may have changed since that version, or just now
-        fits = old is not None and old.weights.shape == self.state.weights.shape
+        fits = old is not None and self.definition.fits(old)
         if control.action == "rollback" and old is not None and fits:
-            # The counts go on: they name the random streams of learning, of which each is used once.
-            self.state = State(old.weights, self.state.step, self.state.updates, old.memory)
+            self.state = self.definition.returned(self.state, old)
         elif control.action == "pin" and control.version is not None and old is not None and fits:
             self.pin = control.version, old
         elif control.action == "unpin":
@@ -330,6 +329,7 @@ class Machine:
         """Whether a checkpoint is of this very machine; what was only counted is not compared, see `Tally`."""
         mine, other = unpack(self.checkpoint(), _Checkpoint), unpack(body, _Checkpoint)
         mine.tally = other.tally = Tally()
+        other.spec = None if other.spec is None else settled(other.spec)  # as this version writes it
         return mine == other
 
     def needs(self) -> tuple[frozenset[int], frozenset[int]]:

@@ -45,7 +45,7 @@ class Ranker:
             status = Status.of(machine)
         tally = status.tally
         return RankerInfo(
-            **{name: getattr(spec, name) for name in spec.__struct_fields__},
+            **{name: getattr(spec, name) for name in spec.__struct_fields__ if name != "normalisation"},
             impressions=tally.impressions,
             learned=tally.learned,
             no_feedback=tally.no_feedback,
@@ -103,7 +103,7 @@ class Rankers:
         if event.kind == CREATED:
             body = unpack(event.body, Created)
             try:
-                definition = Definition(body.spec, event.time, body.weights, event.number)
+                definition = Definition(body.spec, event.time, body.weights, event.number, body.knots)
                 definition.warm_up()
             except Exception as error:  # such as a recipe of an extension that is not loaded: the others go on
                 logger.error("the ranker %r cannot be served: %s", event.key, error)

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from duelrank.api import RankerSpec
 from duelrank.errors import InvalidValue
 from duelrank.export import LinearModel
-from duelrank.normalisation import Normalisation
+from duelrank.representation import QueryScaled, Representation
+from duelrank.representation.base import knots_of
+from duelrank.representation.written import write_representation
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.versions import Version
+from duelrank.types import Memory
 
-__all__ = ["start_weights"]
+__all__ = ["Beginning", "beginning_of"]
 
 
-def start_weights(spec: RankerSpec, version_of: Callable[[str, int | None], Version]) -> bytes | None:
-    """Return the weights that a spec starts from, in the order of its features; None where the algorithm decides.
+class Beginning(NamedTuple):
+    """The first weights of a ranker, in the order of its columns, and its first knots; None where the algorithm decides."""
+
+    weights: bytes | None = None
+    knots: bytes | None = None
+
+
+def beginning_of(spec: RankerSpec, version_of: Callable[[str, int | None], Version]) -> Beginning:
+    """Return what a spec starts from.
 
     Parameters
     ----------
@@ -27,37 +40,55 @@ def start_weights(spec: RankerSpec, version_of: Callable[[str, int | None], Vers
     """
     start = spec.start
     if start is None:
-        return None
+        return Beginning()
     if sum(each is not None for each in (start.weights, start.model, start.ranker)) != 1:
         raise InvalidValue('start has exactly one of "weights", "model" and "from"')
     if start.version is not None and start.ranker is None:
         raise InvalidValue('start has a "version" only together with "from"')
     definition = Definition(spec, 0.0)
     if start.weights is not None:
-        return definition.checked_weights(start.weights)
+        return Beginning(definition.checked_weights(start.weights))
     if start.ranker is not None:
         other = version_of(start.ranker, start.version)
         model, of = other.definition.model(other.version, other.state), f"the ranker {start.ranker!r}"
     else:
         model, of = LinearModel.from_json(json.dumps(start.model)), "the model"
-    return _weights_of(model, of, definition)
+    return _like(model, of, definition)
 
 
-def _weights_of(model: LinearModel, of: str, definition: Definition) -> bytes:
-    """Return the weights of a model, which must have been made for features that are normalised in the same way."""
-    given = _scaling(model.normalisation, model.features, definition.spec.features)
-    own = _scaling(definition.normalisation, definition.spec.features, model.features)
+def _like(model: LinearModel, of: str, definition: Definition) -> Beginning:
+    """Return the weights and knots of a model, which must have been made for features that are represented in the same way.
+
+    Lines over the range of a query are also what most representations with curves begin with, so these can begin with them.
+    """
+    definition.check_names(model.features)
+    seen = definition.representation.start(len(definition.spec.features))
+    if _are_lines(model.representation, model.memory) and _are_lines(definition.representation, seen):
+        return Beginning(definition.checked_weights(dict(zip(model.features, model.weights.tolist(), strict=True))))
+    given = _shared(model.representation, model.features, definition.spec.features)
+    own = _shared(definition.representation, definition.spec.features, model.features)
     if given != own:
         raise InvalidValue(
-            f"start: {of} has the normalisation {given}, and this ranker {own}; weights mean the same only where both are equal"
+            f"start: {of} has the representation {given}, and this ranker {own}; weights mean the same only where both are equal"
         )
-    return definition.checked_weights(dict(zip(model.features, model.weights.tolist(), strict=True)))
+    weights, seen = definition.selected(model.weights, model.memory, model.features)
+    knots = knots_of(seen)
+    return Beginning(weights.astype("<f8").tobytes(), None if knots is None else knots.astype("<f8").tobytes())
 
 
-def _scaling(normalisation: Normalisation, names: tuple[str, ...], shared: tuple[str, ...]) -> dict[str, object]:
-    """Return a normalisation in JSON, as far as it is about features that both have."""
-    found = normalisation.as_dict(names)
-    features = found.get("features")
-    if not isinstance(features, dict):
+def _are_lines(representation: Representation, memory: Memory) -> bool:
+    """Whether each weight is the rise of a straight line over the range of a query, from the least value to the largest."""
+    knots = knots_of(memory)
+    if knots is None:
+        return representation == QueryScaled()
+    if np.isnan(knots[0, 0]):
+        return representation.domain != "query rank"
+    return representation.domain == "query range" and np.array_equal(knots, np.tile([0.0, 1.0], (len(knots), 1)))
+
+
+def _shared(representation: Representation, names: tuple[str, ...], shared: tuple[str, ...]) -> Any:
+    """Return a representation in JSON, as far as it is about features that both have."""
+    found = write_representation(representation, names)
+    if isinstance(found, str):
         return found
-    return {**found, "features": {name: each for name, each in features.items() if name in shared}}
+    return {**found, "features": {name: each for name, each in found["features"].items() if name in shared}}
