@@ -1,4 +1,4 @@
-"""BentLines as they are shown: sorted by what they move, with the density of the documents that were seen."""
+"""Curves as they are shown: sorted by what they move, with the density of the documents that were seen."""
 
 import numpy as np
 import pytest
