@@ -84,8 +84,8 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         Names, in the order of dense arrays.
     representation
         What the algorithm sees of the features: the text of a recipe, such as ``"query-scaled >> curves"``, or fixed scalings
-        by name, ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. The service's
-        default is taken, and written down, where it is given neither here nor in the recipe.
+        by name, ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. Where it is
+        given neither here nor in the recipe, it is that of the model or ranker to start from, or else ``"curves"``.
     length
         How many documents an impression shows where a request does not say.
     exploration
@@ -300,15 +300,15 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FeatureCurve(msgspec.Struct, frozen=True):
-    """What one feature adds to the score, as a function of its ``domain``: its value, its place in the query's range, or rank.
+    """What one feature adds to the score, as a function of its ``domain``, such as its value.
 
     Parameters
     ----------
     name
         Of the feature.
     domain
-        "value": the number in the request; "query range": its place among the documents of a request, from 0 for the least to
-        1 for the largest; "query rank": its rank there, from 0 to 1.
+        "value": the number in the request; "scaled value": that after fixed scalings; "query range": its place among the
+        documents of a request, from 0 for the least to 1 for the largest; "query rank": its rank there, from 0 to 1.
     values, heights
         Points of the curve.
     shape
@@ -323,7 +323,7 @@ class FeatureCurve(msgspec.Struct, frozen=True):
     """
 
     name: str
-    domain: Literal["value", "query range", "query rank"]
+    domain: Literal["value", "scaled value", "query range", "query rank"]
     values: list[float]
     heights: list[float]
     shape: Literal["line", "ramps", "steps"]

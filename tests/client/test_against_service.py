@@ -213,7 +213,9 @@ def test_a_client_is_shared_by_threads(url):
 def test_a_ranker_starts_from_what_one_has(kind, url):
     with kind(url) as client:
         weights = {"bm25": 1.0, "price": -0.5}
-        made = client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": weights}, precision="float32")
+        made = client.create_ranker(
+            "shop", "mgd", ["bm25", "price"], start={"weights": weights}, precision="float32", representation="raw"
+        )
         assert (made.precision, made.start.weights) == ("float32", weights)
         model = client.model("shop")
         assert dict(zip(model.features, model.weights.tolist(), strict=True)) == weights
@@ -228,7 +230,9 @@ def test_a_ranker_starts_from_what_one_has(kind, url):
 
 def test_a_ranker_is_changed_and_keeps_what_it_has_learned(kind, url):
     with kind(url) as client:
-        client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.5}})
+        client.create_ranker(
+            "shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.5}}, representation="raw"
+        )
         changed = client.change_ranker("shop", exploration=0.25, length=3, close_after=60)
         assert (changed.exploration, changed.length, changed.close_after, changed.mode) == (0.25, 3, 60, "learn")
         changed = client.change_ranker("shop", add_features=["age"], retire_features=["price"])
@@ -257,7 +261,9 @@ def test_documents_as_an_array_are_ranked_as_the_same_documents(kind, url, numbe
     rows = [[n % 3, n] for n in range(8)]
     array = rows if numbers is list else np.array(rows, numbers)
     with kind(url) as client:
-        client.create_ranker("shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.125}})
+        client.create_ranker(
+            "shop", "mgd", ["bm25", "price"], start={"weights": {"bm25": 1.0, "price": -0.125}}, representation="raw"
+        )
         client.freeze("shop")
         ids = [f"d{n}" for n in range(8)]
         table = client.rank("shop", (ids, array), explain=True)
@@ -277,7 +283,9 @@ def test_the_command_line(url):
         assert done.exit_code == 0, done.output
         return done
 
-    created = rankers("create", "shop", "mgd", "--features", "bm25,price", "--weight", "bm25=1", "--json")
+    created = rankers(
+        "create", "shop", "mgd", "--features", "bm25,price", "--weight", "bm25=1", "--representation", "raw", "--json"
+    )
     assert json.loads(created.stdout)["start"] == {"weights": {"bm25": 1.0}}
     assert json.loads(rankers("change", "shop", "--add-feature", "age", "--json").stdout)["features"][-1] == "age"
     assert json.loads(rankers("freeze", "shop", "--json").stdout)["frozen"]

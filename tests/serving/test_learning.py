@@ -194,7 +194,9 @@ class TestModes:
                 shown = ids(await service.rank("shop", kit.request(100)))
                 await service.feedback("shop", [kit.event(100, shown[3:])])
                 await kit.learned(service, 13)
-                assert service.ranker("shop").learned == 11  # what the click teaches, if anything, is a matter of versions
+                assert (
+                    service.ranker("shop").learned == 11
+                )  # what the click teaches, if anything, is a matter of versions
                 with pytest.raises(InvalidValue, match="melt"):
                     await service.control("shop", "melt")
             kit.verified(storage)

@@ -59,17 +59,29 @@ class TestSpecs:
         async def main():
             async with kit.running(storage) as service:
                 made, _ = await service.create(spec)
-                assert made.representation == "query-scaled"
+                assert made.representation == "curves"
                 assert not hasattr(made, "normalisation")
-                with patch("duelrank.serving.service.DEFAULT_REPRESENTATION", "query-scaled >> ramps"):
+                with patch("duelrank.serving.ranker.start.DEFAULT_REPRESENTATION", "query-scaled >> ramps"):
                     again, new = await service.create(spec)
-                    assert (again.representation, new) == ("query-scaled", False)
+                    assert (again.representation, new) == ("curves", False)
                     other, _ = await service.create(kit.spec("other", representation=None))
                     assert other.representation == "query-scaled >> ramps"
                     follows, _ = await service.create(kit.spec("exact", "pairrank", representation=None))
                     assert follows.representation == "query-scaled", "what it sees must never change"
             created = unpack(storage.log.find(RANKERS, CREATED, ["shop"])["shop"].body, Created)
-            assert created.spec.representation == "query-scaled"
+            assert created.spec.representation == "curves"
+
+        asyncio.run(main())
+
+    def test_a_start_says_what_its_weights_weigh(self, storage, kit):
+        async def main():
+            async with kit.running(storage) as service:
+                weights = Start(weights={"price": -2.0})
+                with pytest.raises(InvalidValue, match='"raw" for the values as they come'):
+                    await service.create(kit.spec(representation=None, start=weights))
+                await service.create(kit.spec(representation="raw", start=weights))
+                heir, _ = await service.create(kit.spec("heir", representation=None, start=Start(ranker="shop")))
+                assert heir.representation == "raw", "that of what it starts from"
 
         asyncio.run(main())
 

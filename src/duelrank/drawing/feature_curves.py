@@ -24,6 +24,7 @@ _BARS = 0.35  # height of the highest bar, as a share of the panel
 _LETTERS = 30  # of a feature's name in the title of a panel
 _AXES = {
     "value": "value of the feature",
+    "scaled value": "scaled value of the feature",
     "query range": "place of the value in the query's range: 0 is the lowest, 1 the highest",
     "query rank": "rank of the value within the query: 0 is the lowest, 1 the highest",
 }

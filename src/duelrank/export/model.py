@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,7 @@ from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, ShapeM
 from duelrank.export.model_json import model_from_json, model_to_json
 from duelrank.grammar import parse
 from duelrank.representation import Curve, Raw, Representation
-from duelrank.representation.base import knots_of, with_knots
+from duelrank.representation.base import Domain, knots_of, with_knots
 from duelrank.snapshot import Snapshot
 from duelrank.types import Memory, Query, Weights, frozen
 from duelrank.validation import whole_number
@@ -110,7 +109,7 @@ class LinearModel:
         return self.knots is not None and not np.isnan(self.knots[0, 0])
 
     @property
-    def domain(self) -> Literal["value", "query range", "query rank"]:
+    def domain(self) -> Domain:
         """What the curves are functions of; see `Representation.domain`."""
         return "query range" if self.knots is not None and not self.has_knots else self.representation.domain
 

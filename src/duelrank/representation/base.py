@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from duelrank.registry import Part
 from duelrank.types import Features, Memory, Stream, Weights, frozen
 
-__all__ = ["Curve", "Representation"]
+__all__ = ["Curve", "Domain", "Representation"]
+
+#: What curves are functions of: the value of a feature as it came, after fixed scalings, its place in the range of the query, or
+#: its rank there.
+Domain: TypeAlias = Literal["value", "scaled value", "query range", "query rank"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +69,8 @@ class Representation(Part, ABC):
     learns: ClassVar[bool] = False
     #: Whether all its columns are between 0 and 1.
     within_unit: ClassVar[bool] = False
-    #: What its curves are functions of: the raw value of a feature, its place in the range of the query, or its rank there.
-    domain: ClassVar[Literal["value", "query range", "query rank"]] = "value"
+    #: What its curves are functions of.
+    domain: ClassVar[Domain] = "value"
 
     def __rshift__(self, then: object) -> Representation:
         """Return this representation followed by another one; an algorithm takes it as what it sees."""

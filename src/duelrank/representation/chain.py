@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import InvalidRecipe
 from duelrank.registry import register, spell
-from duelrank.representation.base import Curve, Representation
+from duelrank.representation.base import Curve, Domain, Representation
+from duelrank.representation.fixed import Fixed
 from duelrank.types import Features, Memory, Stream, Weights
 
 __all__ = ["Chain"]
@@ -63,9 +63,11 @@ class Chain(Representation):
         return self.then.within_unit
 
     @property
-    def domain(self) -> Literal["value", "query range", "query rank"]:  # type: ignore[override]  # of this chain
+    def domain(self) -> Domain:  # type: ignore[override]  # of this chain
         """What the curves are functions of."""
-        return self.first.domain if self.then.domain == "value" else self.then.domain
+        if self.then.domain != "value":
+            return self.then.domain
+        return "scaled value" if isinstance(self.first, Fixed) else self.first.domain
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
         """Start as the second one does; raise `ShapeMismatch` if the first is for another number of features."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from duelrank.kernels.representation import query_ranks
 from duelrank.registry import alias, register
-from duelrank.representation.base import Curve, Representation
+from duelrank.representation.base import Curve, Domain, Representation
 from duelrank.types import Features, Memory, Weights
 
 __all__ = ["QueryRanks"]
@@ -28,7 +28,7 @@ class QueryRanks(Representation):
     """
 
     within_unit: ClassVar[bool] = True
-    domain: ClassVar[Literal["value", "query range", "query rank"]] = "query rank"
+    domain: ClassVar[Domain] = "query rank"
 
     def apply(self, features: Features, memory: Memory) -> Features:
         """Rank within these documents."""

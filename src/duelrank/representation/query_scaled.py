@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.kernels.preparation import scale_queries, scale_query
 from duelrank.registry import alias, register
-from duelrank.representation.base import Curve, Representation
+from duelrank.representation.base import Curve, Domain, Representation
 from duelrank.types import Features, Memory, Weights
 
 __all__ = ["QueryScaled", "query_scaled"]
@@ -29,7 +29,7 @@ class QueryScaled(Representation):
     """
 
     within_unit: ClassVar[bool] = True
-    domain: ClassVar[Literal["value", "query range", "query rank"]] = "query range"
+    domain: ClassVar[Domain] = "query range"
 
     def apply(self, features: Features, memory: Memory) -> Features:
         """Scale within these documents, bit for bit as data sets are scaled for training."""

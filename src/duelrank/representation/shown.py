@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.representation.base import Curve, Representation
+from duelrank.representation.base import Curve, Domain, Representation
 from duelrank.representation.knots import BEYOND
 from duelrank.representation.query_scaled import QueryScaled
 from duelrank.types import Memory, Weights, frozen
@@ -41,7 +41,7 @@ class ShownCurve:
     shares
         (n_bins,) the share of the seen documents in each bin; the outermost have also what is beyond them.
     domain
-        What the curve is a function of: "value", "query range" or "query rank".
+        What the curve is a function of: "value", "scaled value", "query range" or "query rank".
     """
 
     name: str
@@ -49,7 +49,7 @@ class ShownCurve:
     importance: float
     edges: NDArray[np.float64]
     shares: NDArray[np.float64]
-    domain: Literal["value", "query range", "query rank"]
+    domain: Domain
 
 
 def shown_curves(
@@ -88,9 +88,7 @@ def shown_curves(
     return sorted(found, key=lambda each: -each.importance)
 
 
-def _shown(
-    name: str, curve: Curve, values: NDArray[np.float64], domain: Literal["value", "query range", "query rank"]
-) -> ShownCurve:
+def _shown(name: str, curve: Curve, values: NDArray[np.float64], domain: Domain) -> ShownCurve:
     if not len(values):
         nothing = frozen(np.empty(0))
         return ShownCurve(name, curve, float(np.ptp(curve.heights)), nothing, nothing, domain)

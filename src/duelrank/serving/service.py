@@ -49,9 +49,9 @@ from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.documents import DocumentReader
 from duelrank.serving.ranker.rankers import Ranker, Rankers
-from duelrank.serving.ranker.start import beginning_of
+from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.versions import Version, Versions
-from duelrank.serving.settings import DEFAULT_REPRESENTATION, Settings
+from duelrank.serving.settings import Settings
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
@@ -194,13 +194,14 @@ class Service:
     async def create(self, spec: RankerSpec) -> tuple[RankerInfo, bool]:
         """Create a ranker, and say whether it is new; the same spec again changes nothing, another one is a `Conflict`.
 
-        The representation of a spec that has none is the default of the service, and of one that was created before, its own.
+        The representation of a spec that has none is that of what it starts from, or the default of the service; of one that
+        was created before, its own.
         """
         self._check_ready()
         created, asked = False, spec
         known = self._rankers.by_name.get(spec.name)
         if known is None:
-            spec = settled(asked, DEFAULT_REPRESENTATION)
+            spec = settled(asked, await asyncio.to_thread(default_representation, asked, self._version_of))
             start = await asyncio.to_thread(beginning_of, spec, self._version_of)
             definition = await asyncio.to_thread(Definition, spec, self._clock.time(), start.weights, 0, start.knots)
             definition.check_limits(self.settings)

@@ -8,7 +8,7 @@ __all__ = ["DEFAULT_REPRESENTATION", "Settings"]
 
 #: What an algorithm sees of the features of a new ranker, where its creator does not say. It is written into the ranker's spec, so
 #: another default changes nothing for rankers that exist.
-DEFAULT_REPRESENTATION = "query-scaled"
+DEFAULT_REPRESENTATION = "curves"
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ def test_it_learns_what_is_clicked(real_client):
     until(lambda: real_client.get("/v1/rankers/shop").json()["model_version"] > 1)
 
     def learned():
-        weights = real_client.get("/v1/rankers/shop/model").json()["weights"]
-        return weights["bm25"] > 0.0 > weights["price"]
+        curves = real_client.get("/v1/rankers/shop/curves").json()["curves"]
+        rise = {each["name"]: each["heights"][-1] - each["heights"][0] for each in curves}
+        return rise["bm25"] > 0.0 > rise["price"]
 
     until(learned)
     text = real_client.get("/metrics").text
@@ -65,7 +66,7 @@ def test_freeze_and_roll_back(real_client):
 
 
 def test_a_shadow_serves_the_version_that_is_pinned(real_client):
-    real_client.post("/v1/rankers", json=SHOP | {"name": "shadow", "algorithm": "pdgd", "mode": "shadow"})
+    real_client.post("/v1/rankers", json=SHOP | {"name": "shadow", "algorithm": "query-scaled >> pdgd", "mode": "shadow"})
     candidates = [{"id": f"d{i}", "features": [i / 9, 0.5]} for i in range(10)]
     sent = [each["id"] for each in candidates]
 

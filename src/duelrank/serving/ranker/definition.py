@@ -272,8 +272,7 @@ def settled(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> RankerSp
     """
     algorithm = parse(spec.algorithm, Algorithm)
     own = algorithm.representation if isinstance(algorithm, Represented) else None
-    old = spec.normalisation if isinstance(spec.normalisation, dict) else None
-    given = [each for each in (own, spec.representation, old) if each is not None]
+    given = _given(spec, own)
     if len(given) > 1:
         where = "in the recipe and beside it" if own is not None else 'as "representation" and as "normalisation"'
         raise InvalidRecipe(
@@ -285,6 +284,17 @@ def settled(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> RankerSp
     text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
     written = write_representation(found, spec.features)
     return msgspec.structs.replace(spec, algorithm=text, representation=written, normalisation=msgspec.UNSET)
+
+
+def says_representation(spec: RankerSpec) -> bool:
+    """Whether a spec says how features are represented, in its recipe or beside it."""
+    algorithm = parse(spec.algorithm, Algorithm)
+    return bool(_given(spec, algorithm if isinstance(algorithm, Represented) else None))
+
+
+def _given(spec: RankerSpec, own: Any) -> list[Any]:
+    old = spec.normalisation if isinstance(spec.normalisation, dict) else None
+    return [each for each in (own, spec.representation, old) if each is not None]
 
 
 def _served(recipe: str) -> Algorithm:

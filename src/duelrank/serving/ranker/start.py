@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from duelrank.api import RankerSpec
+from duelrank.api import RankerSpec, Start
 from duelrank.errors import InvalidValue
 from duelrank.export import LinearModel
 from duelrank.representation import QueryScaled, Representation
 from duelrank.representation.base import knots_of
 from duelrank.representation.written import write_representation
-from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.definition import Definition, says_representation
 from duelrank.serving.ranker.versions import Version
+from duelrank.serving.settings import DEFAULT_REPRESENTATION
 from duelrank.types import Memory
 
-__all__ = ["Beginning", "beginning_of"]
+__all__ = ["Beginning", "beginning_of", "default_representation"]
+
+
+#: Returns a version of a ranker, or its current one.
+VersionOf: TypeAlias = Callable[[str, int | None], Version]
 
 
 class Beginning(NamedTuple):
@@ -28,7 +33,21 @@ class Beginning(NamedTuple):
     knots: bytes | None = None
 
 
-def beginning_of(spec: RankerSpec, version_of: Callable[[str, int | None], Version]) -> Beginning:
+def default_representation(spec: RankerSpec, version_of: VersionOf) -> str | dict[str, Any]:
+    """Return the representation of a spec that does not give one: that of what it starts from, or the default of the service."""
+    if spec.start is None or says_representation(spec):
+        return DEFAULT_REPRESENTATION
+    _check_start(spec.start)
+    if spec.start.weights is not None:
+        raise InvalidValue(
+            "start: weights mean something only together with what they weigh, so say the representation that they were made "
+            'for, too: "raw" for the values as they come, "query-scaled" for their place in the range of the query'
+        )
+    model, _ = _model_of(spec.start, version_of)
+    return write_representation(model.representation, spec.features)
+
+
+def beginning_of(spec: RankerSpec, version_of: VersionOf) -> Beginning:
     """Return what a spec starts from.
 
     Parameters
@@ -41,19 +60,26 @@ def beginning_of(spec: RankerSpec, version_of: Callable[[str, int | None], Versi
     start = spec.start
     if start is None:
         return Beginning()
+    _check_start(start)
+    definition = Definition(spec, 0.0)
+    if start.weights is not None:
+        return Beginning(definition.checked_weights(start.weights))
+    return _like(*_model_of(start, version_of), definition)
+
+
+def _check_start(start: Start) -> None:
     if sum(each is not None for each in (start.weights, start.model, start.ranker)) != 1:
         raise InvalidValue('start has exactly one of "weights", "model" and "from"')
     if start.version is not None and start.ranker is None:
         raise InvalidValue('start has a "version" only together with "from"')
-    definition = Definition(spec, 0.0)
-    if start.weights is not None:
-        return Beginning(definition.checked_weights(start.weights))
-    if start.ranker is not None:
-        other = version_of(start.ranker, start.version)
-        model, of = other.definition.model(other.version, other.state), f"the ranker {start.ranker!r}"
-    else:
-        model, of = LinearModel.from_json(json.dumps(start.model)), "the model"
-    return _like(model, of, definition)
+
+
+def _model_of(start: Start, version_of: VersionOf) -> tuple[LinearModel, str]:
+    """Return the model that a ranker starts from, and what to call it."""
+    if start.ranker is None:
+        return LinearModel.from_json(json.dumps(start.model)), "the model"
+    other = version_of(start.ranker, start.version)
+    return other.definition.model(other.version, other.state), f"the ranker {start.ranker!r}"
 
 
 def _like(model: LinearModel, of: str, definition: Definition) -> Beginning:
