@@ -135,6 +135,15 @@ class TestMoves:
     def test_ends_are_known_within_a_unit(self):
         assert different(np.array([0.2, 0.5]), unit=True).tolist() == [0.0, 0.2, 0.5, 1.0]
 
+    def test_columns_cost_noise_so_curves_grow_slowly(self):
+        memory, pieces = BentLines(pieces=8).start(1), {}
+        for lists in (8, 16, 1024, 15 * EVERY, 16 * EVERY, 17 * EVERY, 16 * EVERY**2):
+            memory = BentLines(pieces=8).observe(
+                memory, np.linspace(0.0, 1.0, 50)[:, None], lists - 1, derive(1, lists)
+            )
+            pieces[lists] = knots_of(memory).shape[1] - 1
+        assert list(pieces.values()) == [1, 2, 2, 2, 4, 4, 8]
+
     def test_a_ranker_grows_as_it_sees_more(self):
         learner = Learner("query-scaled >> ramps(pieces=8) >> pdgd", n_features=2, seed=1)
         random, widths = np.random.default_rng(0), {}

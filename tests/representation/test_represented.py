@@ -26,13 +26,13 @@ def knots(*rows):
 
 
 class TestCarry:
-    @pytest.mark.parametrize("representation", CURVES, ids=repr)
-    def test_unfolding_a_line_and_halving_pieces_changes_no_score(self, representation):
+    @pytest.mark.parametrize(("representation", "steps"), zip(CURVES, [(15, 31, 63), (15, 16383)], strict=True))
+    def test_unfolding_a_line_and_halving_pieces_changes_no_score(self, representation, steps):
         random = np.random.default_rng(1)
         features, sample = random.random((50, 3)), random.random((200, 3))
         memory, weights = representation.start(3, unit=True), random.normal(size=3)
         expected = scores(representation, weights, memory, features)
-        for step in (15, 31, 63):
+        for step in steps:
             seen = {**memory, "sample": sample.astype(np.float32), "seen": np.array([200])}
             after = representation.observe(seen, sample[:1], step, np.ones(4, np.uint64), QueryScaled())
             assert knots_of(after).shape[1] == 2 * knots_of(memory).shape[1] - 1

@@ -40,7 +40,7 @@ class Distribution(Knotted):
 
     pieces: Annotated[int, Between(1, 1024)] = 32
 
-    def _n_pieces(self, n_pieces: int) -> int:
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
         return self.pieces
 
     def _columns(self, features: Features, knots: Knots) -> Features:

@@ -49,8 +49,8 @@ class Knotted(Representation):
     sample: Annotated[int, Between(10, 100_000)] = 200
 
     @abstractmethod
-    def _n_pieces(self, n_pieces: int) -> int:
-        """Return how many pieces each feature is to have at the next check, after it had so many."""
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
+        """Return how many pieces each feature is to have after so many lists, where it had so many before."""
 
     @abstractmethod
     def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
@@ -85,7 +85,7 @@ class Knotted(Representation):
             return memory
         knots: Knots = memory["knots"]
         unit = first is not None and first.within_unit
-        after = moved(knots, memory["sample"], self._n_pieces(knots.shape[1] - 1), unit)
+        after = moved(knots, memory["sample"], self._n_pieces(knots.shape[1] - 1, step + 1), unit)
         return memory if after is knots else {**memory, "knots": frozen(after)}
 
     def _sampled(self, memory: Memory, features: Features, stream: Stream, first: Representation | None) -> Memory:

@@ -40,7 +40,7 @@ class Ramps(Knotted):
     [[0.0, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, 1.0, 1.0]]
     """
 
-    def _n_pieces(self, n_pieces: int) -> int:
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
         return min(self.pieces, 2 * n_pieces)
 
     def n_columns(self, n_features: int, memory: Memory) -> int:

@@ -45,7 +45,7 @@ class Steps(Knotted):
         """Start without knots, whatever is known of the values."""
         return super().start(n_features, unit=False)
 
-    def _n_pieces(self, n_pieces: int) -> int:
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
         return self.pieces
 
     def n_columns(self, n_features: int, memory: Memory) -> int:

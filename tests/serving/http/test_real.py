@@ -66,7 +66,9 @@ def test_freeze_and_roll_back(real_client):
 
 
 def test_a_shadow_serves_the_version_that_is_pinned(real_client):
-    real_client.post("/v1/rankers", json=SHOP | {"name": "shadow", "algorithm": "query-scaled >> pdgd", "mode": "shadow"})
+    real_client.post(
+        "/v1/rankers", json=SHOP | {"name": "shadow", "algorithm": "query-scaled >> pdgd", "mode": "shadow"}
+    )
     candidates = [{"id": f"d{i}", "features": [i / 9, 0.5]} for i in range(10)]
     sent = [each["id"] for each in candidates]
 
