@@ -26,7 +26,7 @@ def knots(*rows):
 
 
 class TestCarry:
-    @pytest.mark.parametrize(("representation", "steps"), zip(CURVES, [(15, 31, 63), (15, 16383)], strict=True))
+    @pytest.mark.parametrize(("representation", "steps"), list(zip(CURVES, [(15, 31, 63), (15, 16383)], strict=True)))
     def test_unfolding_a_line_and_halving_pieces_changes_no_score(self, representation, steps):
         random = np.random.default_rng(1)
         features, sample = random.random((50, 3)), random.random((200, 3))
