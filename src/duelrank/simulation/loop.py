@@ -109,13 +109,19 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
             paused = perf_counter()
             seen = _as_seen(held_out, learner)
             offline.append(evaluate(learner.weights, seen, spec.metric, stream(spec.seed, "evaluation", t + 1)))
-            states.append(learner.state)
+            states.append(_weighed(learner.state))
             evaluating += perf_counter() - paused
         if progress is not None and (t % 256 == 255 or t + 1 in pauses):
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
     trajectory = np.array([spec.algorithm.carry(state, learner.state) for state in states])
     return Record(spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating, learner)
+
+
+def _weighed(state: State) -> State:
+    """Return a state with its weights and what they are for; an algorithm's own memory may be large."""
+    seen = {name: memory for name, memory in state.memory.items() if name == "representation"}
+    return State(state.weights, memory=seen)
 
 
 def _as_seen(split: Split, learner: Learner) -> Split:
