@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.algorithms.projected import Projected
+from duelrank.algorithms.represented import Represented
 from duelrank.exploration import Exploration, UniformSphere
 from duelrank.inference import CreditWeighted, Inference
 from duelrank.multileaving import Multileaver, SampleOnlyScored
 from duelrank.projection import DocumentSpace, LastClick
 from duelrank.registry import alias, register
+from duelrank.representation import BentLines, QueryScaled
 from duelrank.updates import Step, Update
 
 __all__ = ["WMGD"]
@@ -23,7 +25,8 @@ class WMGD(DuelingBandit):
 
     The best combination that we found on validation data: many uniform directions, lists without a softmax's noise and credit
     that is a matter of degree (`SampleOnlyScored`), all of that credit used (`CreditWeighted`), and a step that starts long and
-    shrinks. Projected (``wmgd-dsp``), it takes the documents down to the last click and one more, and remembers none.
+    shrinks. Projected (``wmgd-dsp``), it takes the documents down to the last click and one more, and remembers none; behind curves
+    (``wmgd-dsp-curves``) it is what we recommend.
 
     References
     ----------
@@ -37,4 +40,5 @@ class WMGD(DuelingBandit):
 
 
 alias("wmgd", WMGD())
-alias("wmgd-dsp", Projected(WMGD(), DocumentSpace(LastClick(beyond=1), remembered=0)))
+_projected = alias("wmgd-dsp", Projected(WMGD(), DocumentSpace(LastClick(beyond=1), remembered=0)))
+alias("wmgd-dsp-curves", Represented(_projected, QueryScaled() >> BentLines()))

@@ -8,18 +8,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 
-from duelrank.algorithms import Algorithm, Projected
+from duelrank.algorithms import Algorithm, Projected, Represented
 from duelrank.errors import InvalidValue
 from duelrank.exploration import Exploration
 from duelrank.inference import Inference
 from duelrank.multileaving import Multileaver
 from duelrank.projection import Examination, Projection
 from duelrank.registry import Part, aliases, classes, spell, walk
+from duelrank.representation import Representation
 from duelrank.updates import Update
 
 __all__ = ["Measured", "algorithms_page", "read_league", "sections"]
 
 _STAGES: dict[str, type[Part]] = {
+    "Representations": Representation,
     "Explorations": Exploration,
     "Multileavers": Multileaver,
     "Inferences": Inference,
@@ -120,6 +122,8 @@ def _link(name: str, known: dict[str, Algorithm]) -> str:
 def _about(algorithm: Algorithm) -> str:
     if isinstance(algorithm, Projected):
         return f"`{spell(algorithm.base)}` with projected gradients"
+    if isinstance(algorithm, Represented):
+        return f"`{spell(algorithm.base)}` that sees `{spell(algorithm.representation)}`"
     return sections(type(algorithm))["Summary"].split(":")[0].rstrip(".")
 
 
