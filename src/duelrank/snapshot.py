@@ -65,12 +65,15 @@ class Snapshot:
                 raise InvalidValue(f"the memory of a snapshot must contain only numbers, got {array.dtype} in {name}")
 
     def _n_weights(self) -> int:
+        """Return how many weights the recipe has for these features, with what is in the memory."""
         recipe: Any = parse(self.algorithm)
         try:
-            n_weights: int = recipe.n_columns(self.state, self.n_features)
-            return n_weights
-        except (LookupError, AttributeError, TypeError) as error:
+            if recipe.n_features(self.state) == self.n_features:
+                document, bounds = np.zeros((1, self.n_features)), np.array([0, 1])
+                return int(recipe.columns(self.state, document, bounds).shape[1])
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
             raise InvalidValue(f"the memory of a snapshot does not fit {self.algorithm}: {error}") from None
+        return self.n_features
 
     def to_bytes(self) -> bytes:
         """Return the bytes of an ``.npz`` file."""

@@ -63,7 +63,7 @@ def cases(draw, kinds=tuple(KNOTTED), first=("none",)):
         scalings = (Unscaled(), MinMax(-3.0, 8.5), Standard(0.1, 7.0), Standard(2.0, 0.0))
         representation = Fixed(tuple(scalings[i] for i in random.integers(4, size=n_features))) >> representation
     names = tuple(f"f{i}" for i in range(n_features))
-    n_weights = representation.n_columns(n_features, {"then": {"knots": knots}, "knots": knots})
+    n_weights = representation.n_columns(n_features, {"knots": knots})
     weights = random.normal(0.0, 3.0, n_weights) * (random.random(n_weights) < 0.9)
     model = LinearModel("shop", 7, names, weights, representation, knots)
     return model, make_documents(random, model, draw(st.integers(1, 12)))

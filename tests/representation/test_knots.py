@@ -104,8 +104,45 @@ class TestShapes:
         columns = Steps().apply(np.array([[0.0], [1.0], [2.0]]), observed(Steps(), lists))
         assert len(np.unique(columns, axis=0)) == 3
 
+    def test_a_feature_that_few_documents_have_is_not_lost(self):
+        """An exact match in one of 150 documents, and often in none of the sample."""
+        lists = [np.zeros((150, 1)) for _ in range(64)]
+        for number, features in enumerate(lists):
+            features[number, 0] = 1.0
+        for representation in (Ramps(), BentLines(), Steps(), Distribution()):
+            columns = representation.apply(np.array([[0.0], [1.0]]), observed(representation, lists))
+            assert (columns[1] > columns[0]).any(), representation
+
+    def test_values_that_single_precision_cannot_tell_apart(self):
+        lists = [1.7e9 + np.arange(60.0).reshape(-1, 1) for _ in range(16)]
+        columns = BentLines().apply(1.7e9 + np.array([[0.0], [30.0], [59.0]]), observed(BentLines(), lists))
+        assert np.diff(columns[:, 0]).min() > 0.1
+
+    def test_steps_are_between_values(self):
+        values = np.array([0.1, 0.2, 0.3, 0.7, 0.9])
+        lists = draws(32, lambda random, n: random.choice(values, n))
+        knots = knots_of(observed(Steps(), lists))[0, 1:-1]
+        assert np.abs(knots[:, None] - values).min() > 0.04
+        assert len(np.unique(Steps().apply(values[:, None], observed(Steps(), lists)), axis=0)) == 4
+
 
 class TestMoves:
+    def test_a_small_sample_does_not_move_knots(self):
+        few = np.linspace(0.0, 0.2, 30, dtype=np.float32).reshape(-1, 1)
+        knots = np.array([[0.0, 0.5, 1.0]])
+        assert moved(knots, few, 2, np.array([[0.0, 0.2]]), full=False) is knots
+        assert moved(knots, few, 2, np.array([[0.0, 0.2]]), full=True)[0, 2] < 0.3
+
+    def test_a_feature_that_begins_to_vary_soon_has_knots(self):
+        memory = BentLines().start(1)
+        for step in range(1500):
+            features = np.zeros((20, 1)) if step < 1100 else np.arange(20.0).reshape(-1, 1)
+            memory = BentLines().observe(memory, features, step, derive(7, step))
+            if step == 1099:
+                assert np.ptp(knots_of(memory)) == 0.0
+            if step == 1120:
+                assert np.ptp(knots_of(memory)) > 10.0
+
     def test_knots_stay_while_the_distribution_does(self):
         lists = draws(6 * EVERY, lambda random, n: random.random(n), n_documents=5)
         early, late = observed(Ramps(), lists[:1024]), observed(Ramps(), lists)
@@ -122,18 +159,18 @@ class TestMoves:
     def test_the_same_array_where_nothing_moves(self):
         sample = np.linspace(0.0, 1.0, 200, dtype=np.float32).reshape(-1, 1)
         knots = np.array([[0.0, 0.26, 0.5, 0.74, 1.0]])
-        assert moved(knots, sample, 4, unit=True) is knots
+        assert moved(knots, sample, 4, None) is knots
         off = np.array([[0.0, 0.1, 0.5, 0.74, 1.0]])
-        np.testing.assert_allclose(moved(off, sample, 4, unit=True), [[0.0, 0.25, 0.5, 0.75, 1.0]], atol=0.01)
+        np.testing.assert_allclose(moved(off, sample, 4, None), [[0.0, 0.25, 0.5, 0.75, 1.0]], atol=0.01)
 
     def test_halving_keeps_all_knots(self):
         sample = np.random.default_rng(0).random((200, 3)).astype(np.float32)
-        two = moved(np.tile([0.0, 1.0], (3, 1)), sample, 2, unit=True)
-        four = moved(two, sample, 4, unit=True)
+        two = moved(np.tile([0.0, 1.0], (3, 1)), sample, 2, None)
+        four = moved(two, sample, 4, None)
         assert np.array_equal(four[:, ::2], two)
 
     def test_ends_are_known_within_a_unit(self):
-        assert different(np.array([0.2, 0.5]), unit=True).tolist() == [0.0, 0.2, 0.5, 1.0]
+        assert different(np.array([0.2, 0.5]), None).tolist() == [0.0, 0.2, 0.5, 1.0]
 
     def test_columns_cost_noise_so_curves_grow_slowly(self):
         memory, pieces = BentLines(pieces=8).start(1), {}
@@ -158,7 +195,7 @@ def test_recipes_are_read_and_spelled():
     from duelrank.registry import spell
 
     for text in (
-        "query-scaled >> curves >> wmgd-dsp",
+        "wmgd-dsp-curves",
         "query-ranks >> curves(bend=0.25) >> wmgd-dsp",
         "raw >> mgd",
         "steps >> pdgd",

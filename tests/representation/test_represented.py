@@ -22,7 +22,7 @@ def centred(values):
 
 
 def knots(*rows):
-    return {"knots": np.array(rows, float), "sample": np.zeros((0, len(rows)), np.float32), "seen": np.zeros(1, int)}
+    return Ramps().start(len(rows)) | {"knots": np.array(rows, float)}
 
 
 class TestCarry:
@@ -140,7 +140,7 @@ class TestLearning:
         assert knots_of(before.memory["representation"]).shape[1] == 3
         assert late.trace["knots"].shape[1] == 2
         learner.learn(late, late_clicks)
-        memory = before.memory["representation"]["then"]
+        memory = before.memory["representation"]
         old = with_knots(memory, late.trace["knots"])
         lines = Ramps().carry(before.weights, memory, old)
         alone = Learner("query-scaled >> pdgd", n_features=2, seed=4, weights=lines)

@@ -93,5 +93,5 @@ def test_learning_goes_on_with_the_selected_state():
     state = go_on(
         type(state)(weights, state.step, state.updates, {**base, "representation": memory}), 3, range(40, 140)
     )
-    assert algorithm.n_columns(state, 3) == len(state.weights)
+    assert algorithm.n_features(state) == 3
     assert isinstance(algorithm.representation, Representation)

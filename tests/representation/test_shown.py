@@ -51,7 +51,7 @@ def test_before_the_first_knots_a_line_over_the_range_of_the_query_is_shown(repr
 
 def test_in_a_chain_the_sample_is_that_of_the_last_stage():
     chain = QueryScaled() >> Ramps()
-    (found,) = shown_curves(chain, np.array([2.0]), {"then": memory([[0.0, 1.0]], SAMPLE[:, :1])}, ["price"])
+    (found,) = shown_curves(chain, np.array([2.0]), memory([[0.0, 1.0]], SAMPLE[:, :1]), ["price"])
     assert found.domain == "query range"
     assert (found.shares[0], found.shares[-1]) == (0.75, 0.25)
     assert found.importance == pytest.approx(np.std([0.0, 0.0, 0.0, 2.0]))

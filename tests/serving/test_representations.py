@@ -73,6 +73,26 @@ class TestSpecs:
 
         asyncio.run(main())
 
+    def test_fixed_scalings_go_by_name(self, storage, kit):
+        fixed = {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}
+
+        async def main():
+            async with kit.running(storage) as service:
+                names = kit.spec().features
+                await service.create(kit.spec(representation=fixed))
+                more = (*names[::-1], "new")
+                heir, _ = await service.create(
+                    kit.spec("heir", representation=None, features=more, start=Start(ranker="shop"))
+                )
+                assert heir.representation["features"] == (fixed["features"] if "price" in names else {})
+                with pytest.raises(Conflict):
+                    await service.create(kit.spec(representation=None, features=more))
+                by_position = f"Fixed(({', '.join('MinMax(0.0, 9.0)' for _ in names)},)) >> curves"
+                with pytest.raises(InvalidRecipe, match="by position"):
+                    await service.create(kit.spec("other", representation=by_position))
+
+        asyncio.run(main())
+
     def test_a_start_says_what_its_weights_weigh(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
@@ -219,7 +239,7 @@ class TestLearning:
                 assert np.array_equal(now.weights, old.weights)
                 assert np.array_equal(knots_of(seen(now)), knots_of(seen(old)))
                 assert (now.step, now.updates) == (grown.step, grown.updates)
-                assert np.array_equal(seen(now)["then"]["sample"], seen(grown)["then"]["sample"]), "what was seen stays"
+                assert np.array_equal(seen(now)["sample"], seen(grown)["sample"]), "what was seen stays"
                 back = {each.name: each.heights for each in service.curves("shop").curves}
                 assert back == {each.name: each.heights for each in curves}
                 await traffic(service, kit, range(40, 70))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from duelrank.api import Document, FeedbackEvent, RankRequest
+from duelrank.serving.clock import Clock
 from duelrank.serving.http import KeyRing
 from duelrank.storage import open_storage
 
@@ -28,13 +29,23 @@ def storage(tmp_path):
         yield storage
 
 
+class BackThen(Clock):
+    """As if the store had just been made: otherwise the time of its open impressions is over, and the service closes them too."""
+
+    def __init__(self, storage):
+        self.newest = max(event.time for event in storage.log.read(0, 1_000_000))
+
+    def time(self):
+        return self.newest
+
+
 def close(numbers, name):
     return [FeedbackEvent(f"{name}-{number}", event_id=f"end-{number}", close=True) for number in numbers]
 
 
 def test_it_goes_on_where_it_stood(storage, kit):
     async def main():
-        async with kit.running(storage) as service:
+        async with kit.running(storage, clock=BackThen(storage)) as service:
             for name, expected in EXPECTED["rankers"].items():
                 now = service.ranker(name)
                 counts = [now.impressions, now.learned, now.skipped, now.open]
@@ -60,7 +71,7 @@ def test_it_replays_before_and_after(storage, kit, name):
     assert kit.verified(storage, name).after == EXPECTED["pruned"][name]
 
     async def main():
-        async with kit.running(storage) as service:
+        async with kit.running(storage, clock=BackThen(storage)) as service:
             await service.feedback(name, close(range(1000, 1007), name))
 
     asyncio.run(main())

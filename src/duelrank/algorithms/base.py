@@ -53,9 +53,9 @@ class Algorithm(Part, ABC):
         self.check_features(state, query)
         return self.explore(state, query, min(whole_number("length", length), query.features.shape[0]), stream)
 
-    def n_columns(self, state: State, n_features: int) -> int:
-        """Return the number of weights for documents with so many features."""
-        return n_features
+    def n_features(self, state: State) -> int:
+        """Return the number of features of documents."""
+        return len(state.weights)
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
         """Return the numbers that the weights are for; query i has the documents offsets[i] to offsets[i + 1]."""
@@ -124,7 +124,5 @@ class Algorithm(Part, ABC):
 
     def check_features(self, state: State, query: Query) -> None:
         """Raise `ShapeMismatch` if a query has another number of features than the ranker."""
-        found, expected = query.features.shape[1], state.weights.shape[0]
-        if self.n_columns(state, found) != expected:
-            expected //= max(1, self.n_columns(state, 1))
+        if (found := query.features.shape[1]) != (expected := self.n_features(state)):
             raise ShapeMismatch(f"the ranker has {expected} features, query {query.id!r} has {found}")

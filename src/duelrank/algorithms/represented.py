@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm
-from duelrank.errors import InvalidRecipe
+from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.memory import replaced
 from duelrank.registry import register, spell, walk
 from duelrank.representation import QueryScaled, Representation
@@ -85,9 +85,11 @@ class Represented(Algorithm):
         begun = self.base.start(self.representation.n_columns(n_features, memory), stream)
         return State(begun.weights, begun.step, begun.updates, replaced(begun.memory, "representation", memory))
 
-    def n_columns(self, state: State, n_features: int) -> int:
-        """Return the number of columns that the representation makes of so many features."""
-        return self.representation.n_columns(n_features, _seen(state))
+    def n_features(self, state: State) -> int:
+        """Return the number of features that the representation makes the columns of."""
+        seen = _seen(state)
+        knots = knots_of(seen)
+        return len(knots) if knots is not None else len(state.weights) // self.representation.n_columns(1, seen)
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
         """Return what the weights are for: the representation of the documents."""
@@ -180,6 +182,10 @@ def _traced(query: Query, inner: Impression, seen: Memory) -> Impression:
 
 def _inner(impression: Impression) -> Impression:
     """Return an impression as the base made it."""
+    if "columns" not in impression.trace:
+        raise InvalidValue(
+            "this impression was made without a representation, so a recipe that has one cannot learn from it"
+        )
     return Impression(
         Query.trusted(impression.query.id, impression.trace["columns"]), impression.ranking, impression.trace
     )

@@ -156,8 +156,6 @@ def same_knots(one: Memory, other: Memory) -> bool:
 
 def knots_of(memory: Memory) -> NDArray[np.float64] | None:
     """Return the knots in the memory of a representation, None where it learns nothing."""
-    while "knots" not in memory and "then" in memory:
-        memory = memory["then"]
     found: NDArray[np.float64] | None = memory.get("knots")
     return found
 
@@ -166,4 +164,4 @@ def with_knots(memory: Memory, knots: NDArray[np.float64] | None) -> Memory:
     """Return the memory of a representation with other knots; the same one where None are given."""
     if knots is None:
         return memory
-    return {**memory, "knots": knots} if "knots" in memory else {"then": with_knots(memory["then"], knots)}
+    return {**memory, "knots": knots}

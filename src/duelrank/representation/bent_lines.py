@@ -62,13 +62,14 @@ class BentLines(Knotted):
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Keep each line's rise, and let the ramps make the rest of the curve, through its heights at the new knots."""
         old, new = before["knots"], after["knots"]
-        lines = weights[: len(old)]
-        if np.isnan(new[0, 0]) or new.shape[1] == 2:
+        if np.isnan(new[0, 0]):
             return frozen(np.array([curve.heights[-1] for curve in self.curves(weights, before)]))
         if np.isnan(old[0, 0]):
             old = new[:, [0, -1]]
-        heights = heights_at(self.curves(weights, {"knots": old}), new)
-        width = new[:, -1:] - new[:, :1]
+        heights = heights_at(self._curves(weights, old), new)
+        lines, width = weights[: len(old)], new[:, -1:] - new[:, :1]
+        if new.shape[1] == 2:
+            return frozen(np.where(width[:, 0] > 0.0, heights[:, 1] - heights[:, 0], lines))
         shares = np.diff(new, axis=1) / np.where(width > 0.0, width, 1.0)
         bends = (np.diff(heights, axis=1) - lines[:, None] * shares) / self.bend
         return frozen(np.concatenate([lines, bends.T.ravel()]))

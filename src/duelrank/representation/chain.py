@@ -19,7 +19,7 @@ __all__ = ["Chain"]
 @register
 @dataclass(frozen=True, repr=False)
 class Chain(Representation):
-    """Apply one representation to what another returns; written ``first >> then``.
+    """Apply one representation to what another returns; written ``first >> then``. Its memory is that of the second one.
 
     Parameters
     ----------
@@ -72,45 +72,36 @@ class Chain(Representation):
     def start(self, n_features: int, unit: bool = False) -> Memory:
         """Start as the second one does; raise `ShapeMismatch` if the first is for another number of features."""
         self.first.start(n_features)
-        own = self.then.start(n_features, self.first.within_unit)
-        return {"then": own} if own else {}
+        return self.then.start(n_features, self.first.within_unit)
 
     def n_columns(self, n_features: int, memory: Memory) -> int:
         """Return the number of columns of the second one."""
-        return self.then.n_columns(n_features, _then(memory))
+        return self.then.n_columns(n_features, memory)
 
     def apply(self, features: Features, memory: Memory) -> Features:
         """Apply both."""
-        return self.then.apply(self.first.apply(features, memory), _then(memory))
+        return self.then.apply(self.first.apply(features, {}), memory)
 
     def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
         """Apply both."""
-        return self.then.apply_all(self.first.apply_all(features, offsets, memory), offsets, _then(memory))
+        return self.then.apply_all(self.first.apply_all(features, offsets, {}), offsets, memory)
 
     def observe(
         self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
     ) -> Memory:
         """Let the second one see what the first makes of the documents."""
-        if not self.learns:
-            return memory
-        return {"then": self.then.observe(_then(memory), features, step, stream, self.first)}
+        return self.then.observe(memory, features, step, stream, self.first)
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Carry the weights of the second one."""
-        return self.then.carry(weights, _then(before), _then(after))
+        return self.then.carry(weights, before, after)
 
     def selected(
         self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
     ) -> tuple[Weights, Memory]:
         """Select as the second one does."""
-        weights, own = self.then.selected(weights, _then(memory), features, self.first.within_unit)
-        return weights, {"then": own} if own else {}
+        return self.then.selected(weights, memory, features, self.first.within_unit)
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return the curves of the second one, over what the first returns."""
-        return self.then.curves(weights, _then(memory))
-
-
-def _then(memory: Memory) -> Memory:
-    found: Memory = memory.get("then", {})
-    return found
+        return self.then.curves(weights, memory)

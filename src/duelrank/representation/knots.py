@@ -38,15 +38,17 @@ class Knotted(Representation):
     The memory holds a sample of the documents, each as likely in it as any other (the last `HORIZON` of them, roughly, when there
     were more). By the Dvoretzky-Kiefer-Wolfowitz inequality the shares in a sample of 200 independent documents are all within
     0.096 of the true ones, with probability 0.95. Knots are quantiles of the different values in the sample, so that a value
-    which many documents share takes one knot only. They are checked after 16, 32, 64, … lists and after every 1,024th; the knots
-    of a feature stay where they are until one is off by a tenth of the values.
+    which many documents share takes one knot only. A feature that is the same in nearly all of the sample has knots between the
+    least and the largest value of all documents. They are checked after 16, 32, 64, … lists and after every 1,024th, and every 16
+    lists while a feature that varies has none; the knots of a feature stay where they are until one is off by a tenth of the values
+    of a full sample.
     """
 
     learns: ClassVar[bool] = True
     within_unit: ClassVar[bool] = True
 
-    pieces: Annotated[int, Between(1, 1024)] = 4
-    sample: Annotated[int, Between(10, 100_000)] = 200
+    pieces: Annotated[int, Between(1, 64)] = 4
+    sample: Annotated[int, Between(10, 2000)] = 200
 
     @abstractmethod
     def _n_pieces(self, n_pieces: int, lists: int) -> int:
@@ -64,7 +66,9 @@ class Knotted(Representation):
         """Start with one piece: from 0 to 1, or as each query has it."""
         ends = np.tile([0.0, 1.0] if unit else [np.nan, np.nan], (n_features, 1))
         nothing = np.zeros((0, n_features), np.float32)
-        return {"knots": frozen(ends), "sample": frozen(nothing), "seen": frozen(np.zeros(1, np.int64))}
+        widest = np.tile([np.inf, -np.inf], (n_features, 1))
+        seen = frozen(np.zeros(1, np.int64))
+        return {"knots": frozen(ends), "sample": frozen(nothing), "seen": seen, "ends": frozen(widest)}
 
     def apply(self, features: Features, memory: Memory) -> Features:
         """Return the columns; before there are knots, the place of each value in the range of the query."""
@@ -80,23 +84,31 @@ class Knotted(Representation):
         self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
     ) -> Memory:
         """Add some of the documents to the sample, and look whether the knots should move."""
-        memory = self._sampled(memory, features, stream, first)
-        if not _is_due(step + 1):
-            return memory
-        knots: Knots = memory["knots"]
         unit = first is not None and first.within_unit
-        after = moved(knots, memory["sample"], self._n_pieces(knots.shape[1] - 1, step + 1), unit)
+        memory = self._sampled(memory, features, stream, first)
+        knots: Knots = memory["knots"]
+        if not (_is_due(step + 1) or (step % FIRST == FIRST - 1 and _lacks_knots(knots, memory["ends"]))):
+            return memory
+        n_pieces = self._n_pieces(knots.shape[1] - 1, step + 1)
+        after = self._moved(knots, memory, n_pieces, unit)
         return memory if after is knots else {**memory, "knots": frozen(after)}
+
+    def _moved(self, knots: Knots, memory: Memory, n_pieces: int, unit: bool) -> Knots:
+        ends = None if unit else memory["ends"]
+        return moved(knots, memory["sample"], n_pieces, ends, len(memory["sample"]) == self.sample)
 
     def _sampled(self, memory: Memory, features: Features, stream: Stream, first: Representation | None) -> Memory:
         before: NDArray[np.int64] = memory["seen"]
         slots = sample_slots(before[0], features.shape[0], self.sample, HORIZON, stream)
-        seen, sample = before + features.shape[0], memory["sample"]
+        seen, sample, ends = before + features.shape[0], memory["sample"], memory["ends"]
         seen.flags.writeable = False
-        if slots.max() >= 0:  # later, few lists give a document to the sample, and only for those it is copied
-            given = features if first is None else first.apply(features, {})
+        unit = first is not None and first.within_unit
+        if unit and slots.max() < 0:  # later, few lists give a document to the sample, and only for those it is copied
+            return {**memory, "seen": seen}
+        given = features if first is None else first.apply(features, {})
+        if slots.max() >= 0:
             sample = _with_documents(sample, given, slots, min(self.sample, int(seen[0])))
-        return {"knots": memory["knots"], "sample": sample, "seen": seen}
+        return {**memory, "sample": sample, "seen": seen, "ends": ends if unit else _widened(ends, given)}
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
         """Keep the weights: one for each feature means the same for any knots."""
@@ -105,7 +117,7 @@ class Knotted(Representation):
     def selected(
         self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
     ) -> tuple[Weights, Memory]:
-        """Select knots and sample, too.
+        """Select knots, sample and ends, too.
 
         The documents in the sample count as if a new feature had been 0 in them, which is one value of many where knots are
         placed. Its knots are even from 0 to 1 where all values are known to be there; else all of them are at 0, where it has
@@ -119,7 +131,9 @@ class Knotted(Representation):
         new = np.nan if np.isnan(knots[0, 0]) else fresh
         selected = rows_of(by_feature(weights, len(knots)), features, 0.0).T.ravel()
         sample = np.ascontiguousarray(rows_of(memory["sample"].T, features, 0.0).T)
-        return frozen(selected), {**memory, "knots": frozen(rows_of(knots, features, new)), "sample": frozen(sample)}
+        ends = rows_of(memory["ends"], features, (np.inf, -np.inf))
+        kept = {"knots": rows_of(knots, features, new), "sample": sample, "ends": ends}
+        return frozen(selected), {**memory, **{name: frozen(array) for name, array in kept.items()}}
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return what each feature adds to the score; before there are knots, lines over its place in the query's range."""
@@ -132,6 +146,20 @@ def risen(knots: Knots, rises: NDArray[np.float64]) -> list[Curve]:
     live = np.where(np.diff(knots, axis=1) > NARROWEST, rises, 0.0)
     heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(live, axis=1)], axis=1)
     return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
+
+
+def _widened(ends: NDArray[np.float64], features: Features) -> NDArray[np.float64]:
+    """Return the least and the largest value of each feature so far; the same array where they do not change."""
+    low, high = features.min(axis=0), features.max(axis=0)
+    if (low >= ends[:, 0]).all() and (high <= ends[:, 1]).all():
+        return ends
+    wider = np.stack([np.minimum(ends[:, 0], low), np.maximum(ends[:, 1], high)], axis=1)
+    return frozen(np.clip(wider, -_LARGEST, _LARGEST))
+
+
+def _lacks_knots(knots: Knots, ends: NDArray[np.float64]) -> bool:
+    """Whether there are knots, but all of a feature's at one value although it varies."""
+    return bool(((knots[:, 0] == knots[:, -1]) & (ends[:, 0] < ends[:, 1])).any())
 
 
 def _with_documents(
@@ -155,41 +183,56 @@ def _is_due(lists: int) -> bool:
     return lists % EVERY == 0 or (FIRST <= lists < EVERY and lists & (lists - 1) == 0)
 
 
-def moved(knots: Knots, sample: NDArray[np.float32], n_pieces: int, unit: bool) -> Knots:
-    """Return the knots that go with a sample; the same array where none has to move."""
-    before = knots.shape[1] - 1
-    known = not np.isnan(knots[0, 0])
+def moved(
+    knots: Knots, sample: NDArray[np.float32], n_pieces: int, ends: NDArray[np.float64] | None, full: bool = True
+) -> Knots:
+    """Return the knots that go with a sample; the same array where none has to move.
+
+    Parameters
+    ----------
+    knots
+        Of now.
+    sample
+        (n, n_features) of the documents seen.
+    n_pieces
+        How many pieces each feature is to have.
+    ends
+        (n_features, 2) the least and the largest value of each feature; None where all are known to be from 0 to 1.
+    full
+        Whether the sample is large enough to move knots that are there.
+    """
+    before, known = knots.shape[1] - 1, not np.isnan(knots[0, 0])
     target = np.linspace(0.0, 1.0, n_pieces + 1)
     fresh: Any = np.empty((len(knots), n_pieces + 1))
-    changed = n_pieces != before
     for feature, values in enumerate(np.asarray(sample, np.float64).T):
-        found = different(values, unit)
-        places = np.linspace(0.0, 1.0, len(found))
-        if known and n_pieces == 2 * before and knots[feature, 0] < knots[feature, -1]:
-            fresh[feature] = _split(knots[feature], found)
-        elif known and n_pieces == before and _fits(knots[feature], found, places, target):
-            fresh[feature] = knots[feature]
+        row, found = knots[feature], different(values, None if ends is None else ends[feature])
+        places, placed = np.linspace(0.0, 1.0, len(found)), known and row[0] < row[-1]
+        if placed and n_pieces == 2 * before:
+            fresh[feature] = _split(row, found)
+        elif placed and n_pieces == before and (not full or _fits(row, found, places, target)):
+            fresh[feature] = row
         else:
             fresh[feature] = np.interp(target, places, found)
-            changed = True
-    return fresh if changed else knots
+    return knots if np.array_equal(fresh, knots) else fresh
 
 
-def different(values: NDArray[np.float64], unit: bool) -> NDArray[np.float64]:
-    """Return the different values of a feature in a sample, ascending, with its ends: 0 and 1, or nearly the least and largest."""
-    if unit:
+def different(values: NDArray[np.float64], ends: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return the different values of a feature in a sample, ascending.
+
+    The first and the last are 0 and 1 if no ends are given. Else they leave out the outermost values; where only one value is left
+    by that, they are the ends.
+    """
+    if ends is None:
         return np.unique(np.concatenate([values, [0.0, 1.0]]))
-    low, high = np.quantile(values, [BEYOND, 1.0 - BEYOND])
+    low, high = np.quantile(values, [BEYOND, 1.0 - BEYOND], method="nearest")
+    if low == high and ends[0] < ends[1]:
+        return np.unique(np.concatenate([values, ends]))
     return np.unique(np.clip(values, low, high))
 
 
 def _fits(
     knots: NDArray[np.float64], found: NDArray[np.float64], places: NDArray[np.float64], target: NDArray[np.float64]
 ) -> bool:
-    if len(found) == 1:
-        return bool((knots == found[0]).all())
-    if knots[0] == knots[-1]:
-        return False
     return bool(np.abs(np.interp(knots, found, places) - target).max() <= OFF)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +76,7 @@ def shown_curves(
     price 2.0 [0.0, -2.0] query range
     bm25 0.5 [0.0, 0.5] query range
     """
-    sample, knots = _found(memory, "sample"), _found(memory, "knots")
+    sample, knots = memory.get("sample"), memory.get("knots")
     if knots is not None and np.isnan(knots[0, 0]):  # linear until the first knots, in what the sample does not have
         lines = QueryScaled().curves(weights, {})
         found = [_shown(name, line, np.empty(0), "query range") for name, line in zip(names, lines, strict=True)]
@@ -92,16 +91,12 @@ def _shown(name: str, curve: Curve, values: NDArray[np.float64], domain: Domain)
     if not len(values):
         nothing = frozen(np.empty(0))
         return ShownCurve(name, curve, float(np.ptp(curve.heights)), nothing, nothing, domain)
-    low, high = (0.0, 1.0) if domain != "value" else np.quantile(values, [BEYOND, 1.0 - BEYOND])
+    low, high = (0.0, 1.0) if domain.startswith("query") else np.quantile(values, [BEYOND, 1.0 - BEYOND])
+    if low == high:  # one bin, for a value that nearly all documents have
+        edges, share = np.array([low, np.nextafter(low, np.inf)]), np.ones(1)
+        return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(share), domain)
     counts, edges = np.histogram(np.clip(values, low, high), _edges(values, low, high))
     return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(counts / len(values)), domain)
-
-
-def _found(memory: Memory, name: str) -> NDArray[Any] | None:
-    while name not in memory and "then" in memory:
-        memory = memory["then"]
-    array: NDArray[Any] | None = memory.get(name)
-    return array
 
 
 def _edges(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:

@@ -45,6 +45,18 @@ class Steps(Knotted):
         """Start without knots, whatever is known of the values."""
         return super().start(n_features, unit=False)
 
+    def _moved(self, knots: Knots, memory: Memory, n_pieces: int, unit: bool) -> Knots:
+        """Place each threshold midway between two different values, so that rounding one of them changes nothing."""
+        after = super()._moved(knots, memory, n_pieces, unit)
+        if after is knots:
+            return knots
+        for row, values in zip(after, np.asarray(memory["sample"], np.float64).T, strict=True):
+            found = np.unique(values)
+            if len(found) > 1:
+                left = np.clip(np.searchsorted(found, row[1:-1], "right") - 1, 0, len(found) - 2)
+                row[1:-1] = np.sort(0.5 * found[left] + 0.5 * found[left + 1])
+        return knots if np.array_equal(after, knots) else after
+
     def _n_pieces(self, n_pieces: int, lists: int) -> int:
         return self.pieces
 

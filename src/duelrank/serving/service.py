@@ -509,6 +509,8 @@ def _same(spec: RankerSpec, known: Definition) -> bool:
     """Whether a spec means what a ranker was created with; a representation that it does not give may be any."""
     own = known.spec.representation
     assert own is not None
+    if spec.features != known.spec.features:  # fixed scalings by name are of these features
+        return False
     return known.same_as(Definition(settled(spec, own), 0.0))
 
 

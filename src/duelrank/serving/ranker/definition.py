@@ -22,8 +22,9 @@ from duelrank.kernels.random import derive, uniform
 from duelrank.memory import replaced
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell, walk
-from duelrank.representation import Chain, QueryScaled, Raw, Representation
+from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation
 from duelrank.representation.base import by_feature, knots_of, with_knots
+from duelrank.representation.knots import Knotted
 from duelrank.representation.shown import ShownCurve, shown_curves
 from duelrank.representation.written import read_representation, write_representation
 from duelrank.serving.log.bodies import EXPLORED, GREEDY, SHADOW, StoredImpression, hash63
@@ -64,6 +65,13 @@ class Definition:
         self.created, self.number, self._start_weights, self._start_knots = created, number, weights, knots
         self._base = _served(spec.algorithm)
         self.representation = read_representation(spec.representation, spec.features)
+        if isinstance(self.representation, Chain) and any(
+            isinstance(part, Fixed) for _, part in walk(self.representation)
+        ):
+            raise InvalidRecipe(
+                f"{spec.representation} has scalings by position, but the features of a ranker have names; representations that "
+                "learn need no scalings, and fixed ones stand alone, by name"
+            )
         plain = isinstance(self.representation, Raw)
         self.algorithm = self._base if plain else Represented(self._base, self.representation)
         self.first_stage = _first(self.representation)
@@ -110,13 +118,15 @@ class Definition:
             feedback = Feedback.trusted(np.array([False, True]), None)
             self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, 0))
         if self.representation.learns:  # it may begin without knots
-            knots = np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1))
+            knots = frozen(np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1)))  # read-only, as all knots are
             self.representation.apply(raw, with_knots(self.start.memory["representation"], knots))
 
     def check_limits(self, settings: Settings) -> None:
         """Raise where it is larger than a service is set up for."""
+        largest = max((part.pieces for _, part in walk(self.algorithm) if isinstance(part, Knotted)), default=1)
         for what, found, most in (
             ("features", len(self.spec.features), settings.max_features),
+            ("features × pieces", len(self.spec.features) * largest, 8 * settings.max_features),
             ("documents in an impression", self.spec.length, settings.max_documents),
         ):
             if found > most:
@@ -188,7 +198,7 @@ class Definition:
 
     def fits(self, state: State) -> bool:
         """Whether a state is one of as many features as this ranker has."""
-        return self.algorithm.n_columns(state, len(self.spec.features)) == len(state.weights)
+        return self.algorithm.n_features(state) == len(self.spec.features)
 
     def distance(self, before: State, after: State) -> float:
         """Return how far the weights moved."""

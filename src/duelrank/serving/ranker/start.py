@@ -44,7 +44,10 @@ def default_representation(spec: RankerSpec, version_of: VersionOf) -> str | dic
             'for, too: "raw" for the values as they come, "query-scaled" for their place in the range of the query'
         )
     model, _ = _model_of(spec.start, version_of)
-    return write_representation(model.representation, spec.features)
+    written = write_representation(model.representation, model.features)
+    if isinstance(written, str):
+        return written
+    return {**written, "features": {name: each for name, each in written["features"].items() if name in spec.features}}
 
 
 def beginning_of(spec: RankerSpec, version_of: VersionOf) -> Beginning:
