@@ -413,9 +413,9 @@ def skips_case(draw: Any) -> tuple[Any, ...]:
     return weights, features, ranking, clicks, np.array(seen, float)
 
 
-def knots_case(draw: Any, least: int = 2) -> tuple[Any, ...]:
+def knots_case(draw: Any, least: int = 2, most: int = 6) -> tuple[Any, ...]:
     """Values on knots, between and beyond them; knots of which some are equal."""
-    n, d, n_knots = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(least, 6))
+    n, d, n_knots = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(least, most))
     knots = np.sort(np.array(draw(st.lists(st.integers(-4, 4), min_size=d * n_knots, max_size=d * n_knots)), float))
     return draw(numbers(n, d)), np.sort(knots.reshape(d, n_knots), axis=1)
 
@@ -565,6 +565,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("representation", "shares"): knots_case,
     ("representation", "query_ranks"): lambda draw: (draw(numbers(draw(st.integers(1, 7)), 3)),),
     ("representation", "sample_slots"): slots_case,
+    ("representation", "is_within"): lambda draw: knots_case(draw, least=2, most=2),
     ("plackett_luce", "draw"): plackett_luce_draw_case,
     ("plackett_luce", "pair_gradient"): plackett_luce_case,
     ("plackett_luce", "skip_gradient"): skips_case,

@@ -102,7 +102,7 @@ class TestCurves:
 class TestLearning:
     @pytest.mark.parametrize(
         "recipe",
-        ["query-scaled >> curves >> wmgd-dsp", "ramps >> nsgd-dsp", "steps >> pdgd", "distribution >> mgd-dsp"],
+        ["ramps >> nsgd-dsp", "steps >> pdgd", "distribution >> mgd-dsp"],
     )
     def test_conventions(self, recipe):
         check_algorithm(recipe)

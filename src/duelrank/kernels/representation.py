@@ -120,9 +120,10 @@ def query_ranks(features: Floats) -> Floats:
 def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: NDArray[np.uint64]) -> Ints:
     """Draw the slot of a sample that each next document takes, −1 for none: as it grows, each seen document is as likely in it.
 
-    From ``horizon`` documents on, later documents are more likely: the sample forgets, at the rate that it has reached.
+    From ``horizon`` documents on, later documents are more likely: the sample forgets, at the rate that it has reached. If no
+    document takes a slot, as for most lists, nothing is returned: an empty array.
     """
-    slots = np.empty(n_documents, np.int64)
+    slots, n_taken = np.empty(n_documents, np.int64), 0
     for document in range(n_documents):
         n_seen += 1
         if n_seen <= size:
@@ -131,4 +132,16 @@ def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream:
             slots[document] = below(stream, size)
         else:
             slots[document] = -1
-    return slots
+        n_taken += slots[document] >= 0
+    return slots[: n_documents if n_taken else 0]
+
+
+@kernel
+def is_within(features: Floats, ends: Floats) -> bool:
+    """Whether all values are between the least and the largest one of their feature."""
+    n_beyond = 0
+    for document in range(features.shape[0]):
+        for feature in range(features.shape[1]):
+            value = features[document, feature]
+            n_beyond += (value < ends[feature, 0]) | (value > ends[feature, 1])
+    return n_beyond == 0

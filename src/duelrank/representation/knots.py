@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.representation import NARROWEST, sample_slots
+from duelrank.kernels.representation import NARROWEST, is_within, sample_slots
 from duelrank.registry import Between
 from duelrank.representation.base import Curve, Representation, by_feature, rows_of
 from duelrank.representation.query_scaled import QueryScaled, query_scaled
@@ -103,10 +103,10 @@ class Knotted(Representation):
         seen, sample, ends = before + features.shape[0], memory["sample"], memory["ends"]
         seen.flags.writeable = False
         unit = first is not None and first.within_unit
-        if unit and slots.max() < 0:  # later, few lists give a document to the sample, and only for those it is copied
+        if unit and not len(slots):  # later, few lists give a document to the sample, and only for those it is copied
             return {**memory, "seen": seen}
         given = features if first is None else first.apply(features, {})
-        if slots.max() >= 0:
+        if len(slots):
             sample = _with_documents(sample, given, slots, min(self.sample, int(seen[0])))
         return {**memory, "sample": sample, "seen": seen, "ends": ends if unit else _widened(ends, given)}
 
@@ -150,9 +150,9 @@ def risen(knots: Knots, rises: NDArray[np.float64]) -> list[Curve]:
 
 def _widened(ends: NDArray[np.float64], features: Features) -> NDArray[np.float64]:
     """Return the least and the largest value of each feature so far; the same array where they do not change."""
-    low, high = features.min(axis=0), features.max(axis=0)
-    if (low >= ends[:, 0]).all() and (high <= ends[:, 1]).all():
+    if is_within(features, ends):
         return ends
+    low, high = features.min(axis=0), features.max(axis=0)
     wider = np.stack([np.minimum(ends[:, 0], low), np.maximum(ends[:, 1], high)], axis=1)
     return frozen(np.clip(wider, -_LARGEST, _LARGEST))
 

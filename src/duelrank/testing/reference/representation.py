@@ -54,7 +54,7 @@ def query_ranks(features: Floats) -> Floats:
 
 
 def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: NDArray[np.uint64]) -> Ints:
-    """Draw the slot of a sample that each next document takes, −1 for none."""
+    """Draw the slot of a sample that each next document takes, −1 for none; nothing if there is none for any."""
     slots = []
     for number in range(n_seen + 1, n_seen + n_documents + 1):
         if number <= size:
@@ -62,4 +62,9 @@ def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream:
         else:
             taken = uniform(stream) < size / min(number, horizon)
             slots.append(int(below(stream, size)) if taken else -1)
-    return np.array(slots, np.int64)
+    return np.array(slots if max(slots) >= 0 else [], np.int64)
+
+
+def is_within(features: Floats, ends: Floats) -> bool:
+    """Whether all values are between the least and the largest one of their feature."""
+    return bool((features >= ends[:, 0]).all() and (features <= ends[:, 1]).all())
