@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import median
 from time import thread_time
 
@@ -63,9 +64,9 @@ def _represent(learner: Learner, queries: list[Query], number: int) -> None:
         representation.observe(memory, features, 4 + 8 * index, stream)
 
 
-def _timed(work: object) -> float:
+def _timed(work: Callable[[], None]) -> float:
     started = thread_time()
-    work()  # type: ignore[operator]
+    work()
     return thread_time() - started
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
 from typing import Any, overload
@@ -164,8 +165,8 @@ def _joined(first: Any, then: Any) -> Part:
         raise InvalidRecipe(
             f"'>>' puts a representation before an algorithm, such as query-scaled >> mgd-dsp; got {first!r} >> {then!r}"
         )
-    joined: Any = first >> then  # type: ignore[operator]  # it is a representation
-    return joined  # type: ignore[no-any-return]
+    joined: Part = operator.rshift(first, then)
+    return joined
 
 
 reader(parse)

@@ -150,7 +150,11 @@ class Represented(Algorithm):
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the base's gradient, of the columns that the list was made with."""
+        """Return the base's gradient, for a list that was made with the knots of this state; `learn` takes any list."""
+        if not same_knots(with_knots(_seen(state), impression.trace.get("knots")), _seen(state)):
+            raise InvalidValue(
+                "this list was made with other knots than those of the state, so its gradient is of other columns"
+            )
         gradient, memory = self.base.gradient(_own(state), _inner(impression), feedback, stream)
         return gradient, replaced(memory, "representation", _seen(state))
 
