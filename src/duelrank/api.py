@@ -13,6 +13,10 @@ __all__ = [
     "FeatureCurve",
     "FeedbackCounts",
     "FeedbackEvent",
+    "GuardAlarm",
+    "GuardInfo",
+    "GuardRung",
+    "GuardSpec",
     "Health",
     "Invalid",
     "Mode",
@@ -30,6 +34,7 @@ __all__ = [
 ]
 
 Mode = Literal["learn", "shadow", "frozen"]
+OnAlarm = Literal["baseline", "rollback", "tell"]
 Precision = Literal["float32", "float64"]
 
 
@@ -54,6 +59,34 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     version: int | None = None
 
 
+class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a ranker is guarded: compared with its baseline, the order in which the client sends the documents, as long as it runs.
+
+    Parameters
+    ----------
+    share
+        Of all lists, those that compare: a team draft of the client's order and the best list of the served version.
+    false_alarm_every
+        Decisive lists between two false alarms, on average, or more.
+    margin
+        How far below one half the chance to win a decisive list may be without an alarm.
+    on_alarm
+        "baseline" serves the client's order and learns nothing until somebody resumes; "rollback" goes back to the newest
+        version that had proved gain, and does as "baseline" where there is none; "tell" only says so.
+    promote
+        Shares of the other lists that the learned ranker decides, one rung after the other; the rest is in the client's order.
+    webhook
+        The http or https address that is told of alarms and promotions.
+    """
+
+    share: float = 0.1
+    false_alarm_every: float = 1_000_000.0
+    margin: float = 0.0
+    on_alarm: OnAlarm = "baseline"
+    promote: tuple[float, ...] = (0.1, 0.5, 1.0)
+    webhook: str | None = None
+
+
 class _Definition(msgspec.Struct, frozen=True):
     """What defines a ranker; `RankerSpec` explains it."""
 
@@ -69,6 +102,7 @@ class _Definition(msgspec.Struct, frozen=True):
     start: Start | None = None
     precision: Precision = "float64"
     retired: tuple[str, ...] = ()
+    guard: GuardSpec | None = None
 
 
 class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
@@ -106,6 +140,9 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         How features are kept until they are learned from; with "float32" they are rounded before they are ranked, too.
     retired
         Names of features that requests may still have, and that are ignored.
+    guard
+        How the ranker is compared with the client's own order, and what happens when it does worse; ``{}`` for the defaults,
+        None for no guard.
     normalisation
         As versions up to 0.1.0 called the representation: ``{"kind": "none"}`` (raw), ``{"kind": "per_query"}``
         (query-scaled) or fixed scalings. It becomes one.
@@ -125,6 +162,9 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         Names of new features, behind the others; they start by adding nothing.
     retire_features
         Names of features to do without from now on; requests may still have them by name, and they are ignored.
+    guard
+        Another guard, or None for no guard any more. What was counted starts anew where a promise changes: false_alarm_every,
+        margin or promote.
     """
 
     exploration: float | None = None
@@ -133,6 +173,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     mode: Mode | None = None
     add_features: tuple[str, ...] = ()
     retire_features: tuple[str, ...] = ()
+    guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class RankerInfo(_Definition, frozen=True, kw_only=True):
@@ -237,6 +278,8 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         The idempotency key: the event counts once however often it is sent. Made from the content where it is not given.
     time
         By the client's clock; kept, and used for nothing.
+    user_id
+        Who it was: any text that stands for one user. Only a hash is kept. A user has one vote a day in the guard.
     """
 
     impression_id: str
@@ -245,6 +288,7 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     close: bool = False
     event_id: str | None = None
     time: float | None = None
+    user_id: str | None = None
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -338,6 +382,117 @@ class ModelCurves(msgspec.Struct, frozen=True):
     name: str
     model_version: int
     curves: list[FeatureCurve]
+
+
+class GuardAlarm(msgspec.Struct, frozen=True):
+    """An alarm: when it was raised, on what evidence, and what was done.
+
+    Parameters
+    ----------
+    time
+        In seconds since 1970.
+    model_version
+        That was served.
+    statistic
+        Of the detector, at least its threshold.
+    wins, losses
+        Of the learned ranker, since it was last started.
+    did
+        "baseline", "rollback" or "tell".
+    to_version
+        Where it was rolled back to.
+    reason
+        A sentence.
+    """
+
+    time: float
+    model_version: int
+    statistic: float
+    wins: int
+    losses: int
+    did: OnAlarm
+    to_version: int | None
+    reason: str
+
+
+class GuardRung(msgspec.Struct, frozen=True):
+    """Where on its ladder a ranker stands: the ``number``-th rung of so many (``rungs``), from 1.
+
+    There the learned ranker decides a ``share`` of the lists that are not guard lists. ``win_rate`` and its band, from ``low`` to
+    ``high``, are of the decisive lists on this rung; one rung up when ``low`` is above ``needed``.
+    """
+
+    number: int
+    rungs: int
+    share: float
+    wins: int
+    losses: int
+    win_rate: float
+    low: float
+    high: float
+    needed: float
+
+
+class GuardInfo(msgspec.Struct, frozen=True):
+    """How a guarded ranker does against the client's own order.
+
+    Parameters
+    ----------
+    name, model_version
+        Of the ranker, and the version that is served.
+    state
+        "watching"; "alarm" where one was raised and nobody has resumed.
+    summary
+        All of it in a sentence or two.
+    lists, ties, no_click, repeated
+        Closed guard lists since the guard began; those that were ties, had no click, or were left out because their user had
+        voted that day.
+    decisive, wins, losses
+        Of the learned ranker, since the guard began, the last alarm, or somebody's resume.
+    win_rate, low, high, level
+        The share of decisive lists that were won; with probability at least 1 − level, its mean chance is between low and high,
+        at all times at once.
+    e_value, proved
+        Evidence of gain; proved at this level at 1 / level and above.
+    statistic, threshold
+        Of the detector; an alarm is raised when the first reaches the second.
+    rung
+        Where on its ladder it stands.
+    learned_share
+        Of the lists that are not guard lists, those that the learned ranker decides now.
+    alarms, promotions
+        So many since the guard began.
+    last_alarm
+        None where there was none.
+    guard
+        How the ranker is guarded.
+    """
+
+    name: str
+    model_version: int
+    state: Literal["watching", "alarm"]
+    summary: str
+    lists: int
+    decisive: int
+    wins: int
+    losses: int
+    ties: int
+    no_click: int
+    repeated: int
+    win_rate: float
+    low: float
+    high: float
+    level: float
+    e_value: float
+    proved: bool
+    statistic: float
+    threshold: float
+    rung: GuardRung
+    learned_share: float
+    alarms: int
+    promotions: int
+    last_alarm: GuardAlarm | None
+    guard: GuardSpec
 
 
 class Health(msgspec.Struct, frozen=True):

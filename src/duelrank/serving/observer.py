@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Observer"]
+from typing import Literal
+
+from duelrank.api import GuardInfo
+
+__all__ = ["GuardEvent", "Observer"]
+
+#: What a guard has done: raised an alarm, or led a ranker one rung up; or an operator has ended an alarm.
+GuardEvent = Literal["alarm", "promotion", "resume"]
 
 
 class Observer:
@@ -22,6 +29,15 @@ class Observer:
 
     def published(self, name: str, version: int) -> None:
         """A model version is served from now on."""
+
+    def guard_list(self, name: str, outcome: str) -> None:
+        """A guard list was closed: "win", "loss", "tie", "no_click", or "repeated" where its user had voted that day."""
+
+    def guard(self, name: str, info: GuardInfo | None) -> None:
+        """How a ranker does against its baseline now, in the process that learns; None where it has no guard any more."""
+
+    def guard_event(self, name: str, event: GuardEvent, info: GuardInfo) -> None:
+        """A guard has done something, in the process that learns; once each time, not when it is restored."""
 
     def deleted(self, name: str) -> None:
         """A ranker is gone."""

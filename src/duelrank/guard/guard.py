@@ -1,0 +1,254 @@
+"""A guard: what is known of the learned ranker against the baseline, and what follows from it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from duelrank.api import GuardSpec, OnAlarm
+from duelrank.errors import InvalidValue
+from duelrank.guard.confidence import ConfidenceSequence
+from duelrank.guard.detector import Detector
+from duelrank.guard.e_value import EValue
+from duelrank.guard.lists import Outcome
+from duelrank.guard.values import Value
+
+__all__ = ["LEVEL", "SLACK", "Alarm", "Due", "Guard", "GuardCounts", "check_guard"]
+
+#: What follows from the guard lists so far, and has to be noted before it happens.
+Due = Literal["alarm", "promote"]
+#: The probability that a band, or a proof of gain, is ever wrong.
+LEVEL = 0.05
+#: One rung up when the lower end of the band is above one half less this.
+SLACK = 0.01
+
+
+class GuardCounts(Value, frozen=True):
+    """Closed guard lists of all kinds, since the guard began."""
+
+    wins: int = 0
+    losses: int = 0
+    ties: int = 0
+    no_click: int = 0
+    repeated: int = 0
+
+    @property
+    def lists(self) -> int:
+        """All of them."""
+        return self.wins + self.losses + self.ties + self.no_click + self.repeated
+
+
+class Alarm(Value, frozen=True):
+    """An alarm: when, with which version, on what evidence, and what was done."""
+
+    time: float
+    version: int
+    statistic: float
+    wins: int
+    losses: int
+    did: OnAlarm
+    to_version: int | None = None
+
+
+class Guard(Value, frozen=True):
+    """Watches a learned ranker: counts guard lists, raises alarms, and leads it up its ladder. It is replaced, never changed.
+
+    What follows from the counts is first only `due`; `alarmed` and `promoted` make it happen, so that a service can write it
+    down between the two.
+
+    Parameters
+    ----------
+    spec
+        How to watch.
+    detector
+        Of harm.
+    period
+        The decisive lists since the guard began, the last alarm, or somebody's resume.
+    on_rung
+        The decisive lists since it came to its present rung.
+    proof
+        The decisive lists since gain was last proved, or the period began.
+    counts
+        Of all guard lists.
+    rung
+        From 0.
+    alarms, promotions
+        So many there were.
+    due
+        What has to happen.
+    last_alarm
+        The newest.
+    raised
+        Whether it stands: nobody has resumed, and no rollback has ended it.
+
+    Examples
+    --------
+    >>> guard = Guard.begin(GuardSpec(false_alarm_every=1000))
+    >>> while guard.due is None:
+    ...     guard = guard.count("loss")
+    >>> guard.counts.losses, guard.due
+    (22, 'alarm')
+    >>> guard = guard.alarmed(time=0.0, version=1)
+    >>> guard.stepped_back, guard.learned_share
+    (True, 0.0)
+    """
+
+    spec: GuardSpec
+    detector: Detector
+    period: ConfidenceSequence = ConfidenceSequence(level=LEVEL)
+    on_rung: ConfidenceSequence = ConfidenceSequence(level=LEVEL)
+    proof: EValue = EValue()
+    counts: GuardCounts = GuardCounts()
+    rung: int = 0
+    alarms: int = 0
+    promotions: int = 0
+    due: Due | None = None
+    last_alarm: Alarm | None = None
+    raised: bool = False
+
+    @classmethod
+    def begin(cls, spec: GuardSpec) -> Self:
+        """Return a guard that has seen nothing yet."""
+        check_guard(spec)
+        return cls(spec, Detector(spec.false_alarm_every, spec.margin))
+
+    @property
+    def stepped_back(self) -> bool:
+        """Whether the baseline is served and nothing is learned, because of an alarm."""
+        return self.raised and self.last_alarm is not None and self.last_alarm.did == "baseline"
+
+    @property
+    def learned_share(self) -> float:
+        """The share of lists, beside guard lists, that the learned ranker decides."""
+        return 0.0 if self.stepped_back else self.spec.promote[self.rung]
+
+    @property
+    def gain(self) -> EValue:
+        """Evidence that the learned ranker is better, in this period."""
+        return EValue(self.period.wins, self.period.losses)
+
+    @property
+    def has_fresh_proof(self) -> bool:
+        """Whether gain was proved by the lists since it was last proved: the present version is one to go back to."""
+        return self.proof.proves(LEVEL)
+
+    def count(self, outcome: Outcome | Literal["repeated"]) -> Guard:
+        """Return the guard after one more closed guard list; "repeated" is one whose user has voted that day."""
+        counts = self.counts
+        if outcome == "tie":
+            return self._with(counts=msgspec.structs.replace(counts, ties=counts.ties + 1))
+        if outcome == "no_click":
+            return self._with(counts=msgspec.structs.replace(counts, no_click=counts.no_click + 1))
+        if outcome == "repeated":
+            return self._with(counts=msgspec.structs.replace(counts, repeated=counts.repeated + 1))
+        won = outcome == "win"
+        after = self._with(
+            detector=self.detector.update(won),
+            period=self.period.update(won),
+            on_rung=self.on_rung.update(won),
+            proof=self.proof.update(won),
+            counts=msgspec.structs.replace(counts, wins=counts.wins + won, losses=counts.losses + (not won)),
+        )
+        return after._with(due=after._due())
+
+    def _due(self) -> Due | None:
+        if self.raised:
+            return None
+        if self.detector.alarm or self.due == "alarm":
+            return "alarm"
+        up = self.rung + 1 < len(self.spec.promote) and self.on_rung.interval[0] > 0.5 - SLACK
+        return "promote" if up or self.due == "promote" else None
+
+    def proved(self) -> Guard:
+        """Return the guard that waits for the next proof of gain."""
+        return self._with(proof=EValue())
+
+    def alarmed(self, time: float, version: int, to_version: int | None = None) -> Guard:
+        """Return the guard after an alarm.
+
+        Parameters
+        ----------
+        time, version
+            When it was raised, and the version that was served.
+        to_version
+            The newest version that had proved gain, where there is one; a guard that rolls back goes there, and watches anew.
+        """
+        did = self.spec.on_alarm
+        if did == "rollback" and to_version is None:
+            did = "baseline"
+        alarm = Alarm(
+            time,
+            version,
+            self.detector.statistic,
+            self.period.wins,
+            self.period.losses,
+            did,
+            to_version if did == "rollback" else None,
+        )
+        after = self._with(alarms=self.alarms + 1, due=None, last_alarm=alarm, raised=did != "rollback")
+        if did == "tell":
+            return after
+        after = after._with(rung=0, **_NO_VOTES)
+        return after._with(detector=self.detector.reset()) if did == "rollback" else after
+
+    def promoted(self) -> Guard:
+        """Return the guard one rung up."""
+        up = min(self.rung + 1, len(self.spec.promote) - 1)
+        return self._with(rung=up, promotions=self.promotions + 1, due=None, on_rung=_NO_VOTES["on_rung"])
+
+    def resumed(self) -> Guard:
+        """Return the guard after somebody has ended an alarm: it watches anew, from the first rung. Without an alarm, the same."""
+        if not self.raised and self.due != "alarm":
+            return self
+        return self._with(detector=self.detector.reset(), rung=0, due=None, raised=False, **_NO_VOTES)
+
+    def changed(self, spec: GuardSpec) -> Guard:
+        """Return the guard with other settings; it begins anew where it promises something else, but an alarm stands."""
+        check_guard(spec)
+        promises = ("false_alarm_every", "margin", "promote")
+        if any(getattr(spec, name) != getattr(self.spec, name) for name in promises):
+            kept = {name: getattr(self, name) for name in ("counts", "alarms", "promotions", "last_alarm", "raised")}
+            return Guard.begin(spec)._with(**kept)
+        return self._with(spec=spec)
+
+    def _with(self, **changes: object) -> Guard:
+        return msgspec.structs.replace(self, **changes)
+
+
+_NO_VOTES: dict[str, object] = {
+    "period": ConfidenceSequence(level=LEVEL),
+    "on_rung": ConfidenceSequence(level=LEVEL),
+    "proof": EValue(),
+}
+
+
+def check_guard(spec: GuardSpec) -> None:
+    """Raise where settings of a guard make no sense."""
+    if not 0.0 < spec.share <= 1.0:
+        raise InvalidValue(
+            f"guard: share is the share of lists that compare, above 0 and up to 1, got {spec.share!r}; null is no guard"
+        )
+    try:
+        Detector(spec.false_alarm_every, spec.margin)
+    except InvalidValue as error:
+        raise InvalidValue(f"guard: {error}") from None
+    rungs = spec.promote
+    if not rungs or not all(0.0 < rung <= 1.0 for rung in rungs) or any(a >= b for a, b in pairwise(rungs)):
+        raise InvalidValue(
+            f"guard: promote has rising shares above 0 and up to 1, such as [0.1, 0.5, 1.0], got {list(rungs)}; [1.0] is no ladder"
+        )
+    if spec.webhook is not None:
+        _check_address(spec.webhook)
+
+
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fine = False
+    if not fine or len(address) > 2000 or any(each <= " " or each == "\x7f" for each in address):
+        raise InvalidValue(f"guard: webhook is an http or https address, got {address[:200]!r}")
