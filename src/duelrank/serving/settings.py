@@ -46,6 +46,8 @@ class Settings:
         How often old features, events and versions are removed.
     warm_up
         Recipes that are compiled before the service is ready.
+    webhook
+        The http or https address that is told what guards do, for rankers whose guard names none.
     """
 
     publish_every: float = 1.0
@@ -62,3 +64,4 @@ class Settings:
     recent: int = 4096
     tidy_every: float = 60.0
     warm_up: tuple[str, ...] = ()
+    webhook: str | None = None

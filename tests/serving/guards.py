@@ -1,0 +1,68 @@
+"""What a guard knows, for tests of those who show it or pass it on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from duelrank.api import GuardAlarm, GuardInfo, GuardRung, GuardSpec
+
+_ALARM = GuardAlarm(
+    time=1_700_000_000.0,
+    model_version=40,
+    statistic=1_250_000.0,
+    wins=120,
+    losses=310,
+    did="baseline",
+    to_version=None,
+    reason="version 40 won 120 of 430 decisive lists (27.9%); that many losses by chance are seen once in 1,000,000 lists",
+)
+_INFO = GuardInfo(
+    name="shop",
+    model_version=42,
+    state="watching",
+    summary="The learned ranker wins 53.8% of decisive lists (51.2% to 56.4%): better than your own order.",
+    lists=12_345,
+    decisive=5_200,
+    wins=2_800,
+    losses=2_400,
+    ties=2_000,
+    no_click=5_000,
+    repeated=145,
+    win_rate=0.538,
+    low=0.512,
+    high=0.564,
+    level=0.05,
+    e_value=31_000.0,
+    proved=True,
+    statistic=23.5,
+    threshold=1_000_000.0,
+    rung=GuardRung(
+        number=2, rungs=3, share=0.5, wins=700, losses=650, win_rate=0.519, low=0.472, high=0.566, needed=0.49
+    ),
+    learned_share=0.5,
+    alarms=0,
+    promotions=1,
+    last_alarm=None,
+    guard=GuardSpec(),
+)
+
+
+def guard_info(**changes: Any) -> GuardInfo:
+    """Return a guard that is well, or that has raised an alarm (state="alarm"), with changes."""
+    if changes.get("state") == "alarm":
+        stepped_back = {
+            "summary": "An alarm stands: your own order is served.",
+            "statistic": 1_250_000.0,
+            "win_rate": 0.279,
+            "low": 0.21,
+            "high": 0.35,
+            "e_value": 0.003,
+            "proved": False,
+            "learned_share": 0.0,
+            "alarms": 1,
+            "last_alarm": _ALARM,
+        }
+        changes = stepped_back | changes
+    return msgspec.structs.replace(_INFO, **changes)
