@@ -6,7 +6,7 @@ import json
 import logging
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -177,7 +177,7 @@ def test_what_answers_no_http(lines):
         def answer():
             while not stop.is_set():
                 connection, _ = server.accept()
-                with connection:
+                with connection, suppress(OSError):
                     connection.sendall(b"SSH-2.0-x\r\n")
                     while connection.recv(4096):
                         pass

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from tests.serving.guards import guard_info
 from tests.waiting import until
 from typer.testing import CliRunner, Result
 
-from duelrank.api import Change, Document, DocumentTable, FeatureCurve, ModelCurves
+from duelrank.api import Change, Document, DocumentTable, FeatureCurve, GuardInfo, ModelCurves
 from duelrank.cli import app
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel
@@ -91,10 +92,17 @@ class FakeService(Service):
     async def change(self, name: str, change: Change) -> RankerInfo:
         self.ranker(name)
         given = {field: getattr(change, field) for field in ("exploration", "close_after", "length", "mode")}
-        self.specs[name] = msgspec.structs.replace(
-            self.specs[name], **{field: value for field, value in given.items() if value is not None}
-        )
+        given = {field: value for field, value in given.items() if value is not None}
+        if change.guard is not msgspec.UNSET:
+            given["guard"] = change.guard
+        self.specs[name] = msgspec.structs.replace(self.specs[name], **given)
         return self.ranker(name)
+
+    def guard(self, name: str) -> GuardInfo:
+        spec = self.ranker(name).guard
+        if spec is None:
+            raise InvalidValue(f"{name!r} has no guard; give it one with PATCH")
+        return guard_info(name=name, guard=spec)
 
     async def delete(self, name: str) -> None:
         self.ranker(name)

@@ -1,5 +1,7 @@
 """Every address, its answers and its refusals, on a service that only remembers."""
 
+from typing import ClassVar
+
 import msgspec
 import numpy as np
 import pytest
@@ -49,6 +51,66 @@ class TestRankers:
     @pytest.mark.parametrize("content", [b"", b"{", b"name=shop", b"\xff", b'{"name": "\xff"}'])
     def test_no_json(self, client, content):
         problem(client.post("/v1/rankers", content=content), 400, "malformed-body")
+
+
+class TestGuard:
+    GUARD: ClassVar = {"share": 0.2, "on_alarm": "rollback", "promote": [0.5, 1.0]}
+    KNOWN: ClassVar = {"false_alarm_every": 1e6, "margin": 0.0, "webhook": None}
+
+    @pytest.fixture
+    def guarded(self, client):
+        assert client.post("/v1/rankers", json=SHOP | {"name": "guarded", "guard": self.GUARD}).status_code == 201
+        return client
+
+    def test_made_with_one(self, guarded):
+        assert guarded.get("/v1/rankers/guarded").json()["guard"] == self.GUARD | self.KNOWN
+        assert guarded.get("/v1/rankers/shop").json()["guard"] is None
+
+    def test_shown(self, guarded):
+        answer = guarded.get("/v1/rankers/guarded/guard")
+        assert answer.status_code == 200
+        shown = answer.json()
+        assert (shown["name"], shown["state"], shown["rung"]["number"]) == ("guarded", "watching", 2)
+        assert shown["guard"] == self.GUARD | self.KNOWN
+        assert list(shown)[:4] == ["name", "model_version", "state", "summary"], "what a person wants first"
+
+    def test_not_there(self, client):
+        assert "has no guard" in problem(client.get("/v1/rankers/shop/guard"), 422, "invalid-value")
+        assert "did you mean shop" in problem(client.get("/v1/rankers/shpo/guard"), 404, "unknown-name")
+
+    def test_changed_and_taken_away(self, guarded):
+        def change(**fields):
+            answer = guarded.patch("/v1/rankers/guarded", json=fields)
+            assert answer.status_code == 200, answer.text
+            return answer.json()["guard"]
+
+        assert change(length=5)["share"] == 0.2, "what is not given stays"
+        assert change(guard={"share": 0.3}) == {
+            "share": 0.3, "on_alarm": "baseline", "promote": [0.1, 0.5, 1.0], **self.KNOWN,
+        }  # fmt: skip
+        assert change(guard=None) is None
+
+    @pytest.mark.parametrize("method", ["POST", "PATCH"])
+    @pytest.mark.parametrize(
+        ("guard", "detail"),
+        [
+            ({"share": "much"}, "Expected `float`, got `str` - at `$.guard.share`"),
+            ({"false_alarm_every": [1]}, "at `$.guard.false_alarm_every`"),
+            ({"margin": None}, "Expected `float`, got `null` - at `$.guard.margin`"),
+            ({"on_alarm": "panic"}, "at `$.guard.on_alarm`; it is one of baseline, rollback, tell"),
+            ({"promote": 0.5}, "Expected `array`, got `float` - at `$.guard.promote`"),
+            ({"promote": [0.5, "1"]}, "at `$.guard.promote[1]`"),
+            ({"webhook": 5}, "at `$.guard.webhook`"),
+            ({"shares": 0.1}, "unknown field `shares` - at `$.guard`; did you mean `share`?"),
+            ({"zzz": 0.1}, "known: share, false_alarm_every, margin, on_alarm, promote, webhook"),
+            ("on", "at `$.guard`"),
+        ],
+    )
+    def test_wrong_shapes_name_the_field(self, client, method, guard, detail):
+        path, body = (
+            ("/v1/rankers", SHOP | {"guard": guard}) if method == "POST" else ("/v1/rankers/shop", {"guard": guard})
+        )
+        assert detail in problem(client.request(method, path, json=body), 422, "wrong-shape")
 
 
 class TestRank:

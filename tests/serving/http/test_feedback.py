@@ -141,9 +141,29 @@ class TestUbi:
         assert (event.impression_id, event.clicks, event.close) == ("i1", [], False)
 
     @pytest.mark.parametrize(
+        ("given", "meant"),
+        [
+            ({}, "browser-5"),
+            ({"client_id": None}, None),
+            ({"user_id": "u1", "client_id": "c1"}, "u1"),
+            ({"client_id": "c1"}, "c1"),
+            ({"user_id": None, "client_id": "c1"}, "c1"),
+            ({"user_id": "", "client_id": "c1"}, "c1"),
+            ({"user_id": 7.0, "client_id": "c1"}, "7"),
+            ({"user_id": 0}, "0"),
+            ({"client_id": ""}, None),
+        ],
+    )
+    @pytest.mark.parametrize("action", ["click", "add_to_cart"])
+    def test_who_it_was(self, given, meant, action):
+        (event,) = decode(UBI | {"action_name": action} | given)
+        assert event.user_id == meant
+
+    @pytest.mark.parametrize(
         ("change", "reason"),
         [
             ({"query_id": None}, "without query_id"),
+            ({"user_id": {"name": "u1"}}, "user_id"),
             ({"event_attributes": None}, "object_id"),
             ({"event_attributes": {"position": {"ordinal": 1}}}, "object_id"),
             ({"event_attributes": {"object": {}}}, "object_id"),

@@ -1,9 +1,14 @@
 """What Prometheus sees."""
 
+import os
+import subprocess
+import sys
+from inspect import cleandoc
 from math import isnan
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.serving.guards import guard_info
 from tests.serving.http.conftest import DOCUMENTS
 
 from duelrank.serving import Observer
@@ -77,6 +82,58 @@ def test_learning():
     assert found["duelrank_leading",] == 1
 
 
+def test_guards():
+    metrics = Metrics()
+    for outcome in ("win", "win", "loss", "tie"):
+        metrics.guard_list("shop", outcome)
+    metrics.guard("shop", guard_info())
+    found = samples(metrics.text().decode())
+    assert found["duelrank_guard_lists_total", "outcome=win", "ranker=shop"] == 2
+    assert found["duelrank_guard_lists_total", "outcome=tie", "ranker=shop"] == 1
+    wanted = {
+        "win_rate": 0.538, "win_rate_low": 0.512, "win_rate_high": 0.564, "e_value_log10": 4.4914, "statistic": 23.5,
+        "threshold": 1e6, "rung": 2, "learned_share": 0.5, "alarm": 0,
+    }  # fmt: skip
+    gauges = {name: found[f"duelrank_guard_{name}", "ranker=shop"] for name in wanted}
+    assert gauges == pytest.approx(wanted, rel=1e-4)
+    metrics.guard_event("shop", "alarm", guard_info(state="alarm"))
+    found = samples(metrics.text().decode())
+    assert found["duelrank_guard_events_total", "event=alarm", "ranker=shop"] == 1
+    assert found["duelrank_guard_alarm", "ranker=shop"] == 1
+    assert found["duelrank_guard_learned_share", "ranker=shop"] == 0
+
+
+def test_a_guard_that_is_gone_leaves_its_counters_alone():
+    metrics = Metrics()
+    metrics.guard("shop", None)
+    metrics.guard_list("shop", "win")
+    metrics.guard("shop", guard_info())
+    metrics.guard("shop", None)
+    found = samples(metrics.text().decode())
+    assert [name for name, *labels in found if name.startswith("duelrank_guard") and labels] == [
+        "duelrank_guard_lists_total",
+        "duelrank_guard_lists_created",
+    ]
+
+
+def test_where_workers_share_numbers_a_guard_that_is_gone_is_not_known(tmp_path):
+    """Nothing can be removed there; NaN is above and below nothing, so no alert goes on for ever."""
+    code = """
+        from tests.serving.guards import guard_info
+        from duelrank.serving.http.metrics import Metrics
+        metrics = Metrics()
+        for name, after in (("shop", lambda: metrics.guard("shop", None)), ("other", lambda: metrics.deleted("other"))):
+            metrics.guard(name, guard_info(state="alarm"))
+            print(f'duelrank_guard_alarm{{ranker="{name}"}} 1.0' in metrics.text().decode())
+            after()
+            print(f'duelrank_guard_alarm{{ranker="{name}"}} NaN' in metrics.text().decode())
+        """
+    environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", cleandoc(code)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 4
+
+
 def test_averages_follow_a_change():
     metrics = Metrics()
     for clicks in [0] * 5 * MEMORY + [1] * 5 * MEMORY:
@@ -115,6 +172,8 @@ def test_a_ranker_that_is_gone_leaves_no_labels():
         metrics.published(name, 2)
         metrics.open_impressions(name, 1)
         metrics.feature_trouble(name, "nan", 1)
+        metrics.guard_list(name, "win")
+        metrics.guard_event(name, "promotion", guard_info())
     metrics.deleted("shop")
     text = metrics.text().decode()
     assert 'ranker="shop"' not in text

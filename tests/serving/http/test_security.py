@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
-from tests.serving.http.conftest import DOCUMENTS, SHOP
+from tests.serving.http.conftest import DOCUMENTS, SHOP, TestClient
 from tests.serving.http.test_api import problem
 from tests.waiting import until
 
+from duelrank.api import GuardSpec, RankerSpec
 from duelrank.errors import InvalidValue
-from duelrank.serving.http import WebSettings, auth, make_key
+from duelrank.serving.http import WebSettings, auth, create_app, make_key
 from duelrank.serving.http.auth import Caller, KeyRing
 from duelrank.serving.http.errors import BodyTooLarge, ClientGone, NoKey, TooBusy, TooManyRequests, WrongScope
 from duelrank.serving.http.limits import BodyReader, Buckets
@@ -92,6 +93,69 @@ class TestKeys:
         assert ring.in_force
         with pytest.raises(NoKey):
             ring.holder(token, "rank")
+
+
+class TestWebhooks:
+    """Who may have the service send messages to an address: the operator, at the start or with an admin key."""
+
+    HOOK = "https://us:pw@hooks.example/T0/secret"
+    GUARDED = SHOP | {"name": "guarded", "guard": {"webhook": HOOK}}
+
+    def test_not_without_keys(self, client, service):
+        for answer in (
+            client.post("/v1/rankers", json=self.GUARDED),
+            client.patch("/v1/rankers/shop", json={"guard": {"webhook": self.HOOK}}),
+        ):
+            assert "--webhook" in problem(answer, 403, "no-webhook")
+        assert list(service.specs) == ["shop"]
+        assert service.specs["shop"].guard is None
+        assert client.patch("/v1/rankers/shop", json={"guard": {"webhook": None}}).status_code == 200
+
+    def test_nor_from_another_machine_without_keys(self, service, storage):
+        """Its address is an id, too, and yet no key."""
+        app = create_app(service, KeyRing(storage), WebSettings(insecure=True))
+        with TestClient(app, "http://10.0.0.1", client=("10.0.0.2", 50000)) as client:
+            problem(client.post("/v1/rankers", json=self.GUARDED), 403, "no-webhook")
+
+    def test_with_an_admin_key(self, serve, service, new_key):
+        admin = bearer(new_key("admin"))
+        client = serve(service)
+        made = client.post("/v1/rankers", json=self.GUARDED, headers=admin)
+        assert (made.status_code, made.json()["guard"]["webhook"]) == (201, self.HOOK)
+        changed = client.patch("/v1/rankers/guarded", json={"guard": {"webhook": "http://other/x"}}, headers=admin)
+        assert changed.json()["guard"]["webhook"] == "http://other/x"
+
+    def test_not_while_keys_come_into_force(self, serve, service, new_key):
+        """Who was let in without a key has none, even when there are keys by the time that the body has arrived."""
+        client = serve(service)
+        keys = client.app.state.desk.gate.keys
+
+        def slow_body():
+            yield b'{"name": "guarded", "algorithm": "mgd", "features": ["a"], '
+            new_key("admin")
+            keys.refresh()
+            yield b'"guard": {"webhook": "http://host/x"}}'
+
+        problem(client.post("/v1/rankers", content=slow_body()), 403, "no-webhook")
+
+    def test_the_address_is_a_secret(self, serve, service, new_key):
+        admin, other = bearer(new_key("admin")), bearer(new_key("rank"))
+        client = serve(service)
+        client.post("/v1/rankers", json=self.GUARDED, headers=admin)
+        for path in ("/v1/rankers/guarded", "/v1/rankers/guarded/guard"):
+            assert client.get(path, headers=other).json()["guard"]["webhook"] == "https://hooks.example/…"
+            assert client.get(path, headers=admin).json()["guard"]["webhook"] == self.HOOK
+        assert "secret" not in client.get("/v1/rankers", headers=other).text
+
+    def test_without_keys_it_is_nobodys(self, client, service):
+        service.specs["guarded"] = RankerSpec("guarded", "mgd", ("a",), guard=GuardSpec(webhook=self.HOOK))
+        answers = [client.get(f"/v1/rankers/guarded{rest}") for rest in ("", "/guard")]
+        answers += [client.post(f"/v1/rankers/guarded/{action}") for action in ("freeze", "resume", "unpin")]
+        answers += [client.patch("/v1/rankers/guarded", json={"length": 5}), client.get("/v1/rankers")]
+        for answer in answers:
+            assert answer.status_code == 200
+            assert "secret" not in answer.text
+            assert "https://hooks.example/" in answer.text
 
 
 class TestAsking:

@@ -65,11 +65,13 @@ def token_of(headers: Mapping[bytes, bytes]) -> str | None:
 class Caller:
     """Who asks: the id of a key, or an address where there are no keys ("" for this machine).
 
-    A caller with ``rankers`` may see and touch these alone.
+    A caller with ``rankers`` may see and touch these alone. ``admin`` is who has shown a key with that scope: nobody, where there
+    are no keys.
     """
 
     id: str = ""
     rankers: frozenset[str] = frozenset()
+    admin: bool = False
 
     def may_use(self, ranker: str) -> bool:
         """Whether this ranker is one of the caller's."""
@@ -114,7 +116,7 @@ class KeyRing:
         keys = {key.id: key for key in self._storage.keys.list()}
         verified = list(self._verified.items())  # of one moment: this is not the event loop's thread
         self._verified = {id: token for id, token in verified if id in keys and keys[id] == self._keys.get(id)}
-        self._callers = {id: Caller(id, frozenset(key.rankers)) for id, key in keys.items()}
+        self._callers = {id: Caller(id, frozenset(key.rankers), "admin" in key.scopes) for id, key in keys.items()}
         self._keys = keys
         self.in_force = self.in_force or bool(keys)
 

@@ -39,6 +39,7 @@ __all__ = [
     "MalformedBody",
     "NoKey",
     "NoSuchPage",
+    "NoWebhook",
     "Refusal",
     "TooBusy",
     "TooManyRequests",
@@ -80,6 +81,10 @@ class FromAWebPage(Refusal):
 
 class Forwarded(Refusal):
     """A service without API keys was asked through a proxy, so the request may come from any machine."""
+
+
+class NoWebhook(Refusal):
+    """Somebody without an admin key has named an address that the service should send messages to."""
 
 
 class NoSuchPage(Refusal):
@@ -157,6 +162,7 @@ TABLE: dict[type[BaseException], Kind] = {
     WrongScope: Kind(403, "wrong-scope", "The API key is not for this"),
     FromAWebPage: Kind(403, "from-a-web-page", "Web pages may not ask a service without API keys"),
     Forwarded: Kind(403, "forwarded", "A service without API keys answers no request that came through a proxy"),
+    NoWebhook: Kind(403, "no-webhook", "Only an admin key may name a webhook"),
     UnknownName: Kind(404, "unknown-name", "There is nothing of this name"),
     NoSuchPage: Kind(404, "no-such-page", "There is nothing at this address"),
     WrongMethod: Kind(405, "wrong-method", "This address does not have that method"),
@@ -200,27 +206,49 @@ def explain(error: Exception, request_id: str) -> tuple[Problem, Headers]:
 
 
 _UNKNOWN = re.compile(r"unknown field `(?P<name>.*?)`(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_NO_CHOICE = re.compile(r"^Invalid enum value .*- at `\$(?P<path>.*)`$", re.DOTALL)
 
 
 def wrong_shape(error: Exception, wanted: Any) -> str:
-    """Return what msgspec found wrong; for an unknown field, with the known name that is nearest to it."""
+    """Return what msgspec found wrong, with the values that are allowed, or the known field that is nearest to an unknown one."""
     message = str(error)
+    choice = _NO_CHOICE.search(message)
+    if choice is not None:
+        values = _choices(msgspec.inspect.type_info(wanted), _parts(choice["path"]))
+        return f"{message}; it is one of {', '.join(values)}" if values else message
     found = _UNKNOWN.search(message)
     if found is None:
         return message
-    known = _fields(msgspec.inspect.type_info(wanted), re.findall(r"\.(\w+)|\[", found["path"] or ""))
+    known = _fields(msgspec.inspect.type_info(wanted), _parts(found["path"] or ""))
     near = get_close_matches(found["name"].lower(), known, n=1, cutoff=0.6)
     hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
     return f"{message}; {hint}"
 
 
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path of msgspec, in which "" stands for any item of an array."""
+    return re.findall(r"\.(\w+)|\[", path)
+
+
 def _fields(type: msgspec.inspect.Type, path: list[str]) -> list[str]:
-    """Return the names of the fields of the struct at a path, in which "" stands for any item of an array."""
+    """Return the names of the fields of the struct at a path."""
+    structs = [each for each in _at(type, path) if isinstance(each, msgspec.inspect.StructType)]
+    return [field.encode_name for each in structs for field in each.fields]
+
+
+def _choices(type: msgspec.inspect.Type, path: list[str]) -> list[str]:
+    """Return the values that are allowed at a path."""
+    literals = [each for each in _at(type, path) if isinstance(each, msgspec.inspect.LiteralType)]
+    return [str(value) for each in literals for value in each.values]
+
+
+def _at(type: msgspec.inspect.Type, path: list[str]) -> list[msgspec.inspect.Type]:
+    """Return the types that may be found at a path."""
     if isinstance(type, msgspec.inspect.UnionType):
-        return [name for each in type.types for name in _fields(each, path)]
+        return [found for each in type.types for found in _at(each, path)]
+    if not path:
+        return [type]
     if isinstance(type, msgspec.inspect.StructType):
-        if not path:
-            return [field.encode_name for field in type.fields]
-        return [name for field in type.fields if field.encode_name == path[0] for name in _fields(field.type, path[1:])]
+        return [found for each in type.fields if each.encode_name == path[0] for found in _at(each.type, path[1:])]
     item = getattr(type, "item_type", None) or getattr(type, "value_type", None)
-    return _fields(item, path[1:]) if item is not None and path else []
+    return _at(item, path[1:]) if item is not None else []

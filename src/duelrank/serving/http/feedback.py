@@ -43,12 +43,15 @@ class UbiEvent(msgspec.Struct, frozen=True):
 
     A "click" is a click on the document ``event_attributes.object.object_id`` of the impression ``query_id``. All other
     actions are taken and kept, and nothing is learned from them. UBI events have no id of their own: the same content counts
-    once. Fields that UBI has and duelrank does not use are allowed.
+    once. ``user_id`` is who it was, or ``client_id`` where it is missing; a number means its decimal text. Fields that UBI has and
+    duelrank does not use are allowed.
     """
 
     action_name: str
     timestamp: str | float | None = None
     query_id: str | None = None
+    user_id: str | int | float | None = None
+    client_id: str | int | float | None = None
     event_attributes: UbiAttributes | None = None
 
 
@@ -114,20 +117,29 @@ def _from_ubi(text: bytes) -> Decoded:
     if event.query_id is None:
         name = event.action_name[:50]
         return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
+    user = _user(event)
     if event.action_name != "click":
-        return FeedbackEvent(impression_id=event.query_id, event_id=id)
+        return FeedbackEvent(impression_id=event.query_id, event_id=id, user_id=user)
     attributes = event.event_attributes
     if attributes is None or attributes.object is None or attributes.object.object_id is None:
         return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-    clicked = _document(attributes.object.object_id)
-    return FeedbackEvent(impression_id=event.query_id, event_id=id, clicks=[clicked])
+    clicked = _text(attributes.object.object_id)
+    return FeedbackEvent(impression_id=event.query_id, event_id=id, clicks=[clicked], user_id=user)
 
 
-def _document(object_id: str | int | float) -> str:
-    """Return the id of a document; catalogues with numbers as ids write 12, and some JSON libraries make 12.0 of that."""
-    if isinstance(object_id, float) and object_id.is_integer():
-        return str(int(object_id))
-    return str(object_id)
+def _user(event: UbiEvent) -> str | None:
+    """Return who did it: the user or, where that is not known, the client, which is mostly a browser."""
+    for id in (event.user_id, event.client_id):
+        if id is not None and id != "":
+            return _text(id)
+    return None
+
+
+def _text(id: str | int | float) -> str:
+    """Return an id as text; catalogues with numbers as ids write 12, and some JSON libraries make 12.0 of that."""
+    if isinstance(id, float) and id.is_integer():
+        return str(int(id))
+    return str(id)
 
 
 def _content(text: bytes) -> Any:

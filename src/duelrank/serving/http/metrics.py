@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from threading import Lock
@@ -10,7 +11,8 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
-from duelrank.serving.observer import Observer
+from duelrank.api import GuardInfo
+from duelrank.serving.observer import GuardEvent, Observer
 
 __all__ = ["Metrics"]
 
@@ -24,6 +26,19 @@ SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 # How numbers of several workers become one: the sum over those that live, the largest, or the newest.
 Together = Literal["livesum", "max", "livemostrecent"]
+
+# What is known of a guard: the gauges that begin with duelrank_guard_.
+_GUARD = {
+    "win_rate": "Share of decisive guard lists that the learned ranker has won, in this period.",
+    "win_rate_low": "Lower end of the band of the win rate, valid at all times at once.",
+    "win_rate_high": "Upper end of that band.",
+    "e_value_log10": "Logarithm to base 10 of the evidence that the learned ranker is better.",
+    "statistic": "Of the detector of harm.",
+    "threshold": "The statistic at which an alarm is raised.",
+    "rung": "Where on its ladder the ranker stands, from 1.",
+    "learned_share": "Share of the lists, beside guard lists, that the learned ranker decides.",
+    "alarm": "1 while an alarm stands.",
+}
 
 
 class Metrics(Observer):
@@ -42,6 +57,7 @@ class Metrics(Observer):
         self._make_requests(registry)
         self._make_learning(registry)
         self._make_state(registry)
+        self._make_guards(registry)
 
     def _make_requests(self, registry: CollectorRegistry) -> None:
         def counter(name: str, help: str, *labels: str) -> Counter:
@@ -101,6 +117,20 @@ class Metrics(Observer):
             "livemostrecent",
         )
         self._leading = gauge("leading", "1 in the process that learns.", "livesum")
+
+    def _make_guards(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, help: str, label: str) -> Counter:
+            return Counter(f"duelrank_guard_{name}", help, ("ranker", label), registry=registry)
+
+        self._guard_lists = counter("lists_total", "Closed guard lists by what they say.", "outcome")
+        self._guard_events = counter("events_total", "Alarms, promotions, and resumes after an alarm.", "event")
+        self._guard_gauges = {
+            name: Gauge(
+                f"duelrank_guard_{name}", help, ("ranker",), registry=registry, multiprocess_mode="livemostrecent"
+            )
+            for name, help in _GUARD.items()
+        }
+        self._guarded: set[str] = set()
 
     def text(self) -> bytes:
         """Return everything in Prometheus' text format, with several workers the numbers of all."""
@@ -166,10 +196,54 @@ class Metrics(Observer):
         """A ranker is gone, and its labels with it; several workers share files from which nothing can be removed."""
         self._averages.pop(name, None)
         self._latencies.pop(name, None)
+        self._forget_guard(name)
         if not os.environ.get(SHARED):
             for metric in vars(self).values():
                 if isinstance(metric, MetricWrapperBase) and "ranker" in metric._labelnames:
                     metric.remove_by_labels({"ranker": name})
+
+    def guard_list(self, name: str, outcome: str) -> None:
+        """A guard list was closed."""
+        self._guard_lists.labels(name, outcome).inc()
+
+    def guard_event(self, name: str, event: GuardEvent, info: GuardInfo) -> None:
+        """A guard has done something; its gauges say so at once."""
+        self._guard_events.labels(name, event).inc()
+        self.guard(name, info)
+
+    def guard(self, name: str, info: GuardInfo | None) -> None:
+        """How a ranker does against its baseline now; None where it has no guard any more."""
+        if info is None:
+            self._forget_guard(name)
+            return
+        self._guarded.add(name)
+        self._set_guard(
+            name,
+            win_rate=info.win_rate,
+            win_rate_low=info.low,
+            win_rate_high=info.high,
+            e_value_log10=math.log10(info.e_value) if info.e_value > 0.0 else -math.inf,
+            statistic=info.statistic,
+            threshold=info.threshold,
+            rung=info.rung.number,
+            learned_share=info.learned_share,
+            alarm=info.state == "alarm",
+        )
+
+    def _set_guard(self, name: str, **values: float) -> None:
+        for key, value in values.items():
+            self._guard_gauges[key].labels(name).set(value)
+
+    def _forget_guard(self, name: str) -> None:
+        """Leave nothing of a guard that is gone; where workers share files, it is not known any more, so that no alert goes on."""
+        if name not in self._guarded:
+            return
+        self._guarded.discard(name)
+        if os.environ.get(SHARED):
+            self._set_guard(name, **dict.fromkeys(_GUARD, math.nan))
+        else:
+            for gauge in self._guard_gauges.values():
+                gauge.remove(name)
 
     def feature_trouble(self, name: str, kind: str, count: int) -> None:
         """So many feature values were missing, NaN, infinite or out of range."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -16,6 +16,8 @@ from duelrank.api import (
     Change,
     FeedbackCounts,
     FeedbackEvent,
+    GuardInfo,
+    GuardSpec,
     Health,
     Model,
     ModelCurves,
@@ -44,10 +46,11 @@ from duelrank.representation.base import by_feature
 from duelrank.representation.written import write_representation
 from duelrank.serving.http.auth import Caller
 from duelrank.serving.http.decoding import decode_rank, decoded
-from duelrank.serving.http.errors import NoSuchPage, wrong_shape
+from duelrank.serving.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.serving.http.feedback import NDJSON, UbiEvent, decode_events
 from duelrank.serving.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
 from duelrank.serving.service import Service
+from duelrank.serving.webhooks import without_secrets
 
 if TYPE_CHECKING:
     from duelrank.serving.http.app import Desk
@@ -56,6 +59,8 @@ __all__ = ["MSGPACK", "OPERATIONS", "Call", "DeleteQuery", "ExportQuery", "Model
 
 JSON = b"application/json"
 MSGPACK = "application/msgpack"
+
+Guarded = TypeVar("Guarded", RankerInfo, GuardInfo)
 
 
 class Reply(NamedTuple):
@@ -82,6 +87,22 @@ class Call(msgspec.Struct):
     def name(self) -> str:
         """Of the ranker that the path names."""
         return self.path["name"]
+
+    def check_webhook(self, guard: GuardSpec | msgspec.UnsetType | None) -> None:
+        """Raise where somebody without an admin key names an address that the service would send messages to."""
+        if isinstance(guard, GuardSpec) and guard.webhook is not None and not self.caller.admin:
+            raise NoWebhook(
+                "without API keys anybody on this machine may ask, so guard.webhook is for the operator to give: with "
+                "'duelrank serve --webhook URL', or with a key ('duelrank keys create --scope admin')"
+            )
+
+    def shown(self, info: Guarded) -> Guarded:
+        """Return what the caller may see: the whole address of a webhook, which is often a password, only with an admin key."""
+        guard = info.guard
+        if guard is None or guard.webhook is None or self.caller.admin:
+            return info
+        hidden = msgspec.structs.replace(guard, webhook=without_secrets(guard.webhook))
+        return msgspec.structs.replace(info, guard=hidden)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,31 +261,43 @@ async def create(call: Call) -> Reply:
     """
     spec: RankerSpec = call.body
     call.caller.check(spec.name)
+    call.check_webhook(spec.guard)
     if spec.start is not None and spec.start.ranker is not None:
         call.caller.check(spec.start.ranker)
     try:
         info, new = await call.service.create(spec)
     except UnknownName as error:  # of an algorithm: the address was right, the body was not
         raise InvalidRecipe(str(error)) from None
-    return Reply(msgspec.json.encode(info), 201 if new else 200)
+    return Reply(msgspec.json.encode(call.shown(info)), 201 if new else 200)
 
 
 async def rankers(call: Call) -> list[RankerInfo]:
     """List all rankers that the key is for."""
-    return [info for info in call.service.rankers() if call.caller.may_use(info.name)]
+    return [call.shown(info) for info in call.service.rankers() if call.caller.may_use(info.name)]
 
 
 async def ranker(call: Call) -> RankerInfo:
     """Show one ranker."""
-    return await asyncio.to_thread(call.service.ranker, call.name)
+    return call.shown(await asyncio.to_thread(call.service.ranker, call.name))
+
+
+async def guard(call: Call) -> GuardInfo:
+    """Show how a guarded ranker does against your own order.
+
+    Its wins and losses, the band of its win rate and the evidence of gain, which are valid whenever you look; how near it is to an
+    alarm; where on its ladder it stands; and the last alarm, with its reason.
+    """
+    return call.shown(await asyncio.to_thread(call.service.guard, call.name))
 
 
 async def change(call: Call) -> RankerInfo:
     """Change a ranker, and keep what it has learned.
 
     What is not given stays. New features start by adding nothing; features that are retired may still be sent, and are ignored.
+    A guard is replaced as a whole; null is no guard any more.
     """
-    return await call.service.change(call.name, call.body)
+    call.check_webhook(call.body.guard)
+    return call.shown(await call.service.change(call.name, call.body))
 
 
 async def delete(call: Call) -> Reply:
@@ -282,27 +315,27 @@ async def delete(call: Call) -> Reply:
 
 async def freeze(call: Call) -> RankerInfo:
     """Stop learning, and serve the current weights without exploring."""
-    return await call.service.control(call.name, "freeze")
+    return call.shown(await call.service.control(call.name, "freeze"))
 
 
 async def resume(call: Call) -> RankerInfo:
-    """Go on learning."""
-    return await call.service.control(call.name, "resume")
+    """Go on learning, after a freeze or an alarm of the guard, which then begins to watch anew."""
+    return call.shown(await call.service.control(call.name, "resume"))
 
 
 async def rollback(call: Call) -> RankerInfo:
     """Go back to the weights of an earlier version, as a new version."""
-    return await call.service.control(call.name, "rollback", call.body.version)
+    return call.shown(await call.service.control(call.name, "rollback", call.body.version))
 
 
 async def pin(call: Call) -> RankerInfo:
     """Have a shadow serve the best rankings of one version, in place of your own order, while it goes on learning."""
-    return await call.service.control(call.name, "pin", call.body.version)
+    return call.shown(await call.service.control(call.name, "pin", call.body.version))
 
 
 async def unpin(call: Call) -> RankerInfo:
     """Have a shadow serve your own order again."""
-    return await call.service.control(call.name, "unpin")
+    return call.shown(await call.service.control(call.name, "unpin"))
 
 
 # Models
@@ -402,6 +435,12 @@ _SPEC = {
     "representation": "query-scaled",
 }
 _SHADOW = {"name": "shadow", "algorithm": "pdgd", "features": ["bm25", "rating", "price"], "mode": "shadow"}
+_GUARDED = {
+    "name": "guarded",
+    "algorithm": "wmgd-dsp",
+    "features": ["bm25", "rating", "price"],
+    "guard": {"share": 0.1, "on_alarm": "baseline", "promote": [0.1, 0.5, 1.0]},
+}
 _RANK = {
     "an impression": {
         "impression_id": "i1",
@@ -458,10 +497,19 @@ OPERATIONS = (
         handle=create,
         needs="admin",
         takes=RankerSpec,
-        examples={"a ranker that learns": _SPEC, "a shadow": _SHADOW},
+        examples={"a ranker that learns": _SPEC, "a shadow": _SHADOW, "a guarded ranker": _GUARDED},
         answers=RankerInfo,
         statuses=(200, 201),
-        raises=(Conflict, InvalidValue, InvalidRecipe, ShapeMismatch, DataFormatError, LimitExceeded, UnknownName),
+        raises=(
+            NoWebhook,
+            Conflict,
+            InvalidValue,
+            InvalidRecipe,
+            ShapeMismatch,
+            DataFormatError,
+            LimitExceeded,
+            UnknownName,
+        ),
     ),
     Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[RankerInfo]),
     Operation(method="GET", path=_ONE, handle=ranker, needs="rank", answers=RankerInfo, raises=(UnknownName,)),
@@ -474,9 +522,20 @@ OPERATIONS = (
         examples={
             "explore less": {"exploration": 0.5},
             "longer rankings, closed earlier": {"length": 20, "close_after": 600},
+            "a guard that only tells": {"guard": {"on_alarm": "tell", "promote": [1.0]}},
+            "no guard": {"guard": None},
         },
         answers=RankerInfo,
-        raises=(*_CONTROL, LimitExceeded),
+        raises=(*_CONTROL, LimitExceeded, NoWebhook),
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/guard",
+        handle=guard,
+        needs="rank",
+        named="guarded",
+        answers=GuardInfo,
+        raises=_READ,
     ),
     Operation(
         method="DELETE",
