@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD
-from duelrank.api import RankerSpec
+from duelrank.api import GuardSpec, RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
+from duelrank.guard import guard as guarding
 from duelrank.representation import knots
 from duelrank.serving.log.bodies import (
     Control,
@@ -33,14 +34,36 @@ CURVES = [
     Definition(RankerSpec("shop", "pdgd", ("a", "b", "c"), representation, length=3, seed=3), 0.0)
     for representation in ("ramps", "query-scaled >> curves", "query-scaled")
 ]
+GUARDED = [
+    Definition(
+        RankerSpec(
+            "shop",
+            "mgd-dsp",
+            ("a", "b", "c"),
+            length=3,
+            seed=3,
+            guard=GuardSpec(0.7, 2.0, promote=(0.5, 1.0), on_alarm=on_alarm),
+        ),
+        0.0,
+    )
+    for on_alarm in ("baseline", "rollback", "tell")
+]
 
-# What may happen: a list (of six, so that some come twice), clicks on it, its end, a version, a word from above.
+# What may happen: a list (of six, so that some come twice), clicks on it by one of two users or nobody known, its end, a version,
+# a word from above, what the guard asks for.
 steps = st.one_of(
     st.tuples(st.just("ranked"), st.integers(0, 5), st.integers(0, 2)),
-    st.tuples(st.just("feedback"), st.integers(0, 5), st.sets(st.integers(0, 2)), st.none() | st.integers(0, 3)),
+    st.tuples(
+        st.just("feedback"),
+        st.integers(0, 5),
+        st.sets(st.integers(0, 2)),
+        st.none() | st.integers(0, 3),
+        st.integers(0, 2),
+    ),
     st.tuples(st.just("closed"), st.integers(0, 5)),
     st.tuples(st.just("published")),
     st.tuples(st.just("control"), st.sampled_from(["freeze", "resume", "rollback", "pin", "unpin"])),
+    st.tuples(st.just("guard")),
 )
 
 
@@ -70,13 +93,14 @@ class Log:
             key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random((5, 3))
             raw.flags.writeable = False
             version = max(1, machine.version - what[1])  # who serves may be a little behind
-            order, way = self.definition.order(self.states[version], machine.frozen, key, raw, 3)
-            self.shown[key] = StoredImpression.of(version, list("vwxyz"), order, way), raw
+            share = 1.0 if machine.guard is None else machine.guard.learned_share
+            made = self.definition.order(self.states[version], machine.frozen, key, raw, 3, None, share)
+            self.shown[key] = StoredImpression.of(version, list("vwxyz"), *made), raw
             self.add("ranked", key, pack(self.shown[key][0]))
         elif kind == "feedback":
-            self.add(
-                "feedback", f"e{len(self.events)}", pack(StoredFeedback(f"i{what[0]}", sorted(what[1]), what[2], None))
-            )
+            user = (b"", b"user 001", b"user 002")[what[3] if len(what) > 3 else 0]
+            body = StoredFeedback(f"i{what[0]}", sorted(what[1]), what[2], None, user)
+            self.add("feedback", f"e{len(self.events)}", pack(body))
         elif kind == "closed":
             self.add("closed", f"{len(self.events)}", pack(f"i{what[0]}"))
         elif kind == "published":
@@ -85,12 +109,21 @@ class Log:
         elif kind == "control":
             state = pack_state(machine.served) if what[0] in ("rollback", "pin") else None
             self.add("control", f"{len(self.events)}", pack(Control(what[0], machine.version, state)))
+        elif kind == "guard" and (due := machine.watch.due()) is not None:
+            self.add("control", due[0], pack(due[1]))
 
 
 @pytest.mark.parametrize("definition", [DEFINITION, *CURVES], ids=lambda each: each.spec.representation)
 @given(st.lists(steps, max_size=40), st.integers(0, 40))
 def test_it_may_stop_and_go_on_anywhere(definition, taken, where):
     with patch.object(knots, "FIRST", 1):  # knots move after 1, 2, 4, … lists
+        _stop_and_go_on(definition, taken, where)
+
+
+@pytest.mark.parametrize("definition", GUARDED, ids=lambda each: each.spec.guard.on_alarm)
+@given(st.lists(steps, max_size=60), st.integers(0, 60))
+def test_a_guarded_one_may_too(definition, taken, where):
+    with patch.multiple(guarding, LEVEL=0.9, SLACK=0.9):  # proofs and promotions after a list or two
         _stop_and_go_on(definition, taken, where)
 
 

@@ -16,7 +16,7 @@ from duelrank.guard.e_value import EValue
 from duelrank.guard.lists import Outcome
 from duelrank.guard.values import Value
 
-__all__ = ["LEVEL", "SLACK", "Alarm", "Due", "Guard", "GuardCounts", "check_guard"]
+__all__ = ["LEVEL", "SLACK", "Alarm", "Due", "Guard", "GuardCounts", "Reason", "check_guard"]
 
 #: What follows from the guard lists so far, and has to be noted before it happens.
 Due = Literal["alarm", "promote"]
@@ -39,6 +39,18 @@ class GuardCounts(Value, frozen=True):
     def lists(self) -> int:
         """All of them."""
         return self.wins + self.losses + self.ties + self.no_click + self.repeated
+
+
+class Reason(Value, frozen=True):
+    """Why something is due: the detector's statistic when it became due, and the decisive lists that were won and lost until then.
+
+    They are those of the period for an alarm, and those of the rung for a promotion.
+    """
+
+    due: Due
+    statistic: float
+    wins: int
+    losses: int
 
 
 class Alarm(Value, frozen=True):
@@ -77,8 +89,8 @@ class Guard(Value, frozen=True):
         From 0.
     alarms, promotions
         So many there were.
-    due
-        What has to happen.
+    reason
+        Why something has to happen, None where nothing has; it stays until that has happened.
     last_alarm
         The newest.
     raised
@@ -105,7 +117,7 @@ class Guard(Value, frozen=True):
     rung: int = 0
     alarms: int = 0
     promotions: int = 0
-    due: Due | None = None
+    reason: Reason | None = None
     last_alarm: Alarm | None = None
     raised: bool = False
 
@@ -114,6 +126,11 @@ class Guard(Value, frozen=True):
         """Return a guard that has seen nothing yet."""
         check_guard(spec)
         return cls(spec, Detector(spec.false_alarm_every, spec.margin))
+
+    @property
+    def due(self) -> Due | None:
+        """What has to happen."""
+        return None if self.reason is None else self.reason.due
 
     @property
     def stepped_back(self) -> bool:
@@ -152,15 +169,16 @@ class Guard(Value, frozen=True):
             proof=self.proof.update(won),
             counts=msgspec.structs.replace(counts, wins=counts.wins + won, losses=counts.losses + (not won)),
         )
-        return after._with(due=after._due())
+        return after if after.raised or after.due == "alarm" else after._with(reason=after._reason())
 
-    def _due(self) -> Due | None:
-        if self.raised:
-            return None
-        if self.detector.alarm or self.due == "alarm":
-            return "alarm"
+    def _reason(self) -> Reason | None:
+        statistic = self.detector.statistic
+        if self.detector.alarm:
+            return Reason("alarm", statistic, self.period.wins, self.period.losses)
         up = self.rung + 1 < len(self.spec.promote) and self.on_rung.interval[0] > 0.5 - SLACK
-        return "promote" if up or self.due == "promote" else None
+        if up and self.reason is None:
+            return Reason("promote", statistic, self.on_rung.wins, self.on_rung.losses)
+        return self.reason
 
     def proved(self) -> Guard:
         """Return the guard that waits for the next proof of gain."""
@@ -176,19 +194,14 @@ class Guard(Value, frozen=True):
         to_version
             The newest version that had proved gain, where there is one; a guard that rolls back goes there, and watches anew.
         """
+        if self.reason is None or self.reason.due != "alarm":
+            raise InvalidValue("no alarm is due")
         did = self.spec.on_alarm
         if did == "rollback" and to_version is None:
             did = "baseline"
-        alarm = Alarm(
-            time,
-            version,
-            self.detector.statistic,
-            self.period.wins,
-            self.period.losses,
-            did,
-            to_version if did == "rollback" else None,
-        )
-        after = self._with(alarms=self.alarms + 1, due=None, last_alarm=alarm, raised=did != "rollback")
+        evidence = (self.reason.statistic, self.reason.wins, self.reason.losses)
+        alarm = Alarm(time, version, *evidence, did, to_version if did == "rollback" else None)
+        after = self._with(alarms=self.alarms + 1, reason=None, last_alarm=alarm, raised=did != "rollback")
         if did == "tell":
             return after
         after = after._with(rung=0, **_NO_VOTES)
@@ -197,13 +210,13 @@ class Guard(Value, frozen=True):
     def promoted(self) -> Guard:
         """Return the guard one rung up."""
         up = min(self.rung + 1, len(self.spec.promote) - 1)
-        return self._with(rung=up, promotions=self.promotions + 1, due=None, on_rung=_NO_VOTES["on_rung"])
+        return self._with(rung=up, promotions=self.promotions + 1, reason=None, on_rung=_NO_VOTES["on_rung"])
 
     def resumed(self) -> Guard:
         """Return the guard after somebody has ended an alarm: it watches anew, from the first rung. Without an alarm, the same."""
         if not self.raised and self.due != "alarm":
             return self
-        return self._with(detector=self.detector.reset(), rung=0, due=None, raised=False, **_NO_VOTES)
+        return self._with(detector=self.detector.reset(), rung=0, reason=None, raised=False, **_NO_VOTES)
 
     def changed(self, spec: GuardSpec) -> Guard:
         """Return the guard with other settings; it begins anew where it promises something else, but an alarm stands."""

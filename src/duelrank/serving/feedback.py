@@ -43,6 +43,8 @@ class Intake:
         Of their arrival.
     settings
         The limits.
+    salt
+        What ids of users are hashed with.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class Intake:
         impressions: Mapping[str, KnownImpression | None],
         time: float,
         settings: Settings,
+        salt: bytes | None = None,
     ) -> None:
         self._name, self._impressions, self._time, self._settings = name, impressions, time, settings
+        self._salt = salt or b""
         self.new: list[NewEvent] = []
         self.late: list[str] = []  # ids of events about closed impressions: sent again, or too late
         self._closing: list[tuple[int, KnownImpression]] = []  # places in `new` of closings, and what they close
@@ -103,7 +107,7 @@ class Intake:
     def _take(self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int]) -> None:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
-        body = pack(StoredFeedback(event.impression_id, clicks, event.examined, event.time))
+        body = pack(StoredFeedback(event.impression_id, clicks, event.examined, event.time, self._user(event.user_id)))
         stored = NewEvent(self._name, FEEDBACK, key, self._time, body)
         self._feedback.append(len(self.new))
         self.new.append(stored)
@@ -112,6 +116,14 @@ class Intake:
             # An event id that was used before, for whatever impression, closes nothing.
             self.new.append(closing(self._name, event.impression_id, impression.number, self._time, follows=True))
             impression.closed = True
+
+    def _user(self, id: str | None) -> bytes:
+        """Return what is kept of a user: enough to know them again on the same day, and not who they are."""
+        if id is None:
+            return b""
+        if not 0 < len(id) <= self._settings.max_id:
+            raise InvalidValue(f"a user_id has from 1 to {self._settings.max_id} characters, got {len(id)}")
+        return blake2b(id.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=8).digest()
 
     def settle(self, receipts: Sequence[Receipt] | None) -> None:
         """Open the impressions again that were not closed after all; whether they are closed is then asked again."""

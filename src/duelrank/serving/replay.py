@@ -8,11 +8,14 @@ import numpy as np
 
 from duelrank.errors import StorageFailure, StoreCorrupt, UnknownName
 from duelrank.serving.log.bodies import (
+    CONTROL,
     CREATED,
     IMPRESSION,
     PUBLISHED,
     RANKERS,
+    Control,
     Created,
+    Evidence,
     Published,
     StoredImpression,
     digest,
@@ -146,6 +149,8 @@ class _Replay:
 
     def _before(self, event: Event) -> str | None:
         """Compare what an event says about the past."""
+        if event.kind == CONTROL:
+            return self._before_control(event)
         if event.kind != PUBLISHED:
             return None
         said, machine = unpack(event.body, Published), self._machine
@@ -158,6 +163,22 @@ class _Replay:
                 f"the replay has {found.hex()}"
             )
         return None
+
+    def _before_control(self, event: Event) -> str | None:
+        """Compare what a guard did with what it has to do here; where an operator was quicker, it has nothing to do."""
+        said, machine = unpack(event.body, Control), self._machine
+        if said.evidence is None or self._tolerance is not None:
+            return None
+        reason = None if machine.guard is None else machine.guard.reason
+        if reason is None or reason.due != said.action:
+            due = int(event.key.rpartition("/")[2])
+            return (
+                None
+                if machine.watch.due_since >= due
+                else f"event {event.number} is an {said.action}, not so in the replay"
+            )
+        found = Evidence(reason.statistic, reason.wins, reason.losses)
+        return None if found == said.evidence else f"event {event.number}: {said.evidence}, but the replay has {found}"
 
     def _behind(self, event: Event) -> str | None:
         """Compare the snapshots that were taken right behind an event."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
@@ -12,6 +13,7 @@ from duelrank.api import (
     FeatureCurve,
     FeedbackCounts,
     FeedbackEvent,
+    GuardInfo,
     ModelCurves,
     RankAnswer,
     RankedDocument,
@@ -36,6 +38,7 @@ from duelrank.serving.log.bodies import (
     DELETED,
     IMPRESSION,
     RANKERS,
+    SALT,
     Control,
     Created,
     Deleted,
@@ -45,7 +48,7 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
-from duelrank.serving.observer import Observer
+from duelrank.serving.observer import GuardEvent, Observer
 from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.documents import DocumentReader
 from duelrank.serving.ranker.rankers import Ranker, Rankers
@@ -58,6 +61,8 @@ from duelrank.types import Features
 from duelrank.validation import whole_number
 
 __all__ = ["Service"]
+
+logger = logging.getLogger("duelrank.serving")
 
 Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
@@ -131,7 +136,13 @@ class Service:
 
     def _make_learner(self) -> Learner:
         parts = (self.storage, self.settings, self._clock, self._rankers, self._recent, self._tail)
-        return Learner(*parts, self._ask_to_close)
+        return Learner(*parts, self._ask_to_close, self._announce)
+
+    def _announce(self, name: str, event: GuardEvent, info: GuardInfo) -> None:
+        """Tell everybody what a guard has done; from the learner's thread."""
+        said = f"the guard of {name!r}: {event}. {info.summary}"
+        logger.log(logging.ERROR if event == "alarm" else logging.INFO, said)
+        self.observer.guard_event(name, event, info)
 
     async def start(self) -> None:
         """Begin to restore, to serve and to learn in the background; returns at once, see `wait_ready`."""
@@ -252,6 +263,18 @@ class Service:
             self._rankers.refresh()
         return self._rankers[name].info()
 
+    def guard(self, name: str) -> GuardInfo:
+        """Return how a guarded ranker does against the client's own order; may read the store."""
+        self._check_ready()
+        if name not in self._rankers and self.storage.shared:
+            self._rankers.refresh()
+        found = self._rankers[name].guard()
+        if found is None:
+            raise InvalidValue(
+                f'the ranker {name!r} has no guard; give it one with a change, such as {{"guard": {{}}}}'
+            )
+        return found
+
     async def rank(self, name: str, request: RankRequest) -> RankAnswer:
         """Return the ranking to show; when it returns, the impression is in the store."""
         ranker = await self._ranker(name)
@@ -288,8 +311,9 @@ class Service:
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
-        order, way = definition.order(version.state, version.frozen, id, raw, length, pinned)
-        return ids, raw, StoredImpression.of(version.version, ids, order, way), pack_features(raw)
+        share = version.learned_share
+        order, way, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
+        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams), pack_features(raw)
 
     async def _append_impression(
         self, name: str, id: str, stored: StoredImpression | None, attachment: bytes
@@ -345,7 +369,9 @@ class Service:
         assert self._appender is not None
         ids = {event.impression_id for event in events if isinstance(event, FeedbackEvent)}
         impressions = await self._impressions.find(name, ids)
-        intake = Intake(name, events, first, impressions, self._clock.time(), self.settings)
+        if self._rankers.salt is None and any(isinstance(event, FeedbackEvent) and event.user_id for event in events):
+            await self._make_salt()
+        intake = Intake(name, events, first, impressions, self._clock.time(), self.settings, self._rankers.salt)
         receipts = None
         try:
             receipts = await self._append(intake.new) if intake.new else []
@@ -355,6 +381,12 @@ class Service:
             return intake.count(receipts, {})
         await self._appender.settled()  # what came before, also in other requests, is in the log
         return intake.count(receipts, await self._impressions.events(name, intake.late))
+
+    async def _make_salt(self) -> None:
+        """Choose what ids of users are hashed with in this store, once; where two processes do, the first one counts."""
+        event = NewEvent(RANKERS, SALT, SALT, self._clock.time(), pack(os.urandom(16)))
+        await self._append([event])
+        await asyncio.to_thread(self._rankers.refresh)
 
     async def control(self, name: str, action: Action, version: int | None = None) -> RankerInfo:
         """Change how a ranker goes on; returns when it has happened.

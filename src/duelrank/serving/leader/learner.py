@@ -7,6 +7,8 @@ from collections.abc import Callable
 from itertools import takewhile
 from time import perf_counter, sleep
 
+from duelrank.api import GuardInfo
+from duelrank.guard import Guard
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.capacity import Capacity
 from duelrank.serving.leader.retention import Retention
@@ -24,7 +26,9 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
+from duelrank.serving.observer import GuardEvent
 from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.guarding import guard_info
 from duelrank.serving.ranker.machine import ClosedImpression, Fetch, Machine
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import (
@@ -40,7 +44,7 @@ from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Storage
 from duelrank.types import Features
 
-__all__ = ["Close", "Learner"]
+__all__ = ["Announce", "Close", "Learner"]
 
 logger = logging.getLogger("duelrank.serving")
 
@@ -59,6 +63,8 @@ STATUS_SECONDS = 0.5
 
 #: Asks for impressions of a ranker, by their ids and numbers, to be closed.
 Close = Callable[[str, dict[str, int]], None]
+#: Is told what a guard has done.
+Announce = Callable[[str, GuardEvent, GuardInfo], None]
 
 
 class _Course:
@@ -71,6 +77,8 @@ class _Course:
         self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest impression first
         self.asked: dict[str, float] = {}
         self.told_number, self.told_at = -1, started - 1e9
+        self.told_guard: Guard | None = None
+        self.guard_told_at = started - 1e9
 
 
 class Learner:
@@ -82,6 +90,8 @@ class Learner:
         Of the service.
     close
         Asks for impressions to be closed.
+    announce
+        Is told what guards have done.
     """
 
     def __init__(
@@ -93,9 +103,10 @@ class Learner:
         recent: RecentImpressions,
         tail: Tail,
         close: Close,
+        announce: Announce,
     ) -> None:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
-        self._recent, self._tail, self._close = recent, tail, close
+        self._recent, self._tail, self._close, self._announce = recent, tail, close, announce
         self._courses: dict[str, _Course] = {}
         self._read = RecentImpressions(settings.recent)  # bodies of impressions that other processes have made
         self._retention = Retention(storage, settings)
@@ -185,7 +196,7 @@ class Learner:
                 started = perf_counter()
         self._save_versions()
         self._look_after(found)
-        published = self._publish()
+        published = self._act_on_guards() | self._publish()
         if self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
             self.tidy()
         return published or bool(found)
@@ -197,7 +208,7 @@ class Learner:
         course = self._courses.get(event.ranker)
         if course is None or event.number <= course.machine.number:
             return
-        before = course.machine.definition
+        before, guard = course.machine.definition, course.machine.guard
         closed = course.machine.apply(event)
         course.unsaved_events += 1
         if course.machine.definition.spec.close_after != before.spec.close_after:
@@ -211,6 +222,7 @@ class Learner:
             course.unsaved = Version.of(course.machine, event.time)
         elif event.kind == CONTROL:
             course.urgent = True
+            self._tell_guard_event(event.ranker, guard, course.machine)
         if closed is not None:
             course.deadlines.pop(closed.id, None)
             course.asked.pop(closed.id, None)
@@ -235,6 +247,23 @@ class Learner:
             logger.error("%s", closed.trouble)
             self._rankers.observer.failed(name, "learn")
         self._rankers.observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
+        if closed.vote:
+            self._rankers.observer.guard_list(name, closed.vote)
+
+    def _tell_guard_event(self, name: str, before: Guard | None, machine: Machine) -> None:
+        """Tell what a guard has done with an event that was just applied."""
+        after = machine.guard
+        if before is None or after is None or after is before:
+            return
+        happened: GuardEvent | None = None
+        if after.alarms > before.alarms:
+            happened = "alarm"
+        elif after.promotions > before.promotions:
+            happened = "promotion"
+        elif before.raised and not after.raised:
+            happened = "resume"
+        if happened is not None:
+            self._announce(name, happened, guard_info(name, machine.version, after))
 
     def _look_after(self, found: list[Event]) -> None:
         """Close, write down and tell what is due: of the rankers with events now, and of all now and then."""
@@ -247,6 +276,7 @@ class Learner:
             self._close_overdue(name, course)
             self._checkpoint(name, course)
             self._tell_status(name, course)
+            self._tell_guard(name, course)
             self._rankers.observer.open_impressions(name, len(course.machine.open))
 
     def tell_lag(self) -> None:
@@ -265,6 +295,14 @@ class Learner:
             self._storage.snapshots.prune(name, STATUS, 1)
             course.told_number, course.told_at = machine.number, now
 
+    def _tell_guard(self, name: str, course: _Course) -> None:
+        """Tell how a ranker does against its baseline, where that has changed; now and then, because it takes a moment."""
+        now, guard = self._clock.monotonic(), course.machine.guard
+        if guard is not course.told_guard and now - course.guard_told_at >= STATUS_SECONDS:
+            info = None if guard is None else guard_info(name, course.machine.version, guard)
+            self._rankers.observer.guard(name, info)
+            course.told_guard, course.guard_told_at = guard, now
+
     def _save_versions(self) -> None:
         """Keep the versions that were announced, and serve them: never one that a crash could take away."""
         for name, course in self._courses.items():
@@ -272,6 +310,16 @@ class Learner:
                 Versions(self._storage, course.created).save(course.unsaved)
                 self._rankers.serve(name, course.unsaved)
                 course.unsaved = None
+
+    def _act_on_guards(self) -> bool:
+        """Note the alarms and promotions that are due; each happens when its event comes back in the log."""
+        due = {name: each for name, course in self._courses.items() if (each := course.machine.watch.due()) is not None}
+        if due:
+            time = self._clock.time()
+            self._storage.log.append(
+                [NewEvent(name, CONTROL, key, time, pack(control)) for name, (key, control) in due.items()]
+            )
+        return bool(due)
 
     def _publish(self) -> bool:
         """Announce versions of what has changed; each begins to be served when its announcement comes back in the log."""

@@ -16,6 +16,7 @@ from duelrank.registry import Part
 from duelrank.types import State, frozen
 
 __all__ = [
+    "BASELINE",
     "CLOSED",
     "CONTROL",
     "CREATED",
@@ -23,14 +24,17 @@ __all__ = [
     "EXPLORED",
     "FEEDBACK",
     "GREEDY",
+    "GUARD",
     "IMPRESSION",
     "PUBLISHED",
     "PURGED",
     "RANKERS",
+    "SALT",
     "SHADOW",
     "Control",
     "Created",
     "Deleted",
+    "Evidence",
     "Published",
     "StoredFeedback",
     "StoredImpression",
@@ -39,8 +43,10 @@ __all__ = [
     "hash63",
     "pack",
     "pack_state",
+    "pack_teams",
     "unpack",
     "unpack_state",
+    "unpack_teams",
 ]
 
 T = TypeVar("T")
@@ -50,9 +56,10 @@ IMPRESSION, FEEDBACK, CLOSED, PUBLISHED, CONTROL = "ranked", "feedback", "closed
 #: The reserved name under which the log tells of rankers that come and go; no ranker can have it.
 RANKERS = "_rankers"
 #: Kinds of events under that name.
-CREATED, DELETED, PURGED = "created", "deleted", "purged"
-#: How the order of an impression came about.
-GREEDY, EXPLORED, SHADOW = 0, 1, 2
+CREATED, DELETED, PURGED, SALT = "created", "deleted", "purged", "salt"
+#: How the order of an impression came about; GUARD is a team draft of the learned ranker and the client's order, BASELINE is that
+#: order itself.
+GREEDY, EXPLORED, SHADOW, GUARD, BASELINE = 0, 1, 2, 3, 4
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True):
@@ -86,11 +93,12 @@ class StoredImpression(_Body, frozen=True, gc=False):
     order: list[int]
     way: int
     documents: bytes = b""
+    teams: bytes = b""  # of a guard list
 
     @classmethod
-    def of(cls, version: int, ids: list[str], order: list[int], way: int) -> StoredImpression:
+    def of(cls, version: int, ids: list[str], order: list[int], way: int, teams: bytes = b"") -> StoredImpression:
         """Return the body for documents with these ids, shown in this order."""
-        return cls(version, [ids[document] for document in order], b"", order, way, document_digest(ids))
+        return cls(version, [ids[document] for document in order], b"", order, way, document_digest(ids), teams)
 
     @property
     def shown(self) -> list[str]:
@@ -103,12 +111,13 @@ class StoredImpression(_Body, frozen=True, gc=False):
 
 
 class StoredFeedback(_Body, frozen=True):
-    """A user clicked at positions, from 0, of an impression (key: the event id)."""
+    """A user clicked at positions, from 0, of an impression (key: the event id); the user is a hash, where one is known."""
 
     impression: str
     clicks: list[int]
     examined: int | None
     time: float | None
+    user: bytes = b""
 
 
 class Published(_Body, frozen=True):
@@ -118,14 +127,26 @@ class Published(_Body, frozen=True):
     previous: bytes
 
 
+class Evidence(_Body, frozen=True):
+    """What a guard acts on: the detector's statistic, and the decisive lists that were won and lost until then."""
+
+    statistic: float
+    wins: int
+    losses: int
+
+
 class Control(_Body, frozen=True):
-    """An operator said freeze, resume, rollback, pin, unpin or change; with rollback and pin comes the state of the version."""
+    """An operator said freeze, resume, rollback, pin, unpin or change; with rollback and pin comes the state of the version.
+
+    Or the guard says alarm or promote, with its evidence.
+    """
 
     action: str
     version: int | None = None
     state: bytes | None = None
     change: Change | None = None
     features: tuple[str, ...] | None = None  # of the state
+    evidence: Evidence | None = None
 
 
 class _Array(_Body, frozen=True):
@@ -182,6 +203,16 @@ def document_digest(ids: list[str]) -> bytes:
 def hash63(text: str) -> int:
     """Return a number for a text, the same in every process: that of its random stream."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def pack_teams(teams: NDArray[np.int64]) -> bytes:
+    """Return who owns each position of a guard list, −1 for nobody, as one byte each."""
+    return (teams + 1).astype(np.uint8).tobytes()
+
+
+def unpack_teams(body: bytes) -> NDArray[np.int64]:
+    """Return who owns each position of a guard list."""
+    return np.frombuffer(body, np.uint8).astype(np.int64) - 1
 
 
 def _packed(array: NDArray[Any]) -> _Array:

@@ -18,6 +18,8 @@ from duelrank.api import Change, RankerSpec
 from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.export import LinearModel
 from duelrank.grammar import parse
+from duelrank.guard.guard import check_guard
+from duelrank.guard.lists import draw_kind, guard_list
 from duelrank.kernels.random import derive, uniform
 from duelrank.memory import replaced
 from duelrank.randomness import stream, stream_key
@@ -27,7 +29,16 @@ from duelrank.representation.base import by_feature, knots_of, with_knots
 from duelrank.representation.knots import Knotted
 from duelrank.representation.shown import ShownCurve, shown_curves
 from duelrank.representation.written import read_representation, write_representation
-from duelrank.serving.log.bodies import EXPLORED, GREEDY, SHADOW, StoredImpression, hash63
+from duelrank.serving.log.bodies import (
+    BASELINE,
+    EXPLORED,
+    GREEDY,
+    GUARD,
+    SHADOW,
+    StoredImpression,
+    hash63,
+    pack_teams,
+)
 from duelrank.serving.settings import Settings
 from duelrank.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
 from duelrank.validation import whole_number
@@ -78,7 +89,7 @@ class Definition:
         self._bounded = plain or self.first_stage.within_unit
         self.columns = {name: column for column, name in enumerate(spec.features)}
         self._rank_key, self._coin_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "explore")
-        self.learn_key = stream_key(spec.seed, "learn")
+        self.learn_key, self._guard_key = stream_key(spec.seed, "learn"), stream_key(spec.seed, "guard")
         self.model(1, self.start)  # checks the names
         if spec.mode == "shadow":
             two = Query("", np.zeros((2, len(spec.features))))
@@ -112,6 +123,8 @@ class Definition:
         query, fresh = self.query(raw), derive(self._rank_key, 0)
         self.algorithm.best(self.start, query, fresh)
         made = [self.algorithm.rank(self.start, query, 2, fresh)]
+        if self.spec.guard is not None:
+            guard_list(np.arange(3), np.arange(3), 2, fresh)
         if self.spec.mode == "shadow":
             made.append(self.algorithm.observe_list(self.start, query, np.arange(2), fresh))
         for impression in made:
@@ -143,7 +156,9 @@ class Definition:
     def changed(self, change: Change) -> Definition:
         """Return the definition after a change, the same again where it was made before; raise where it makes no sense."""
         spec, own = self.spec, ("exploration", "close_after", "length", "mode")
-        given = {name: value for name in own if (value := getattr(change, name)) is not None}
+        given: dict[str, Any] = {name: value for name in own if (value := getattr(change, name)) is not None}
+        if not isinstance(change.guard, msgspec.UnsetType):
+            given["guard"] = change.guard
         for name in change.retire_features:
             if name in change.add_features:
                 raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
@@ -225,9 +240,37 @@ class Definition:
         return added
 
     def order(
-        self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None = None
+        self,
+        state: State,
+        frozen: bool,
+        id: str,
+        raw: Features,
+        length: int,
+        pinned: State | None = None,
+        learned_share: float = 1.0,
+    ) -> tuple[list[int], int, bytes]:
+        """Return the order to show, how it came about, and the teams of a guard list.
+
+        A shadow shows the order of the pinned state, or the client's. A guarded ranker decides a share of the lists that are
+        not guard lists.
+        """
+        if self.spec.guard is None:
+            return *self._order(state, frozen, id, raw, length, pinned), b""
+        number, n_documents = hash63(id), raw.shape[0]
+        draws = derive(self._guard_key, number)
+        kind = draw_kind(draws, self.spec.guard.share, learned_share)
+        if kind == "learned":
+            return *self._order(state, frozen, id, raw, length, pinned), b""
+        query = self.query(raw)  # also where nothing is ranked: what it refuses must not depend on chance
+        if kind == "baseline":
+            return list(range(min(length, n_documents))), BASELINE, b""
+        best = self.algorithm.best(state, query, derive(self._rank_key, number))
+        ranking, teams = guard_list(np.arange(n_documents), best, length, draws)
+        return ranking.tolist(), GUARD, pack_teams(teams)
+
+    def _order(
+        self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None
     ) -> tuple[list[int], int]:
-        """Return the order to show, and how it came about; a shadow shows that of the pinned state, or the client's."""
         number, n_documents = hash63(id), raw.shape[0]
         query = self.query(raw)
         if self.spec.mode == "shadow":
@@ -350,6 +393,12 @@ def _check(spec: RankerSpec) -> None:
         raise InvalidValue(f"close_after is a number of seconds above 0, got {spec.close_after!r}")
     if spec.mode not in ("learn", "shadow", "frozen"):
         raise InvalidValue(f"the mode is learn, shadow or frozen, got {spec.mode!r}")
+    if spec.guard is not None:
+        check_guard(spec.guard)
+    if spec.guard is not None and spec.mode == "shadow":
+        raise InvalidValue(
+            "a shadow shows your own order, so there is nothing to guard; give it no guard, or the mode learn"
+        )
     whole_number("seed", spec.seed, 0, (1 << 63) - 1)
     if twice := set(spec.retired) & set(spec.features):
         raise InvalidValue(f"a feature is either retired or not, and {sorted(twice)[0]!r} is both")

@@ -13,13 +13,16 @@ import numpy as np
 
 from duelrank.api import RankerSpec
 from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
+from duelrank.guard import Guard
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
+    BASELINE,
     CLOSED,
     CONTROL,
     EXPLORED,
     FEEDBACK,
     GREEDY,
+    GUARD,
     IMPRESSION,
     PUBLISHED,
     Control,
@@ -33,6 +36,7 @@ from duelrank.serving.log.bodies import (
     unpack_state,
 )
 from duelrank.serving.ranker.definition import Definition, settled
+from duelrank.serving.ranker.watch import Watch, Watched
 from duelrank.storage import Event
 from duelrank.types import Features, Feedback, State
 
@@ -59,6 +63,8 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
     clicks: list[int]
     examined: int | None
     has_feedback: bool
+    teams: bytes = b""
+    user: bytes = b""
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False):
@@ -87,11 +93,15 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     pin: tuple[int, bytes] | None = None
     spec: RankerSpec | None = None
     floor: int = 0
+    watch: Watched | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedImpression:
-    """What became of an impression: how far the weights moved, its clicks, and what went wrong, if anything."""
+    """What became of an impression: how far the weights moved, its clicks, and what went wrong, if anything.
+
+    ``vote`` is what a guard list says of the learned ranker, "" for other lists.
+    """
 
     id: str
     outcome: Outcome
@@ -99,6 +109,7 @@ class ClosedImpression:
     clicks: int
     reciprocal_rank: float
     trouble: str | None = None
+    vote: str = ""
 
 
 class Machine:
@@ -133,6 +144,7 @@ class Machine:
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
         self.pin: tuple[int, State] | None = None  # the version that a shadow serves, in place of the client's order
         self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
+        self.watch = Watch(definition.spec.guard)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
@@ -146,11 +158,11 @@ class Machine:
         elif event.kind == FEEDBACK:
             self._feedback(unpack(event.body, StoredFeedback))
         elif event.kind == CLOSED:
-            closed = self._close(unpack(event.body, str))
+            closed = self._close(unpack(event.body, str), event)
         elif event.kind == PUBLISHED:
             self._publish(unpack(event.body, Published))
         elif event.kind == CONTROL:
-            self._control(unpack(event.body, Control))
+            self._control(unpack(event.body, Control), event.time)
         else:
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later duelrank may know it"
@@ -161,7 +173,10 @@ class Machine:
     def _impression(self, event: Event) -> None:
         stored = unpack(event.body, StoredImpression)
         way = stored.way if stored.version > max(self.floor, self.version - WINDOW - 1) else GREEDY
-        self.open[event.key] = OpenImpression(event.number, event.time, stored.version, way, [], None, False)
+        if way == GUARD and stored.version <= self.watch.floor:
+            way = GREEDY
+        head = (event.number, event.time, stored.version, way)
+        self.open[event.key] = OpenImpression(*head, [], None, False, stored.teams)
         self.references[stored.version] += 1
         self.tally.impressions += 1
 
@@ -175,8 +190,9 @@ class Machine:
             impression.clicks = sorted({*impression.clicks, *feedback.clicks})
         if feedback.examined is not None:
             impression.examined = max(feedback.examined, impression.examined or 0)
+        impression.user = impression.user or feedback.user
 
-    def _close(self, id: str) -> ClosedImpression | None:
+    def _close(self, id: str, event: Event) -> ClosedImpression | None:
         impression = self.open.get(id)
         if impression is None:
             return None
@@ -184,15 +200,16 @@ class Machine:
         norm, trouble = 0.0, None
         if not impression.has_feedback:
             outcome = "no_feedback"  # it may never have been seen
-        elif self.frozen or impression.way == GREEDY:
+        elif self.frozen or self.watch.stepped_back or impression.way in (GREEDY, GUARD, BASELINE):
             outcome = "skipped"
         else:
             outcome, norm, trouble = self._learn(id, impression)
+        vote = self._vote(impression, event) if impression.way == GUARD else ""
         setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
         del self.open[id]  # last: where the store fails on the way, the event can be applied again
         self._release(impression.version)
         first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
-        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, trouble)
+        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, trouble, vote)
 
     def _learn(self, id: str, impression: OpenImpression) -> tuple[Outcome, float, str | None]:
         """Learn once; what cannot be learned from is counted and changes nothing, here and in every replay."""
@@ -227,12 +244,27 @@ class Machine:
             raise ArithmeticError("the weights would no longer be finite")
         return after
 
+    @property
+    def guard(self) -> Guard | None:
+        """What is known of the learned ranker against the baseline."""
+        return self.watch.guard
+
+    def _vote(self, impression: OpenImpression, event: Event) -> str:
+        made_by, version = None, impression.version
+        if (
+            self.guard is not None
+            and self.guard.spec.on_alarm == "rollback"
+            and (state := self.state_of(version)) is not None
+        ):
+            made_by = version, state
+        return self.watch.vote(impression.teams, impression.clicks, impression.user, made_by, event.number, event.time)
+
     def _publish(self, published: Published) -> None:
         self._hold(self.version, self.served)
         self.version, self.served, self.changed = published.version, self.state, False
         self._let_go(self.version - WINDOW - 1)
 
-    def _control(self, control: Control) -> None:
+    def _control(self, control: Control, time: float) -> None:
         old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
         if old is not None and control.features is not None:
             old = self.definition.carried(
@@ -247,12 +279,25 @@ class Machine:
             self.pin = None
         elif control.action in ("freeze", "resume"):
             self.frozen = control.action == "freeze"
+            if control.action == "resume":
+                self.watch.resume(self.version)
+                self._forget_votes()
+        elif control.action in ("alarm", "promote"):
+            if (back := self.watch.act(control.action, time, self.version)) is not None:
+                self.state = self.definition.returned(self.state, back)
+                self._forget_votes()
         elif control.action == "change" and control.change is not None:
             with suppress(
                 DuelrankError
             ):  # two changes that came at once and do not go together: the second does nothing
                 self._redefine(self.definition.changed(control.change))
         self.changed = True
+
+    def _forget_votes(self) -> None:
+        """Where the watch has begun anew, guard lists that are still open say nothing any more."""
+        for impression in self.open.values():
+            if impression.way == GUARD and impression.version <= self.watch.floor:
+                impression.way = GREEDY
 
     def _redefine(self, definition: Definition) -> None:
         """Go on with another definition; from open impressions with other features nothing is learned."""
@@ -265,9 +310,12 @@ class Machine:
             self.pin = (
                 None if self.pin is None else (self.pin[0], definition.carried(self.pin[1], before.spec.features))
             )
+            self.watch.carry(lambda state: definition.carried(state, before.spec.features))
             self.floor = self.version
             for impression in self.open.values():
                 impression.way = GREEDY
+        if definition.spec.guard != before.spec.guard:
+            self.watch.change(definition.spec.guard)
 
     def state_of(self, version: int) -> State | None:
         """Return the state of a version that open impressions were made with."""
@@ -312,7 +360,7 @@ class Machine:
         states = pack_state(self.state), pack_state(self.served)
         pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
         head = (self.number, self.version, self.changed, self.frozen, self.tally)
-        return pack(_Checkpoint(*head, *states, self.open, pin, self.changed_spec, self.floor))
+        return pack(_Checkpoint(*head, *states, self.open, pin, self.changed_spec, self.floor, self.watch.note()))
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
@@ -322,6 +370,7 @@ class Machine:
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec)
         self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
+        self.watch.restore(found.watch, recipe)
         self.references = Counter(impression.version for impression in self.open.values())
         self._states.clear()
 

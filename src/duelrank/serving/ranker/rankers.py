@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Lock
 
-from duelrank.api import RankerInfo
+from duelrank.api import GuardInfo, RankerInfo
 from duelrank.errors import NotReady, UnknownName
-from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, Created, Deleted, unpack
+from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, SALT, Created, Deleted, unpack
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.guarding import alarm_sentence, guard_info
 from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.versions import Status, Version
 from duelrank.storage import Event, Storage
@@ -38,12 +39,8 @@ class Ranker:
 
     def info(self) -> RankerInfo:
         """Return the ranker as it is now; where this process leads, to the last event that was applied."""
-        version, machine = self.version, self.machine
-        spec = version.definition.spec
-        status = max(self.status, version.status, key=lambda each: each.number)
-        if machine is not None:
-            status = Status.of(machine)
-        tally = status.tally
+        version, status = self.version, self._newest_status()
+        spec, tally = version.definition.spec, status.tally
         return RankerInfo(
             **{name: getattr(spec, name) for name in spec.__struct_fields__ if name != "normalisation"},
             impressions=tally.impressions,
@@ -57,8 +54,24 @@ class Ranker:
             created=self.created.created,
             frozen=version.frozen,
             pinned=None if version.pin is None else version.pin[0],
-            warnings=(SHADOW_WARNING,) if spec.mode == "shadow" else (),
+            warnings=tuple(self._warnings(status)),
         )
+
+    def guard(self) -> GuardInfo | None:
+        """Return how the ranker does against its baseline, None where it has no guard."""
+        guard = self._newest_status().guard
+        return None if guard is None else guard_info(self.created.spec.name, self.version.version, guard)
+
+    def _newest_status(self) -> Status:
+        if (machine := self.machine) is not None:
+            return Status.of(machine)
+        return max(self.status, self.version.status, key=lambda each: each.number)
+
+    def _warnings(self, status: Status) -> Iterator[str]:
+        if self.version.definition.spec.mode == "shadow":
+            yield SHADOW_WARNING
+        if status.guard is not None and status.guard.raised and status.guard.last_alarm is not None:
+            yield f"the guard has raised an alarm: {alarm_sentence(status.guard.last_alarm, status.guard.spec.false_alarm_every)}"
 
 
 class Rankers:
@@ -79,6 +92,8 @@ class Rankers:
         #: Is called when another version of a ranker is served (None), or with the name of a ranker that is gone.
         self.tell: Callable[[str | None], None] = lambda deleted: None
         self._read, self._defining = 0, Lock()
+        #: What ids of users are hashed with; None until the first one comes.
+        self.salt: bytes | None = None
 
     def __getitem__(self, name: str) -> Ranker:
         found = self.by_name.get(name)
@@ -118,6 +133,8 @@ class Rankers:
                 del self.by_name[deleted.name]
                 self.observer.deleted(deleted.name)
                 self.tell(deleted.name)
+        elif event.kind == SALT:
+            self.salt = unpack(event.body, bytes)
 
     def serve(self, name: str, version: Version) -> None:
         """Make impressions from this version from now on, unless a newer one is served."""

@@ -9,6 +9,7 @@ import msgspec
 
 from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt
+from duelrank.guard import Guard
 from duelrank.serving.log.bodies import pack, pack_state, unpack, unpack_state
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, Tally
@@ -28,12 +29,13 @@ class Status(msgspec.Struct, frozen=True, array_like=True):
     tally: Tally
     open: int
     updates: int
+    guard: Guard | None = None
 
     @classmethod
     def of(cls, machine: Machine) -> Status:
         """Return how far a machine has come."""
         tally = Tally(*msgspec.structs.astuple(machine.tally))
-        return cls(machine.number, tally, len(machine.open), machine.state.updates)
+        return cls(machine.number, tally, len(machine.open), machine.state.updates, machine.guard)
 
 
 class _StoredVersion(msgspec.Struct, array_like=True):
@@ -46,6 +48,7 @@ class _StoredVersion(msgspec.Struct, array_like=True):
     state: bytes
     pin: tuple[int, bytes] | None = None
     spec: RankerSpec | None = None
+    guard: Guard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +68,16 @@ class Version:
         """The number of the event that published it."""
         return self.status.number
 
+    @property
+    def learned_share(self) -> float:
+        """The share of lists, beside guard lists, that it decides."""
+        return 1.0 if self.status.guard is None else self.status.guard.learned_share
+
     @classmethod
     def first(cls, definition: Definition) -> Version:
         """Return the version of a new ranker."""
-        status = Status(definition.number, Tally(), 0, 0)
+        guard = definition.spec.guard
+        status = Status(definition.number, Tally(), 0, 0, None if guard is None else Guard.begin(guard))
         return cls(1, definition.created, definition.spec.mode == "frozen", status, definition, definition.start)
 
     @classmethod
@@ -98,7 +107,7 @@ class Versions:
         pin = None if version.pin is None else (version.pin[0], pack_state(version.pin[1]))
         spec = None if version.definition is self._definition else version.definition.spec
         head = (version.version, version.number, version.time, version.frozen, status.tally, status.open)
-        body = pack(_StoredVersion(*head, pack_state(version.state), pin, spec))
+        body = pack(_StoredVersion(*head, pack_state(version.state), pin, spec, status.guard))
         self._snapshots.save(self._name, VERSION, version.version, version.time, body)
 
     def load(self, version: int | None = None) -> Version | None:
@@ -109,7 +118,7 @@ class Versions:
         stored, recipe = unpack(found.body, _StoredVersion), self._definition.algorithm
         definition = self._definition if stored.spec is None else self._definition.with_spec(stored.spec)
         state = unpack_state(stored.state, recipe)
-        status = Status(stored.number, stored.tally, stored.open, state.updates)
+        status = Status(stored.number, stored.tally, stored.open, state.updates, stored.guard)
         pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1], recipe))
         return Version(stored.version, stored.time, stored.frozen, status, definition, state, pin)
 

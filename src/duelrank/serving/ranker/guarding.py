@@ -1,0 +1,96 @@
+"""What is told of a guard."""
+
+from __future__ import annotations
+
+from duelrank.api import GuardAlarm, GuardInfo, GuardRung
+from duelrank.guard.guard import LEVEL, SLACK, Alarm, Guard
+
+__all__ = ["alarm_sentence", "guard_info"]
+
+
+def guard_info(name: str, version: int, guard: Guard) -> GuardInfo:
+    """Return how a ranker does against its baseline."""
+    period, gain, counts = guard.period, guard.gain, guard.counts
+    low, high = period.interval
+    alarm = guard.last_alarm
+    return GuardInfo(
+        name=name,
+        model_version=version,
+        state="alarm" if guard.raised else "watching",
+        summary=_summary(guard),
+        lists=counts.lists,
+        decisive=period.decisive,
+        wins=period.wins,
+        losses=period.losses,
+        ties=counts.ties,
+        no_click=counts.no_click,
+        repeated=counts.repeated,
+        win_rate=period.rate,
+        low=low,
+        high=high,
+        level=LEVEL,
+        e_value=gain.value,
+        proved=gain.proves(LEVEL),
+        statistic=guard.detector.statistic,
+        threshold=guard.spec.false_alarm_every,
+        rung=_rung(guard),
+        learned_share=guard.learned_share,
+        alarms=guard.alarms,
+        promotions=guard.promotions,
+        last_alarm=None if alarm is None else _alarm(alarm, guard.spec.false_alarm_every),
+        guard=guard.spec,
+    )
+
+
+def _rung(guard: Guard) -> GuardRung:
+    found, rungs = guard.on_rung, guard.spec.promote
+    place = (guard.rung + 1, len(rungs), rungs[guard.rung])
+    return GuardRung(*place, found.wins, found.losses, found.rate, *found.interval, 0.5 - SLACK)
+
+
+def _alarm(alarm: Alarm, threshold: float) -> GuardAlarm:
+    evidence = (alarm.statistic, alarm.wins, alarm.losses)
+    return GuardAlarm(
+        alarm.time, alarm.version, *evidence, alarm.did, alarm.to_version, alarm_sentence(alarm, threshold)
+    )
+
+
+def alarm_sentence(alarm: Alarm, threshold: float) -> str:
+    """Return why an alarm was raised, and what was done."""
+    done = {
+        "baseline": "your own order is served, and nothing is learned until somebody resumes",
+        "rollback": f"version {alarm.to_version}, the newest that had proved gain, is served again and learns on",
+        "tell": "nothing was changed",
+    }
+    return (
+        f"the learned ranker won {alarm.wins:,} and lost {alarm.losses:,} decisive lists against your own order; the statistic "
+        f"{alarm.statistic:,.0f} reached {threshold:,.0f}: {done[alarm.did]}"
+    )
+
+
+def _summary(guard: Guard) -> str:
+    """Return what one would say if one were asked how it goes."""
+    period = guard.period
+    if guard.raised and guard.last_alarm is not None:
+        said = f"Alarm: {alarm_sentence(guard.last_alarm, guard.spec.false_alarm_every)}."
+        return f"{said} Since then {_record(guard)}" if guard.stepped_back and period.decisive else said
+    if not period.decisive:
+        return "No decisive list yet: nothing is known."
+    return f"The learned ranker {_record(guard)} {_verdict(guard)}"
+
+
+def _record(guard: Guard) -> str:
+    period = guard.period
+    low, high = period.interval
+    return (
+        f"won {period.rate:.1%} of {period.decisive:,} decisive lists against your own order "
+        f"({low:.1%} to {high:.1%} at level {LEVEL})."
+    )
+
+
+def _verdict(guard: Guard) -> str:
+    if guard.gain.proves(LEVEL):
+        return "It is proved to be better."
+    if guard.period.interval[1] < 0.5:
+        return "It does worse."
+    return "Whether it is better is not known yet."
