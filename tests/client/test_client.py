@@ -14,12 +14,14 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
+from tests.serving.guards import guard_info
 
 from duelrank.api import FeatureCurve, RankRequest
 from duelrank.client import (
     AsyncClient,
     Client,
     FeedbackEvent,
+    GuardSpec,
     ServiceError,
     ServiceUnreachable,
     Start,
@@ -293,6 +295,41 @@ class TestAsking:
         assert script.body() == changed
         ask(script, "change_ranker", "shop", mode="shadow", close_after=60, add_features="age")
         assert script.body() == {"mode": "shadow", "close_after": 60, "add_features": ["age"]}
+
+    def test_a_guard(self, ask):
+        script = Script(ok(INFO | {"guard": {"share": 0.2}}), ok(INFO), ok(INFO), ok(INFO))
+        made = ask(script, "create_ranker", "shop", "mgd", ["bm25"], guard={"share": 0.2})
+        assert (made.guard, script.body()["guard"]) == (GuardSpec(share=0.2), {"share": 0.2})
+        ask(script, "create_ranker", "shop", "mgd", ["bm25"], guard={})
+        assert script.body()["guard"] == {}, "the defaults, and not no guard"
+        ask(script, "create_ranker", "shop", "mgd", ["bm25"], guard=GuardSpec(on_alarm="tell"))
+        assert script.body()["guard"]["on_alarm"] == "tell"
+        ask(script, "create_ranker", "shop", "mgd", ["bm25"], guard=None)
+        assert "guard" not in script.body()
+
+    def test_a_guard_is_changed_taken_away_or_left_alone(self, ask):
+        script = Script(*[ok(INFO)] * 4)
+        ask(script, "change_ranker", "shop", length=5)
+        assert script.body() == {"length": 5}
+        ask(script, "change_ranker", "shop", guard=None)
+        assert script.body() == {"guard": None}
+        ask(script, "change_ranker", "shop", guard={"share": 0.5}, length=5)
+        assert script.body() == {"length": 5, "guard": {"share": 0.5}}
+        ask(script, "change_ranker", "shop", guard=GuardSpec(share=0.5))
+        assert msgspec.convert(script.body()["guard"], GuardSpec) == GuardSpec(share=0.5)
+
+    def test_how_a_guard_does(self, ask):
+        info = guard_info(state="alarm")
+        script = Script(ok(msgspec.to_builtins(info) | {"new_in_a_later_version": 1}))
+        assert ask(script, "guard", "shop") == info
+        assert (script.requests[0].method, script.requests[0].url.path) == ("GET", "/v1/rankers/shop/guard")
+
+    def test_who_it_was(self, ask):
+        script = Script(ok(COUNTS), ok(COUNTS))
+        ask(script, "feedback", "shop", FeedbackEvent("i1", ["d7"], user_id="u1"))
+        assert script.body() == [{"impression_id": "i1", "clicks": ["d7"], "user_id": "u1"}]
+        ask(script, "close_impression", "shop", "i1", "d7", user_id="u1")
+        assert script.body() == [{"impression_id": "i1", "clicks": ["d7"], "close": True, "user_id": "u1"}]
 
     def test_delete(self, ask):
         script = Script(httpx.Response(204))

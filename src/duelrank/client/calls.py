@@ -17,6 +17,8 @@ from duelrank.api import (
     DocumentTable,
     FeedbackCounts,
     FeedbackEvent,
+    GuardInfo,
+    GuardSpec,
     ModelCurves,
     RankAnswer,
     RankerInfo,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:  # importing these takes time: httpx waits for the first clien
 Features = Sequence[float] | Mapping[str, float]
 Documents = Mapping[str, Features] | Iterable[Mapping[str, Any]] | tuple[Sequence[str], Any] | DocumentTable
 Event = FeedbackEvent | Mapping[str, Any]
+Guard = GuardSpec | Mapping[str, Any]
 
 #: Seconds that the service may take to create a ranker, which compiles its algorithm, or to delete one with all its data.
 LONG = 60.0
@@ -47,6 +50,7 @@ _read_counts = answer(FeedbackCounts)
 _read_versions = answer(tuple[VersionInfo, ...])
 _read_model = answer(api.Model)
 _read_curves = answer(ModelCurves)
+_read_guard = answer(GuardInfo)
 
 
 def health() -> Call[bool]:
@@ -72,6 +76,7 @@ def create_ranker(
     close_after: float | None = None,
     start: Start | Mapping[str, Any] | LinearModel | None = None,
     precision: str | None = None,
+    guard: Guard | None = None,
 ) -> Call[RankerInfo]:
     """Create a ranker, or find the one that the same call created before.
 
@@ -104,6 +109,9 @@ def create_ranker(
         service), ``{"model": …}`` (as exported with format=json), or a `LinearModel`. All weights are 0 unless given.
     precision
         ``"float64"``, or ``"float32"`` to halve the space that features take in the store.
+    guard
+        How the ranker is compared with your own order, and what happens when it does worse: a `GuardSpec`, or an object such as
+        ``{"share": 0.2}``; ``{}`` for the defaults. No guard unless given.
     """
     names = list(features)
     content = {
@@ -118,6 +126,7 @@ def create_ranker(
         "close_after": close_after,
         "start": _start(start),
         "precision": precision,
+        "guard": guard,
     }
     given = {key: value for key, value in content.items() if value is not None}
     return Call("POST", "/v1/rankers", _read_ranker, encode_json(given), patience=LONG)
@@ -132,6 +141,7 @@ def change_ranker(
     mode: api.Mode | None = None,
     add_features: Iterable[str] = (),
     retire_features: Iterable[str] = (),
+    guard: Guard | msgspec.UnsetType | None = msgspec.UNSET,
 ) -> Call[RankerInfo]:
     """Change a ranker; it keeps what it has learned, and everything that is not given.
 
@@ -145,9 +155,12 @@ def change_ranker(
         Names of new features, behind the others in dense arrays; they start by adding nothing.
     retire_features
         Names of features that no longer count; documents may still have them by name.
+    guard
+        Another guard, as a whole: what it does not say has its default. None ends it. It stays as it is unless given.
     """
     change = Change(exploration, close_after, length, mode, _names(add_features), _names(retire_features))
-    return Call("PATCH", _path(name), _read_ranker, encode_json(change))
+    content = msgspec.to_builtins(change) | ({} if guard is msgspec.UNSET else {"guard": guard})
+    return Call("PATCH", _path(name), _read_ranker, encode_json(content))
 
 
 def delete_ranker(name: str, *, confirm: str) -> Call[None]:
@@ -166,6 +179,11 @@ def rankers() -> Call[tuple[RankerInfo, ...]]:
 def ranker(name: str) -> Call[RankerInfo]:
     """Return the definition and the counts of one ranker."""
     return Call("GET", _path(name), _read_ranker)
+
+
+def guard(name: str) -> Call[GuardInfo]:
+    """Return how a guarded ranker does against your own order: valid whenever you look."""
+    return Call("GET", _path(name, "guard"), _read_guard)
 
 
 def rank(
@@ -213,11 +231,18 @@ def feedback(name: str, events: Event | Iterable[Event]) -> Call[FeedbackCounts]
 
 
 def close_impression(
-    name: str, impression_id: str, clicks: Sequence[str] = (), examined: int | None = None
+    name: str,
+    impression_id: str,
+    clicks: Sequence[str] = (),
+    examined: int | None = None,
+    user_id: str | None = None,
 ) -> Call[FeedbackCounts]:
-    """Close an impression, with its last clicks if there are any: the ranker may learn from it now."""
+    """Close an impression, with its last clicks if there are any: the ranker may learn from it now.
+
+    ``user_id`` is any text that stands for one user, who has one vote a day in the guard; the service keeps only a hash of it.
+    """
     clicked = [clicks] if isinstance(clicks, str) else list(clicks)
-    return feedback(name, FeedbackEvent(impression_id, clicked, examined, close=True))
+    return feedback(name, FeedbackEvent(impression_id, clicked, examined, close=True, user_id=user_id))
 
 
 def model(name: str, version: int | None = None) -> Call[LinearModel]:
@@ -241,7 +266,7 @@ def freeze(name: str) -> Call[RankerInfo]:
 
 
 def resume(name: str) -> Call[RankerInfo]:
-    """Learn again."""
+    """Learn again, after a freeze or an alarm of the guard."""
     return Call("POST", _path(name, "resume"), _read_ranker)
 
 
