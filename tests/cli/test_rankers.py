@@ -169,6 +169,55 @@ def test_change(cli, service):
     assert service.asked() == ("PATCH", "/v1/rankers/shop", body)
 
 
+class TestGuard:
+    GUARD = {
+        "share": 0.2,
+        "false_alarm_every": 1e6,
+        "margin": 0.0,
+        "on_alarm": "tell",
+        "promote": [1.0],
+        "webhook": None,
+    }
+
+    @pytest.mark.parametrize(
+        ("words", "guard"),
+        [
+            (("--guard",), {}),
+            (
+                ("--guard-with", "share=0.2", "--guard-with", "on_alarm=rollback"),
+                {"share": 0.2, "on_alarm": "rollback"},
+            ),
+            (("--guard", "--guard-with", "promote=[0.5, 1]"), {"promote": [0.5, 1]}),
+            (("--guard-with", "webhook=https://host/a=b"), {"webhook": "https://host/a=b"}),
+        ],
+    )
+    def test_create(self, cli, service, words, guard):
+        assert cli("rankers", "create", "shop", "mgd", "--features", "a", *words).exit_code == 0
+        assert service.asked()[2]["guard"] == guard
+
+    @pytest.mark.parametrize("words", [(), ("--no-guard",)])
+    def test_create_without(self, cli, service, words):
+        assert cli("rankers", "create", "shop", "mgd", "--features", "a", *words).exit_code == 0
+        assert "guard" not in service.asked()[2]
+
+    def test_change(self, cli, service):
+        assert cli("rankers", "change", "shop", "--no-guard").exit_code == 0
+        assert service.asked() == ("PATCH", "/v1/rankers/shop", {"guard": None})
+        assert cli("rankers", "change", "shop", "--guard", "--length", 5).exit_code == 0
+        assert service.asked() == ("PATCH", "/v1/rankers/shop", {"length": 5, "guard": {}})
+
+    def test_settings_that_are_not_given_stay(self, cli, service, monkeypatch):
+        monkeypatch.setitem(INFO, "guard", GUARD)
+        assert cli("rankers", "change", "shop", "--guard-with", "share=0.5").exit_code == 0
+        assert service.asked()[2] == {"guard": GUARD | {"share": 0.5}}
+
+    def test_shown(self, cli, service, monkeypatch):
+        monkeypatch.setitem(INFO, "guard", GUARD)
+        assert "share 0.2, false alarm every 1000000.0, margin 0.0, on alarm tell, promote 0.5 1.0" in " ".join(
+            cli("rankers", "show", "shop").stdout.split()
+        )
+
+
 class TestDeleting:
     def test_with_the_name_typed(self, service):
         result = CliRunner().invoke(app, ["rankers", "delete", "shop"], input="shop\n")
@@ -221,6 +270,8 @@ def test_control(cli, cli_json, service, words, asked):
         (("create", "shop", "mgd", "--features", "a", "--from-version", 1), "name it with --from"),
         (("create", "shop", "mgd", "--features", "a", "--model", "absent.json"), "cannot read absent.json"),
         (("change", "shop"), "nothing to change"),
+        (("change", "shop", "--no-guard", "--guard-with", "share=1"), "either --no-guard or --guard-with"),
+        (("create", "shop", "mgd", "--features", "a", "--guard-with", "share"), "NAME=VALUE"),
         (("list", "--url", "localhost"), "must be like http://"),
     ],
 )

@@ -16,13 +16,15 @@ _ALARM = GuardAlarm(
     losses=310,
     did="baseline",
     to_version=None,
-    reason="version 40 won 120 of 430 decisive lists (27.9%); that many losses by chance are seen once in 1,000,000 lists",
+    reason="the learned ranker won 120 and lost 310 decisive lists against your own order; the statistic 1,250,000 reached "
+    "1,000,000: your own order is served, and nothing is learned until somebody resumes",
 )
 _INFO = GuardInfo(
     name="shop",
     model_version=42,
     state="watching",
-    summary="The learned ranker wins 53.8% of decisive lists (51.2% to 56.4%): better than your own order.",
+    summary="The learned ranker won 53.8% of 5,200 decisive lists against your own order (51.2% to 56.4% at level 0.05). It is "
+    "proved to be better.",
     lists=12_345,
     decisive=5_200,
     wins=2_800,
@@ -53,7 +55,7 @@ def guard_info(**changes: Any) -> GuardInfo:
     """Return a guard that is well, or that has raised an alarm (state="alarm"), with changes."""
     if changes.get("state") == "alarm":
         stepped_back = {
-            "summary": "An alarm stands: your own order is served.",
+            "summary": f"Alarm: {_ALARM.reason}.",
             "statistic": 1_250_000.0,
             "win_rate": 0.279,
             "low": 0.21,

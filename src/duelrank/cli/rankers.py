@@ -16,7 +16,7 @@ from duelrank.cli.options import JsonOption
 if TYPE_CHECKING:
     from duelrank.client import Client, FeatureCurve, RankerInfo
 
-__all__ = ["app"]
+__all__ = ["URL", "KeyOption", "NameArgument", "UrlOption", "app", "connect", "local_time", "write_json"]
 
 app = typer.Typer(no_args_is_help=True, help="List, create, change and delete the rankers of a running service.")
 
@@ -70,6 +70,22 @@ PrecisionOption = Annotated[
     str | None,
     typer.Option("--precision", metavar="float32|float64", help="Precision in which features are stored."),
 ]
+GuardOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--guard/--no-guard",
+        help="Whether the ranker is compared with your own order, and steps back when it does worse.",
+        show_default=False,
+    ),
+]
+GuardWithOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--guard-with",
+        metavar="NAME=VALUE",
+        help="Setting of the guard: share=0.2, on_alarm=rollback, promote=[0.5,1.0], webhook=https://…. May be repeated.",
+    ),
+]
 AddOption = Annotated[
     list[str] | None, typer.Option("--add-feature", help="Name of a new feature, with weight 0. May be repeated.")
 ]
@@ -87,10 +103,10 @@ def list_rankers(url: UrlOption = URL, api_key: KeyOption = None, json: JsonOpti
     """List all rankers of a service."""
     from rich.table import Table
 
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         found = client.rankers()
     if json:
-        _print_json(found)
+        write_json(found)
         return
     if not found:
         tell(f"{url} has no rankers yet (duelrank rankers create)")
@@ -105,7 +121,7 @@ def list_rankers(url: UrlOption = URL, api_key: KeyOption = None, json: JsonOpti
 @app.command()
 def show(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
     """Show the definition and the counts of a ranker."""
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         _print(client.ranker(name), json)
 
 
@@ -128,6 +144,8 @@ def create(
     from_version: FromVersionOption = None,
     model: ModelOption = None,
     precision: PrecisionOption = None,
+    guard: GuardOption = None,
+    guard_with: GuardWithOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
@@ -140,7 +158,7 @@ def create(
     if not names:
         raise InvalidValue("a ranker needs features: give their names with --features or --features-file")
     start = _start(weight, from_ranker, from_version, model)
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         info = client.create_ranker(
             name,
             algorithm,
@@ -153,6 +171,7 @@ def create(
             close_after=close_after,
             start=start,
             precision=precision,
+            guard=_guard(guard, guard_with),
         )
     _print(info, json)
 
@@ -166,11 +185,13 @@ def change(
     mode: ModeOption = None,
     add_feature: AddOption = None,
     retire_feature: RetireOption = None,
+    guard: GuardOption = None,
+    guard_with: GuardWithOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Change a ranker; it keeps what it has learned."""
+    """Change a ranker; it keeps what it has learned. Settings of the guard that are not given stay."""
     from duelrank.errors import InvalidValue
 
     changes: dict[str, Any] = {
@@ -182,9 +203,14 @@ def change(
         "retire_features": retire_feature or None,
     }
     given = {key: value for key, value in changes.items() if value is not None}
-    if not given:
+    settings = _guard(guard, guard_with)
+    if not given and guard is None and settings is None:
         raise InvalidValue("nothing to change: give an option, such as --exploration 0.5")
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
+        if guard is False:
+            given["guard"] = None
+        elif settings is not None:
+            given["guard"] = _present_guard(client, name) | settings
         _print(client.change_ranker(name, **given), json)
 
 
@@ -193,7 +219,7 @@ def delete(name: NameArgument, yes: YesOption = None, url: UrlOption = URL, api_
     """Delete a ranker with all its data: model, versions, impressions and clicks."""
     from duelrank.errors import InvalidValue
 
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         info = client.ranker(name)
         if yes is None:
             tell(f"{name}: {info.impressions:,} impressions, {info.learned:,} learned from; this cannot be undone")
@@ -207,14 +233,14 @@ def delete(name: NameArgument, yes: YesOption = None, url: UrlOption = URL, api_
 @app.command()
 def freeze(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
     """Stop learning and exploring; events are kept."""
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         _print(client.freeze(name), json)
 
 
 @app.command()
 def resume(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
-    """Learn again."""
-    with _client(url, api_key) as client:
+    """Learn again, after a freeze or an alarm of the guard."""
+    with connect(url, api_key) as client:
         _print(client.resume(name), json)
 
 
@@ -227,7 +253,7 @@ def rollback(
     json: JsonOption = False,
 ) -> None:
     """Return to the weights of an earlier version, as a new version."""
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         _print(client.rollback(name, version), json)
 
 
@@ -240,14 +266,14 @@ def pin(
     json: JsonOption = False,
 ) -> None:
     """Let a shadow serve the best rankings of one version, while it continues to learn."""
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         _print(client.pin(name, version), json)
 
 
 @app.command()
 def unpin(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
     """Let a shadow serve the order of its requests again."""
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         _print(client.unpin(name), json)
 
 
@@ -262,10 +288,10 @@ def curves(
     """Show what each feature adds to the score, the most important first."""
     from rich.table import Table
 
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         found = client.curves(name, version)
     if json:
-        _print_json(found)
+        write_json(found)
         return
     table = Table("feature", "importance", "from", "what it adds", "to", "of")
     highest = max((max(each.heights) - min(each.heights) for each in found.curves), default=0.0)
@@ -282,19 +308,19 @@ def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None
     """List the versions of a model that are kept."""
     from rich.table import Table
 
-    with _client(url, api_key) as client:
+    with connect(url, api_key) as client:
         found = client.versions(name)
     if json:
-        _print_json(found)
+        write_json(found)
         return
     table = Table("version", "made", "event", "")
     for each in found:
-        table.add_row(f"{each.version:,}", _time(each.time), f"{each.number:,}", "current" if each.current else "")
+        table.add_row(f"{each.version:,}", local_time(each.time), f"{each.number:,}", "current" if each.current else "")
     out().print(table)
 
 
 @contextmanager
-def _client(url: str, api_key: str | None) -> Iterator[Client]:
+def connect(url: str, api_key: str | None) -> Iterator[Client]:
     """Open a client; errors about the address or the key say how to give another."""
     from duelrank.client import Client, ServiceError, ServiceUnreachable
 
@@ -339,6 +365,40 @@ def _weight(text: str) -> tuple[str, float]:
         raise InvalidValue(f"--weight must be NAME=NUMBER, such as bm25=1.5, got {text!r}") from None
 
 
+def _guard(wanted: bool | None, settings: list[str] | None) -> dict[str, Any] | None:
+    """Return the settings of a guard, {} for the defaults, or None where none was asked for."""
+    from duelrank.errors import InvalidValue
+
+    if wanted is False and settings:
+        raise InvalidValue("--no-guard leaves nothing to set: give either --no-guard or --guard-with")
+    if not wanted and not settings:
+        return None
+    return dict(map(_guard_setting, settings or ()))
+
+
+def _guard_setting(text: str) -> tuple[str, Any]:
+    """Return the name and the value of a setting; what is not JSON is a text."""
+    import json
+
+    from duelrank.errors import InvalidValue
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidValue(f"--guard-with must be NAME=VALUE, such as share=0.2, got {text!r}")
+    try:
+        return name.strip(), json.loads(value)
+    except (ValueError, RecursionError):
+        return name.strip(), value
+
+
+def _present_guard(client: Client, name: str) -> dict[str, Any]:
+    """Return the guard that a ranker has now, as the service takes it; {} where it has none."""
+    import msgspec
+
+    found = client.ranker(name).guard
+    return {} if found is None else msgspec.to_builtins(found)
+
+
 def _representation(given: str | None) -> Any:
     return _read_json(Path(given)) if given is not None and given.endswith(".json") else given
 
@@ -356,7 +416,8 @@ def _read_json(path: Path) -> Any:
         raise DataFormatError(f"{path} is not valid JSON: {error}") from None
 
 
-def _print_json(value: Any) -> None:
+def write_json(value: Any) -> None:
+    """Write an answer of the service to stdout."""
     import msgspec
 
     print_json(msgspec.to_builtins(value))
@@ -366,7 +427,7 @@ def _print(info: RankerInfo, json: bool) -> None:
     from rich.table import Table
 
     if json:
-        _print_json(info)
+        write_json(info)
         return
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, value in _rows(info):
@@ -381,11 +442,19 @@ def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
 
     for name, value in msgspec.to_builtins(info).items():
         if name == "created":
-            yield name, _time(value)
+            yield name, local_time(value)
+        elif name == "guard" and value is not None:
+            yield name, _guard_in_words(value)
         elif isinstance(value, list | tuple):
             yield from [] if name == "warnings" or not value else [(name, ", ".join(value))]
         elif value is not None:
             yield name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _guard_in_words(settings: dict[str, Any]) -> str:
+    given = {key.replace("_", " "): value for key, value in settings.items() if value is not None}
+    listed = {key: " ".join(map(str, value)) if isinstance(value, tuple) else value for key, value in given.items()}
+    return ", ".join(f"{key} {value}" for key, value in listed.items())
 
 
 def _ends(curve: FeatureCurve) -> tuple[float, float]:
@@ -413,5 +482,6 @@ def _mode(info: RankerInfo) -> str:
     return mode if info.pinned is None else f"{mode}, serves {info.pinned:,}"
 
 
-def _time(seconds: float) -> str:
+def local_time(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as people here write it."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"

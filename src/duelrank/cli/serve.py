@@ -68,6 +68,16 @@ RequestsOption = Annotated[int, typer.Option("--max-requests", min=1, help="Maxi
 RateOption = Annotated[
     float, typer.Option("--rate", min=0.0, help="Maximum requests per second for each API key; 0 for no limit.")
 ]
+WebhookOption = Annotated[
+    str | None,
+    typer.Option(
+        "--webhook",
+        metavar="URL",
+        envvar="DUELRANK_WEBHOOK",
+        help="Address to tell of the alarms and promotions of guards, for rankers that name none themselves.",
+        show_default=False,
+    ),
+]
 AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
 LogFormatOption = Annotated[str, typer.Option("--log-format", help="Format of the log on stderr: text or json.")]
 
@@ -87,6 +97,7 @@ def serve(
     max_body: BodyOption = 8 << 20,
     max_requests: RequestsOption = 1000,
     rate: RateOption = 1000.0,
+    webhook: WebhookOption = None,
     access_log: AccessLogOption = False,
     log_format: LogFormatOption = "text",
 ) -> None:
@@ -103,6 +114,7 @@ def serve(
         keep_versions=keep_versions,
         max_open=max_open,
         max_documents=max_documents,
+        webhook=_webhook(webhook),
     )
     web = WebSettings(max_body=max_body, max_requests=max_requests, rate=rate, insecure=insecure)
     work = _Work(store, settings, web, access_log, _log_format(log_format))
@@ -124,7 +136,7 @@ def _run(work: _Work, host: str, port: int, workers: int) -> None:
             _check_shared(storage)
         service = work.service(storage) if workers == 1 else None
         with listen(host, port) as listening:
-            _announce(_address(host, listening.getsockname()[1]), work.store, keys, work.web.insecure)
+            _announce(_address(host, listening.getsockname()[1]), work, keys)
             if service is not None:
                 work.serve(service, keys, listening, lambda service: _ready(_names(service)))
                 return
@@ -202,6 +214,21 @@ def _log_format(text: str) -> LogFormat:
     return "json" if text == "json" else "text"
 
 
+def _webhook(address: str | None) -> str | None:
+    """Return the address of a webhook, or raise if nothing can be sent to it."""
+    from duelrank.api import GuardSpec
+    from duelrank.errors import InvalidValue
+    from duelrank.guard.guard import check_guard
+
+    try:
+        check_guard(GuardSpec(webhook=address))
+    except InvalidValue:
+        raise InvalidValue(
+            f"--webhook must be an http or https address, such as https://example.com/hook, got {address!r}"
+        ) from None
+    return address
+
+
 def _check_shared(storage: Storage) -> None:
     """Refuse several processes on a store that one process must have for itself."""
     from duelrank.errors import InvalidValue
@@ -223,20 +250,24 @@ def _seconds(text: str) -> float:
     return float(found[1]) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
 
 
-def _announce(address: str, store: str, keys: KeyRing, insecure: bool) -> None:
+def _announce(address: str, work: _Work, keys: KeyRing) -> None:
     """Write to stdout, for people; stderr has the log."""
     from duelrank import __version__
+    from duelrank.serving.webhooks import without_secrets
     from duelrank.storage.opening import without_password
 
+    store = work.store
     typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
     lost = ", in memory: lost when the service stops" if store == "sqlite://" else ""
     typer.echo(f"store: {without_password(store)}{lost}")
     if keys.in_force:
         typer.echo("requests need an API key (duelrank keys list)")
-    elif insecure:
+    elif work.web.insecure:
         typer.echo("no API keys, and --insecure: everyone who can reach this address can use and change the rankers")
     else:
         typer.echo("no API keys: only requests from this machine are accepted (duelrank keys create)")
+    if work.settings.webhook is not None:
+        typer.echo(f"guards tell {without_secrets(work.settings.webhook)} of alarms and promotions")
     sys.stdout.flush()
 
 

@@ -119,6 +119,13 @@ def test_from_start_to_stop(server, store):
     assert "Traceback" not in server.said + again.said + server.logged() + again.logged()
 
 
+def test_a_webhook_is_announced_without_its_secret(store):
+    server = Server("--store", store, "--webhook", "https://us:pw@hooks.example/T0/secret")
+    assert server.stop() == 0
+    assert "guards tell https://hooks.example/… of alarms and promotions" in server.said
+    assert "secret" not in server.said + server.logged()
+
+
 def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
     with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
         assert client.get("/v1/rankers").status_code == 200
@@ -177,6 +184,12 @@ class TestRefusals:
 
     def test_the_network_without_keys(self, store, refused):
         assert "--insecure" in refused("serve", "--store", store, "--host", "0.0.0.0", "--port", 0)
+
+    @pytest.mark.parametrize(
+        "address", ["hooks.example/x", "ftp://host/x", "http://", "https://host:0x/", "http://a b/"]
+    )
+    def test_a_webhook_that_is_none(self, store, refused, address):
+        assert "--webhook must be an http or https address" in refused("serve", "--store", store, "--webhook", address)
 
     def test_an_address_that_there_is_not(self, store, refused):
         with open_storage(store) as storage:

@@ -1,0 +1,226 @@
+"""``duelrank guard``: shows how a guarded ranker does against the order of its requests, as it happens."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from duelrank.cli.console import out
+from duelrank.cli.options import JsonOption
+from duelrank.cli.rankers import URL, KeyOption, NameArgument, UrlOption, connect, local_time, write_json
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from duelrank.client import Client, GuardInfo
+
+__all__ = ["guard", "view"]
+
+#: Characters of a bar, at most.
+BAR = 41
+#: Half of an axis of win rates around one half: the first that holds the whole band.
+HALVES = (0.05, 0.1, 0.2, 0.5)
+
+OnceOption = Annotated[
+    bool,
+    typer.Option("--once", help="Show it once and exit, with status 1 while an alarm stands. So does --json."),
+]
+EveryOption = Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks.")]
+
+
+def guard(
+    name: NameArgument,
+    once: OnceOption = False,
+    every: EveryOption = 2.0,
+    url: UrlOption = URL,
+    api_key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how a guarded ranker does against your own order, live, until Ctrl-C."""
+    console = out()
+    with connect(url, api_key) as client:
+        info = client.guard(name)
+        if not (once or json) and console.is_terminal:
+            _watch(client, info, every)
+            return
+    if json:
+        write_json(info)
+    else:
+        console.print(view(info, console.width))
+    raise typer.Exit(1 if info.state == "alarm" else 0)
+
+
+def _watch(client: Client, info: GuardInfo, every: float) -> None:
+    """Show it again and again; a service that does not answer is waited for."""
+    from rich.live import Live
+
+    from duelrank.client import ServiceError, ServiceUnreachable
+
+    console, trouble = out(), ""
+    try:
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                live.update(view(info, console.width, trouble, datetime.now()), refresh=True)
+                time.sleep(every)
+                try:
+                    before, info, trouble = info, client.guard(info.name), ""
+                except (ServiceUnreachable, ServiceError) as error:
+                    if isinstance(error, ServiceError) and error.status < 500:
+                        raise
+                    trouble = trouble or f"no answer since {datetime.now():%H:%M:%S}: what is shown may be old"
+                else:
+                    _tell_changes(live, before, info)
+    except KeyboardInterrupt:
+        return
+
+
+def _tell_changes(live: Live, before: GuardInfo, after: GuardInfo) -> None:
+    """Leave a line above the table for what has happened meanwhile."""
+    now = f"{datetime.now():%H:%M:%S}"
+    if after.alarms > before.alarms and after.last_alarm is not None:
+        live.console.print(Text(f"{now} alarm: {after.last_alarm.reason}", style="bold red"))
+    if after.promotions > before.promotions:
+        live.console.print(Text(f"{now} promoted to rung {after.rung.number} of {after.rung.rungs}", style="green"))
+    if before.state == "alarm" and after.state == "watching":
+        live.console.print(Text(f"{now} resumed: it watches anew, from the first rung"))
+
+
+def view(info: GuardInfo, width: int, trouble: str = "", at: datetime | None = None) -> RenderableType:
+    """Return all that is known of a guard, for a terminal.
+
+    Parameters
+    ----------
+    info
+        What the service says.
+    width
+        Of the terminal, in characters.
+    trouble
+        Why it may be old; shown below.
+    at
+        When it was asked; left out where it is not given.
+    """
+    from rich.table import Table
+
+    bar = max(11, min(BAR, width - 48)) // 2 * 2 + 1  # odd: one half is in the middle
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for label, value in _rows(info, bar):
+        table.add_row(label, value)
+    parts: list[RenderableType] = [_title(info, at), Text(info.summary), Text(""), table]
+    if info.state == "alarm":
+        parts.append(Text(f"to end the alarm: duelrank rankers resume {info.name}", style="bold"))
+    if trouble:
+        parts.append(Text(trouble, style="yellow"))
+    return Group(*parts)
+
+
+def _title(info: GuardInfo, at: datetime | None) -> Text:
+    state = Text(" ALARM ", style="bold white on red") if info.state == "alarm" else Text("watching", style="green")
+    shown = Text.assemble((info.name, "bold"), "  ", state, f"  version {info.model_version:,}")
+    return shown if at is None else shown.append(f"  {at:%H:%M:%S}", style="dim")
+
+
+def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
+    yield "win rate", _rate(info.win_rate, info.low, info.high, info.decisive, bar)
+    yield "", Text(f"{info.decisive:,} decisive lists: {info.wins:,} won, {info.losses:,} lost", style="dim")
+    yield "gain", _gain(info)
+    yield "harm", _harm(info, bar)
+    yield "ladder", _ladder(info)
+    if info.state == "watching" and info.rung.number < info.rung.rungs:
+        yield "", Text(_way_up(info), style="dim")
+    others = f"{info.ties:,} ties, {info.no_click:,} without a click, {info.repeated:,} repeated"
+    yield "lists", Text(f"{info.lists:,} guard lists since the guard began; {others}")
+    yield "alarms", _alarms(info)
+    yield "guard", Text(_settings(info), style="dim")
+
+
+def _rate(rate: float, low: float, high: float, decisive: int, width: int) -> Text:
+    """Return a win rate with its band, drawn around one half."""
+    if not decisive:
+        return Text("not known yet", style="dim")
+    half = next(each for each in HALVES if each == HALVES[-1] or (low >= 0.5 - each and high <= 0.5 + each))
+    colour = "green" if low > 0.5 else "red" if high < 0.5 else "yellow"
+
+    def place(value: float) -> int:
+        return max(0, min(width - 1, round((value - 0.5 + half) / (2.0 * half) * (width - 1))))
+
+    text = Text().append(f"{rate:<7.1%}", style="bold").append(f"{0.5 - half:4.0%} ", style="dim")
+    for at in range(width):
+        inside = place(low) <= at <= place(high)
+        mark = "●" if at == place(rate) else "┼" if at == width // 2 else "━" if inside else "─"
+        text.append(mark, style=colour if inside else "dim")
+    return text.append(f" {0.5 + half:<4.0%}", style="dim").append(f"  {low:.1%} to {high:.1%}")
+
+
+def _gain(info: GuardInfo) -> Text:
+    needed = 1.0 / info.level
+    if info.proved:
+        return Text(f"proved: the e-value is {_number(info.e_value)}, and {needed:.0f} is enough", style="green")
+    return Text(f"not proved: the e-value is {_number(info.e_value)}, and {needed:.0f} is needed")
+
+
+def _harm(info: GuardInfo, width: int) -> Text:
+    """Return how near the detector is to an alarm; a logarithmic bar, because evidence multiplies."""
+    share = min(1.0, math.log1p(info.statistic) / math.log1p(info.threshold))
+    full = round(share * width)
+    word, colour = ("alarm", "red") if share >= 1.0 else ("rising", "yellow") if share >= 0.5 else ("quiet", "green")
+    text = Text().append(f"{word:<7}", style=colour).append("   0 ", style="dim")
+    text.append("━" * full, style=colour).append("─" * (width - full), style="dim")
+    return text.append(f" {_number(info.threshold):<4}", style="dim").append(f"  now {_number(info.statistic)}")
+
+
+def _ladder(info: GuardInfo) -> Text:
+    text = Text()
+    for number, share in enumerate(info.guard.promote, 1):
+        if number > 1:
+            text.append(" → ", style="dim")
+        here = number == info.rung.number
+        text.append(f"[{_percent(share)}]" if here else _percent(share), style="bold" if here else "dim")
+    if info.learned_share == 0.0:
+        return text.append("  your own order decides all lists", style="red")
+    return text.append(f"  the learned ranker decides {_percent(info.learned_share)} of the other lists")
+
+
+def _way_up(info: GuardInfo) -> str:
+    rung = info.rung
+    if not rung.wins + rung.losses:
+        return f"one rung up when the lower end on this rung is above {rung.needed:.0%}; no decisive list on it yet"
+    return f"one rung up when the lower end on this rung, now {rung.low:.1%}, is above {rung.needed:.0%}"
+
+
+def _alarms(info: GuardInfo) -> Text:
+    last = info.last_alarm
+    if last is None:
+        return Text("none")
+    count = f"{info.alarms:,}, the last on" if info.alarms > 1 else "one, on"
+    shown = f"{count} {local_time(last.time)}, version {last.model_version:,}"
+    if info.state == "alarm":  # the summary has its reason
+        return Text(shown, style="red")
+    return Text(f"{shown}: {last.reason}")
+
+
+def _settings(info: GuardInfo) -> str:
+    spec = info.guard
+    parts = [f"{_percent(spec.share)} of all lists", f"on alarm: {spec.on_alarm}"]
+    parts += [f"margin {spec.margin:g}"] if spec.margin else []
+    parts += [f"webhook {spec.webhook}"] if spec.webhook is not None else []
+    return ", ".join(parts)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.4g}%"
+
+
+def _number(value: float) -> str:
+    """Return a number of any size in a few characters."""
+    if value >= 1e6:
+        return f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
