@@ -178,7 +178,7 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
     with caplog.at_level(logging.INFO, "duelrank.serving"):
         asyncio.run(main())
     assert [event for _, event, _ in events] == ["alarm", "resume"]
-    assert any("alarm" in record.message and record.levelno == logging.ERROR for record in caplog.records)
+    assert any("Alarm" in record.message and record.levelno == logging.ERROR for record in caplog.records)
     told = [each for each in controls(storage) if each.action == "alarm"]
     assert [each.evidence.statistic for each in told] == [events[0][2].last_alarm.statistic]
     kit.verified(storage)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from duelrank.api import GuardAlarm, GuardInfo, GuardRung
-from duelrank.serving.observer import GuardEvent
 from duelrank.guard.guard import LEVEL, SLACK, Alarm, Guard
+from duelrank.serving.observer import GuardEvent
 
 __all__ = ["alarm_sentence", "event_sentence", "guard_info"]
 
