@@ -64,8 +64,8 @@ async def one_service(seed: int, every: float, lists: int, at_once: int) -> tupl
         )
         for first in range(0, lists, at_once):
             numbers = range(first, min(first + at_once, lists))
-            tables = rng.random((len(numbers), 8, len(NAMES)))
-            await asyncio.gather(*(show(service, n, table) for n, table in zip(numbers, tables, strict=True)))
+            tables, chances = rng.random((len(numbers), 8, len(NAMES))), rng.random((len(numbers), 5))
+            await asyncio.gather(*(show(service, *each) for each in zip(numbers, tables, chances, strict=True)))
             clock.now += 1.0
             if service.guard("shop").state == "alarm":
                 await service.control("shop", "resume")
@@ -81,14 +81,11 @@ async def one_service(seed: int, every: float, lists: int, at_once: int) -> tupl
     return found
 
 
-async def show(service: Service, number: int, table: np.ndarray) -> None:
+async def show(service: Service, number: int, table: np.ndarray, chances: np.ndarray) -> None:
     """Show a list to a user who clicks by position only."""
     documents = [Document(f"d{place}", row) for place, row in enumerate(table.tolist())]
     answer = await service.rank("shop", RankRequest(documents, f"i{number}"))
-    chances = np.random.default_rng((13, number)).random(len(answer.ranking)) < 1.0 / np.arange(
-        1, len(answer.ranking) + 1
-    )
-    clicks = [each.id for each, clicked in zip(answer.ranking, chances, strict=True) if clicked]
+    clicks = [each.id for each, chance in zip(answer.ranking, chances, strict=True) if chance < 1.0 / each.position]
     await service.feedback("shop", [FeedbackEvent(f"i{number}", clicks, close=True)])
 
 
