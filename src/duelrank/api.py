@@ -396,13 +396,15 @@ class GuardAlarm(msgspec.Struct, frozen=True):
     statistic
         Of the detector, at least its threshold.
     wins, losses
-        Of the learned ranker, since it was last started.
+        Of the learned ranker, since the guard began, the alarm before, or somebody's resume.
     did
         "baseline", "rollback" or "tell".
     to_version
         Where it was rolled back to.
     reason
         A sentence.
+    lately
+        The share of decisive lists that were won of late, about the last hundred.
     """
 
     time: float
@@ -413,6 +415,7 @@ class GuardAlarm(msgspec.Struct, frozen=True):
     did: OnAlarm
     to_version: int | None
     reason: str
+    lately: float = 0.5
 
 
 class GuardRung(msgspec.Struct, frozen=True):
@@ -466,6 +469,8 @@ class GuardInfo(msgspec.Struct, frozen=True):
         None where there was none.
     guard
         How the ranker is guarded.
+    lately
+        The share of decisive lists that were won of late, about the last hundred.
     """
 
     name: str
@@ -493,6 +498,7 @@ class GuardInfo(msgspec.Struct, frozen=True):
     promotions: int
     last_alarm: GuardAlarm | None
     guard: GuardSpec
+    lately: float = 0.5
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -22,6 +22,8 @@ __all__ = ["LEVEL", "SLACK", "Alarm", "Due", "Guard", "GuardCounts", "Reason", "
 Due = Literal["alarm", "promote"]
 #: The probability that a band, or a proof of gain, is ever wrong.
 LEVEL = 0.05
+#: "Lately" is about so many decisive lists.
+MEMORY = 100
 #: One rung up when the lower end of the band is above one half less this.
 SLACK = 0.01
 
@@ -44,13 +46,14 @@ class GuardCounts(Value, frozen=True):
 class Reason(Value, frozen=True):
     """Why something is due: the detector's statistic when it became due, and the decisive lists that were won and lost until then.
 
-    They are those of the period for an alarm, and those of the rung for a promotion.
+    They are those of the period for an alarm, and those of the rung for a promotion; ``lately`` is the win rate of late.
     """
 
     due: Due
     statistic: float
     wins: int
     losses: int
+    lately: float
 
 
 class Alarm(Value, frozen=True):
@@ -61,6 +64,7 @@ class Alarm(Value, frozen=True):
     statistic: float
     wins: int
     losses: int
+    lately: float
     did: OnAlarm
     to_version: int | None = None
 
@@ -83,6 +87,8 @@ class Guard(Value, frozen=True):
         The decisive lists since it came to its present rung.
     proof
         The decisive lists since gain was last proved, or the period began.
+    lately
+        The share of decisive lists that were won of late, about the last hundred.
     counts
         Of all guard lists.
     rung
@@ -113,6 +119,7 @@ class Guard(Value, frozen=True):
     period: ConfidenceSequence = ConfidenceSequence(level=LEVEL)
     on_rung: ConfidenceSequence = ConfidenceSequence(level=LEVEL)
     proof: EValue = EValue()
+    lately: float = 0.5
     counts: GuardCounts = GuardCounts()
     rung: int = 0
     alarms: int = 0
@@ -167,6 +174,7 @@ class Guard(Value, frozen=True):
             period=self.period.update(won),
             on_rung=self.on_rung.update(won),
             proof=self.proof.update(won),
+            lately=self.lately + (won - self.lately) / min(self.period.decisive + 1, MEMORY),
             counts=msgspec.structs.replace(counts, wins=counts.wins + won, losses=counts.losses + (not won)),
         )
         return after if after.raised or after.due == "alarm" else after._with(reason=after._reason())
@@ -174,10 +182,10 @@ class Guard(Value, frozen=True):
     def _reason(self) -> Reason | None:
         statistic = self.detector.statistic
         if self.detector.alarm:
-            return Reason("alarm", statistic, self.period.wins, self.period.losses)
+            return Reason("alarm", statistic, self.period.wins, self.period.losses, self.lately)
         up = self.rung + 1 < len(self.spec.promote) and self.on_rung.interval[0] > 0.5 - SLACK
         if up and self.reason is None:
-            return Reason("promote", statistic, self.on_rung.wins, self.on_rung.losses)
+            return Reason("promote", statistic, self.on_rung.wins, self.on_rung.losses, self.lately)
         return self.reason
 
     def proved(self) -> Guard:
@@ -199,7 +207,7 @@ class Guard(Value, frozen=True):
         did = self.spec.on_alarm
         if did == "rollback" and to_version is None:
             did = "baseline"
-        evidence = (self.reason.statistic, self.reason.wins, self.reason.losses)
+        evidence = (self.reason.statistic, self.reason.wins, self.reason.losses, self.reason.lately)
         alarm = Alarm(time, version, *evidence, did, to_version if did == "rollback" else None)
         after = self._with(alarms=self.alarms + 1, reason=None, last_alarm=alarm, raised=did != "rollback")
         if did == "tell":

@@ -51,6 +51,7 @@ from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent, Observer
 from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.documents import DocumentReader
+from duelrank.serving.ranker.guarding import event_sentence
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.versions import Version, Versions
@@ -140,7 +141,7 @@ class Service:
 
     def _announce(self, name: str, event: GuardEvent, info: GuardInfo) -> None:
         """Tell everybody what a guard has done; from the learner's thread."""
-        said = f"the guard of {name!r}: {event}. {info.summary}"
+        said = f"guard of {name!r}: {event_sentence(event, info)}"
         logger.log(logging.ERROR if event == "alarm" else logging.INFO, said)
         self.observer.guard_event(name, event, info)
 

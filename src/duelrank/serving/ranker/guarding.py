@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from duelrank.api import GuardAlarm, GuardInfo, GuardRung
 from duelrank.guard.guard import LEVEL, SLACK, Alarm, Guard
+from duelrank.serving.observer import GuardEvent
 
-__all__ = ["alarm_sentence", "guard_info"]
+__all__ = ["alarm_sentence", "event_sentence", "guard_info"]
 
 
 def guard_info(name: str, version: int, guard: Guard) -> GuardInfo:
@@ -39,6 +40,7 @@ def guard_info(name: str, version: int, guard: Guard) -> GuardInfo:
         promotions=guard.promotions,
         last_alarm=None if alarm is None else _alarm(alarm, guard.spec.false_alarm_every),
         guard=guard.spec,
+        lately=guard.lately,
     )
 
 
@@ -50,9 +52,8 @@ def _rung(guard: Guard) -> GuardRung:
 
 def _alarm(alarm: Alarm, threshold: float) -> GuardAlarm:
     evidence = (alarm.statistic, alarm.wins, alarm.losses)
-    return GuardAlarm(
-        alarm.time, alarm.version, *evidence, alarm.did, alarm.to_version, alarm_sentence(alarm, threshold)
-    )
+    done = (alarm.did, alarm.to_version, alarm_sentence(alarm, threshold))
+    return GuardAlarm(alarm.time, alarm.version, *evidence, *done, alarm.lately)
 
 
 def alarm_sentence(alarm: Alarm, threshold: float) -> str:
@@ -63,9 +64,21 @@ def alarm_sentence(alarm: Alarm, threshold: float) -> str:
         "tell": "nothing was changed",
     }
     return (
-        f"the learned ranker won {alarm.wins:,} and lost {alarm.losses:,} decisive lists against your own order; the statistic "
-        f"{alarm.statistic:,.0f} reached {threshold:,.0f}: {done[alarm.did]}"
+        f"the learned ranker won {alarm.wins:,} and lost {alarm.losses:,} decisive lists against your own order, and of late only "
+        f"{alarm.lately:.0%}; the statistic {alarm.statistic:,.0f} reached {threshold:,.0f}: {done[alarm.did]}"
     )
+
+
+def event_sentence(event: GuardEvent, info: GuardInfo) -> str:
+    """Return what has happened, as a line of the log says it."""
+    if event == "promotion":
+        rung = info.rung
+        return f"Rung {rung.number} of {rung.rungs}: the learned ranker decides {rung.share:.0%} of the lists. {info.summary}"
+    if event == "resume":
+        return f"Somebody has resumed: the learned ranker is watched anew, and decides {info.learned_share:.0%} of the lists."
+    if info.last_alarm is not None and info.state == "watching":
+        return f"Alarm: {info.last_alarm.reason}."
+    return info.summary
 
 
 def _summary(guard: Guard) -> str:
