@@ -169,16 +169,12 @@ def test_change(cli, service):
     assert service.asked() == ("PATCH", "/v1/rankers/shop", body)
 
 
-class TestGuard:
-    GUARD = {
-        "share": 0.2,
-        "false_alarm_every": 1e6,
-        "margin": 0.0,
-        "on_alarm": "tell",
-        "promote": [1.0],
-        "webhook": None,
-    }
+GUARD = {
+    "share": 0.2, "false_alarm_every": 1e6, "margin": 0.0, "on_alarm": "tell", "promote": [0.5, 1.0], "webhook": None,
+}  # fmt: skip
 
+
+class TestGuard:
     @pytest.mark.parametrize(
         ("words", "guard"),
         [
