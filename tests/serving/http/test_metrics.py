@@ -116,6 +116,14 @@ def test_a_guard_that_is_gone_leaves_its_counters_alone():
     ]
 
 
+def test_who_learns_no_longer_says_nothing_of_guards():
+    """Another process does, and an alarm that it has ended must not stand here for ever."""
+    metrics = Metrics()
+    metrics.guard("shop", guard_info(state="alarm"))
+    metrics.leading(False)
+    assert 'duelrank_guard_alarm{ranker="shop"}' not in metrics.text().decode()
+
+
 def test_where_workers_share_numbers_a_guard_that_is_gone_is_not_known(tmp_path):
     """Nothing can be removed there; NaN is above and below nothing, so no alert goes on for ever."""
     code = """

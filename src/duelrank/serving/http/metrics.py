@@ -271,5 +271,7 @@ class Metrics(Observer):
     def leading(self, leads: bool) -> None:
         """Whether this process is the one that learns."""
         self._leading.set(leads)
-        if not leads:
-            self.lag(0, 0.0)  # it is the next leader's to tell
+        if not leads:  # it is the next leader's to tell
+            self.lag(0, 0.0)
+            for name in list(self._guarded):
+                self._forget_guard(name)
