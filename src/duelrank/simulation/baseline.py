@@ -96,12 +96,12 @@ class FrozenWeights(Baseline):
 
     def weights(self, dataset: Dataset, fold: int) -> Weights:
         """Make the earlier run, and return its final weights."""
-        from duelrank.simulation.loop import simulate  # which may itself have a baseline
+        from duelrank.simulation.loop import simulate  # both of these may have a baseline themselves
+        from duelrank.simulation.spec import RunSpec
 
         if self.algorithm.per_query:
             raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query and no weights to freeze")
-        settings = {"fold": fold, "seed": self.seed, "impressions": self.impressions}
-        record = simulate(self.algorithm, dataset, self.user, **settings)
+        record = simulate(RunSpec(self.algorithm, dataset, self.user, fold, self.seed, self.impressions))
         if len(record.weights) != dataset.fold(fold).n_features:
             raise InvalidRecipe(f"a baseline has one weight for each feature, {spell(self.algorithm)} has others")
         return frozen(record.weights)

@@ -82,7 +82,9 @@ class Guarded(Part):
     def check(self, algorithm: Algorithm) -> None:
         """Raise where the accident would not be one: weights that nothing depends on, or that are computed anew."""
         if self.harm_after and (algorithm.per_query or algorithm.weights_follow_memory):
-            raise InvalidRecipe(f"harm_after negates weights, but {spell(algorithm)} does not keep what it knows in weights")
+            raise InvalidRecipe(
+                f"harm_after negates weights, but {spell(algorithm)} does not keep what it knows in weights"
+            )
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,13 @@ class GuardHistory:
 #: The columns of a run without a guard, and of one that was stored before there were guards.
 NO_GUARD: dict[str, Any] = {
     "guard": "",
-    **dict.fromkeys(("guard_lists", "guard_outcomes", "guard_alarms", "guard_alarms_decisive"), []),
-    **dict.fromkeys(("guard_promotions", "guard_proved", "guard_harm"), []),
+    "guard_lists": [],
+    "guard_outcomes": [],
+    "guard_alarms": [],
+    "guard_alarms_decisive": [],
+    "guard_promotions": [],
+    "guard_proved": [],
+    "guard_harm": [],
 }
 
 

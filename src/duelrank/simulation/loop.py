@@ -119,7 +119,9 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     seconds = perf_counter() - started - evaluating
     trajectory = np.array([spec.algorithm.carry(state, learner.state) for state in states])
     history = guarded.history if guarded else None
-    return Record(spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating, learner, history)
+    return Record(
+        spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating, learner, history
+    )
 
 
 def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None]:
