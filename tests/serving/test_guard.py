@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -182,6 +185,39 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
     told = [each for each in controls(storage) if each.action == "alarm"]
     assert [each.evidence.statistic for each in told] == [events[0][2].last_alarm.statistic]
     kit.verified(storage)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_alarm_is_told_to_the_webhook_once(storage, kit, own):
+    told = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self):
+            told.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    async def main(address):
+        settings = {} if own else {"webhook": address}
+        async with kit.running(storage, **settings) as service:
+            guard = GuardSpec(1.0, 100.0, promote=(1.0,), webhook=address if own else None)
+            await service.create(kit.spec(start=AGAINST, guard=guard))
+            await votes(service, kit, range(30), BASELINE)
+            await settled(service, kit, 1)
+            await kit.until(lambda: told)
+            await service.control("shop", "resume")
+        async with kit.running(storage, **settings) as service:  # what is restored is not told again
+            await kit.learned(service, 30)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        asyncio.run(main(f"http://127.0.0.1:{server.server_port}/hook"))
+        server.shutdown()
+    assert [(each["ranker"], each["event"]) for each in told] == [("shop", "alarm"), ("shop", "resume")]
+    assert told[0]["alarm"]["did"] == "baseline"
 
 
 def test_one_that_only_tells_goes_on_and_tells_once(storage, kit):

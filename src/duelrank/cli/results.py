@@ -73,7 +73,11 @@ def print_results(wanted: Plan, frame: Frame, tables: Mapping[str, Table], repor
             "report": None if report is None else str(report),
             "skipped": list(wanted.skipped),
             "tables": {name: table.records() for name, table in tables.items()},
-            "curves": [asdict(curve) for curve in mean_curves(frame)],
+            "curves": [
+                {"guard": guard, **asdict(curve)}
+                for (guard, _), runs in frame.groups("guard", "impressions")
+                for curve in mean_curves(runs)
+            ],
             "runs": [_without_curves(row) for row in frame.rows()],
         }
     )

@@ -16,6 +16,7 @@ from duelrank.experiments.results import (
     summarise,
 )
 from duelrank.experiments.run import Executor, load_extension, load_extensions, run_all, warm_up
+from duelrank.experiments.skyline import Skyline
 from duelrank.experiments.suite import Experiment, Grid, Study, Suite, load_suite
 from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
 
@@ -31,6 +32,7 @@ __all__ = [
     "Replication",
     "Report",
     "Section",
+    "Skyline",
     "Store",
     "Study",
     "Suite",

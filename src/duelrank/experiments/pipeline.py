@@ -62,6 +62,8 @@ class Plan:
             self.suite.labelled(),
             self.suite.published,
             {name: value for name, value in skylines.items() if value is not None},
+            self.suite.guard_parts(),
+            self.suite.impressions,
         )
 
     def _skyline(self, dataset: Dataset) -> float | None:

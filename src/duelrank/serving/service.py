@@ -56,6 +56,7 @@ from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.versions import Version, Versions
 from duelrank.serving.settings import Settings
+from duelrank.serving.webhooks import Webhooks
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
@@ -99,6 +100,7 @@ class Service:
         self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
         self._impressions = Impressions(storage, self._recent, self.settings.max_id, lambda: self.leads)
         self._election: Election | None = None
+        self._webhooks = Webhooks()
         self._readers: dict[str, tuple[Definition, DocumentReader]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._appender: Appender | None = None
@@ -144,6 +146,8 @@ class Service:
         said = f"guard of {name!r}: {event_sentence(event, info)}"
         logger.log(logging.ERROR if event == "alarm" else logging.INFO, said)
         self.observer.guard_event(name, event, info)
+        if (address := info.guard.webhook or self.settings.webhook) is not None:
+            self._webhooks.tell(address, event, info)
 
     async def start(self) -> None:
         """Begin to restore, to serve and to learn in the background; returns at once, see `wait_ready`."""
@@ -200,6 +204,7 @@ class Service:
         if election is not None and self._appender is not None:
             await self._appender.settled()
             await asyncio.to_thread(election.stop)
+            await asyncio.to_thread(self._webhooks.close)
             self._impressions.close()
             self._wake_waiting()
 

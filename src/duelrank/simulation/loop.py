@@ -19,6 +19,7 @@ from duelrank.learner import Learner
 from duelrank.metrics import Metric, evaluate
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell
+from duelrank.simulation.guarded import Guarded, GuardedLearner
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
 from duelrank.types import State, Stream
@@ -43,6 +44,7 @@ def simulate(
     length: int = 10,
     metric: Metric | str = ...,
     split: Literal["test", "validation"] = "test",
+    guard: Guarded | str | None = None,
     progress: Progress | None = None,
 ) -> Record: ...
 def simulate(
@@ -59,7 +61,7 @@ def simulate(
     ----------
     algorithm, dataset, user
         Objects or their texts; or a single `RunSpec`, which contains all of them.
-    fold, seed, impressions, length, metric, split
+    fold, seed, impressions, length, metric, split, guard
         As in `RunSpec`.
     progress
         Called with the number of impressions done, at every checkpoint and every few hundred impressions.
@@ -84,7 +86,8 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     if not len(train) or not len(held_out):
         raise InvalidValue(f"fold {spec.fold} of {spec.dataset!r} has no training or no {spec.split} queries")
     user = spec.user.for_grades(fold.n_grades)
-    learner = Learner(spec.algorithm, fold.n_features, spec.seed, spec.length)
+    learner, guarded = _learners(spec, fold)
+    host = guarded or learner
     queries = _queries(fold, spec.impressions, stream(spec.seed, "queries")).tolist()
     user_key = stream_key(spec.seed, "user")
     checkpoints = spec.checkpoints
@@ -94,11 +97,11 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     states: list[State] = []
     evaluating, started = 0.0, perf_counter()
     for t, index in enumerate(queries):
-        impression = learner.rank(train.query(index))
+        impression = host.rank(train.query(index))
         labels = train.judgements(index)
         shown = labels[impression.ranking]
         before = learner.weights
-        learner.learn(impression, user.at(t).click(shown, derive(user_key, t)))
+        host.learn(impression, user.at(t).click(shown, derive(user_key, t)))
         if learner.weights is not before:
             # Where a representation has grown there are other weights than before, and no distance.
             norms[t] = moved = distance(before, learner.weights) if before.shape == learner.weights.shape else 0.0
@@ -115,7 +118,21 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
             progress(t + 1)
     seconds = perf_counter() - started - evaluating
     trajectory = np.array([spec.algorithm.carry(state, learner.state) for state in states])
-    return Record(spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating, learner)
+    history = guarded.history if guarded else None
+    return Record(
+        spec, online, checkpoints, np.array(offline), norms, trajectory, seconds, evaluating, learner, history
+    )
+
+
+def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None]:
+    """Return what learns, and what guards it."""
+    settings = spec.guard
+    if settings is None:
+        return Learner(spec.algorithm, fold.n_features, spec.seed, spec.length), None
+    had = settings.baseline.weights(spec.dataset, spec.fold)
+    start = had if settings.start == "baseline" else None
+    learner = Learner(spec.algorithm, fold.n_features, spec.seed, spec.length, weights=start)
+    return learner, GuardedLearner(settings, learner, had)
 
 
 def _weighed(state: State) -> State:

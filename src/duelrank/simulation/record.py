@@ -14,6 +14,7 @@ from duelrank.errors import MissingExtra
 from duelrank.learner import Learner
 from duelrank.metrics import DISCOUNT, online_performance
 from duelrank.registry import spell
+from duelrank.simulation.guarded import NO_GUARD, GuardHistory
 from duelrank.simulation.spec import RunSpec
 from duelrank.types import Weights
 
@@ -45,6 +46,8 @@ class Record:
         Time of evaluating the weights at the checkpoints, not part of ``seconds``.
     learner
         The learner after the last impression; None in records of experiments, which keep numbers only.
+    guard
+        What the guard has seen and done; None without a guard.
     """
 
     spec: RunSpec
@@ -56,6 +59,7 @@ class Record:
     seconds: float
     evaluation_seconds: float
     learner: Learner | None = None
+    guard: GuardHistory | None = None
 
     @property
     def weights(self) -> Weights:
@@ -114,7 +118,14 @@ class Record:
             "offline_curve": self.offline.tolist(),
             "online_curve": self._online_curve().tolist(),
             "cosine_curve": [] if reference is None else self.cosines(reference).tolist(),
+            "online_mean": float(self.online.mean()),
+            **self._guard_columns(),
         }
+
+    def _guard_columns(self) -> dict[str, Any]:
+        if self.guard is None or self.spec.guard is None:
+            return dict(NO_GUARD)
+        return {"guard": spell(self.spec.guard), **self.guard.columns(self.spec.guard.harm_after, self.online)}
 
     def _online_curve(self) -> NDArray[np.float64]:
         """Return the online performance up to each checkpoint."""

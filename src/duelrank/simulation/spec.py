@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.metrics import Metric, nDCG
 from duelrank.registry import Between, Part, canonical, register, spell
+from duelrank.simulation.guarded import Guarded
 from duelrank.users import User
 
 __all__ = ["RunSpec"]
@@ -41,9 +43,13 @@ class RunSpec(Part):
         Evaluates each shown list, and the current weights at every checkpoint.
     split
         Queries to evaluate the weights on: "test", or "validation" for choosing parameters.
+    guard
+        Compares the learned ranker with a baseline while it learns, and steps back when it is worse; None: no guard. The queries
+        and the random numbers for the user are the same with and without one.
     """
 
     kind: ClassVar[str] = "run"
+    added_fields: ClassVar[Mapping[str, Any]] = {"guard": None}
 
     algorithm: Algorithm
     dataset: Dataset
@@ -54,6 +60,7 @@ class RunSpec(Part):
     length: Annotated[int, Between(1, 1_000_000)] = 10
     metric: Metric = nDCG(cutoff=10)
     split: Literal["test", "validation"] = "test"
+    guard: Guarded | None = None
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -68,12 +75,14 @@ class RunSpec(Part):
             length: int = 10,
             metric: Metric | str = ...,
             split: Literal["test", "validation"] = "test",
+            guard: Guarded | str | None = None,
         ) -> None: ...
 
     @property
     def id(self) -> str:
-        """The readable name of the run: algorithm/user/data set/fold/seed."""
-        parts = (spell(self.algorithm), spell(self.user), spell(self.dataset))
+        """The readable name of the run: algorithm/user/data set/fold/seed, with the guard before the fold where there is one."""
+        guard = () if self.guard is None else (spell(self.guard),)
+        parts = (spell(self.algorithm), spell(self.user), spell(self.dataset), *guard)
         return "/".join((*parts, f"fold{self.fold}", f"seed{self.seed}"))
 
     @property

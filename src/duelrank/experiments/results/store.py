@@ -20,6 +20,7 @@ from duelrank.experiments.results.frame import Frame
 from duelrank.grammar import parse
 from duelrank.registry import spell
 from duelrank.simulation import RunSpec
+from duelrank.simulation.guarded import NO_GUARD
 
 __all__ = ["Store", "load_results"]
 
@@ -27,6 +28,8 @@ FORMAT = 2
 _READABLE = (1, 2)
 #: Columns that were renamed since format 1.
 _RENAMED = {"online": "online_performance", "offline": "offline_performance"}
+#: Columns that were added since, as they are for runs of earlier versions.
+_ADDED: dict[str, Any] = {"online_mean": None, **NO_GUARD}
 _ABOUT, _NEW_ABOUT, _RUNS, _LOCK = "store.json", "store.json.new", "runs.jsonl", "store.lock"
 
 
@@ -202,7 +205,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 def _frame(path: Path) -> Frame:
     rows: dict[str, dict[str, Any]] = {}
     first: _Line | None = None
-    for line in _read_lines(path):
+    for line in map(_completed, _read_lines(path)):
         first = first or line
         if line.row.keys() != first.row.keys():
             raise DataFormatError(f"line {line.number} of {path} has other columns than line {first.number}")
@@ -212,6 +215,11 @@ def _frame(path: Path) -> Frame:
         recipe = str(row.get("recipe", ""))
         row |= names.get(recipe) or names.setdefault(recipe, _names(recipe))
     return Frame.of(rows.values())
+
+
+def _completed(line: _Line) -> _Line:
+    """Return a line of an earlier version with the columns that were added since."""
+    return line if "impressions" not in line.row else line._replace(row=_ADDED | line.row)
 
 
 def _names(recipe: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ Labels = Mapping[str, str]
 Measure = Literal["online", "offline"]
 MEASURES: tuple[Measure, Measure] = ("online", "offline")
 
-_SETTINGS = ("metric", "split", "impressions", "length")
+_SETTINGS = ("metric", "split", "impressions", "length", "guard")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
     """Summarise the runs of each algorithm, user and data set.
 
     Users, algorithms and data sets keep the order in which they first appear. Runs that differ in metric, split, impressions
-    or list length raise an error, because their mean would be meaningless.
+    list length or guard raise an error, because their mean would be meaningless.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def check_comparable(frame: Frame) -> str:
     """Return the metric of the runs; raise an error if their settings differ."""
     if not len(frame):
         raise InvalidValue("there are no runs to summarise")
-    for name in _SETTINGS:
+    for name in (each for each in _SETTINGS if each in frame.columns):  # runs of earlier versions have no guard
         found = sorted(set(frame[name].tolist()))
         if len(found) > 1:
             raise InvalidValue(f"the runs differ in {name} ({', '.join(map(str, found))}): select one with `where`")

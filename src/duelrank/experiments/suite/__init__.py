@@ -2,6 +2,7 @@
 
 from duelrank.experiments.suite.experiment import Experiment, Study
 from duelrank.experiments.suite.grid import Grid
+from duelrank.experiments.suite.guards import Guards
 from duelrank.experiments.suite.kinds import Ablation, Curves, League, Sweep, Tables
 from duelrank.experiments.suite.suite import Suite, load_suite, read_suite, suite_names
 
@@ -10,6 +11,7 @@ __all__ = [
     "Curves",
     "Experiment",
     "Grid",
+    "Guards",
     "League",
     "Study",
     "Suite",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -16,8 +16,10 @@ from duelrank.algorithms import Algorithm
 from duelrank.errors import UnknownName
 from duelrank.experiments.report import Picture, Section
 from duelrank.experiments.results import Frame, Measure, Summary, summarise
+from duelrank.experiments.suite.grid import Grid
 from duelrank.experiments.tables import Table
 from duelrank.registry import Part, spell
+from duelrank.simulation import Guarded
 
 __all__ = ["Experiment", "Study"]
 
@@ -34,12 +36,18 @@ class Study:
         From a label to the paper's row for it.
     skylines
         The performance of the offline reference by data set; empty if the suite does not need it.
+    guards
+        From each label to the guard.
+    impressions
+        Of the runs that no experiment makes longer; 0 where all are equally long.
     """
 
     frame: Frame
     recipes: Mapping[str, Algorithm]
     published: Mapping[str, str]
     skylines: Mapping[str, float]
+    guards: Mapping[str, Guarded] = field(default_factory=dict)
+    impressions: int = 0
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -51,6 +59,12 @@ class Study:
         """The data sets that have runs."""
         return tuple(dict.fromkeys(self.frame["dataset"].tolist()))
 
+    @cached_property
+    def unguarded(self) -> Frame:
+        """The runs without a guard, of the suite's own length."""
+        frame = self.frame.where(guard="") if "guard" in self.frame.columns else self.frame
+        return frame.where(impressions=self.impressions) if self.impressions else frame
+
     def algorithm(self, label: str) -> str:
         """Return an algorithm as text in frames."""
         if label not in self.recipes:
@@ -58,9 +72,9 @@ class Study:
         return spell(self.recipes[label])
 
     def runs(self, labels: Collection[str] = (), dataset: str | None = None) -> Frame:
-        """Return the runs of some recipes, or of all recipes with a label, on one data set or on all."""
+        """Return the unguarded runs of some recipes, or of all recipes with a label, on one data set or on all."""
         wanted = [self.algorithm(label) for label in labels or self.recipes]
-        frame = self.frame.among("algorithm", wanted)
+        frame = self.unguarded.among("algorithm", wanted)
         return frame if dataset is None else frame.where(dataset=dataset)
 
     def summary(self, measure: Measure, baseline: str = "", labels: Collection[str] = ()) -> Summary:
@@ -107,6 +121,14 @@ class Experiment(Part, ABC):
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels that the suite must define."""
+        return ()
+
+    def guarded(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
+        """Return further runs, made of the grid, the recipes and the guards of the suite; none by default."""
+        return ()
+
+    def guard_labels(self) -> tuple[str, ...]:
+        """Return the labels of guards that the suite must define."""
         return ()
 
     def only(self, labels: Collection[str]) -> Experiment | None:

@@ -12,7 +12,7 @@ from duelrank.errors import InvalidValue
 from duelrank.grammar import as_part
 from duelrank.metrics import Metric, nDCG
 from duelrank.registry import Part
-from duelrank.simulation import RunSpec
+from duelrank.simulation import Guarded, RunSpec
 from duelrank.users import User
 from duelrank.validation import whole_number
 
@@ -33,6 +33,8 @@ class Grid:
         Number of runs per algorithm and user: one per fold first, then further seeds.
     impressions, length, metric, split
         As in `RunSpec`.
+    guards
+        Each algorithm runs with each of them; None is no guard.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Grid:
     length: int = 10
     metric: Metric = _NDCG
     split: Literal["test", "validation"] = "test"
+    guards: tuple[Guarded | None, ...] = (None,)
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -62,6 +65,7 @@ class Grid:
             length: int = 10,
             metric: Metric | str = ...,
             split: Literal["test", "validation"] = "test",
+            guards: Sequence[Guarded | None] = (None,),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -74,15 +78,16 @@ class Grid:
         whole_number("runs", self.runs)
 
     def specs(self) -> list[RunSpec]:
-        """Return the runs, user by user and algorithm by algorithm."""
+        """Return the runs, user by user, algorithm by algorithm and guard by guard."""
         return [
-            self._spec(algorithm, user, number)
+            self._spec(algorithm, user, guard, number)
             for user in self.users
             for algorithm in self.algorithms
+            for guard in self.guards
             for number in range(self.runs)
         ]
 
-    def _spec(self, algorithm: Algorithm, user: User, number: int) -> RunSpec:
+    def _spec(self, algorithm: Algorithm, user: User, guard: Guarded | None, number: int) -> RunSpec:
         seed, fold = divmod(number, self.dataset.n_folds)
         return RunSpec(
             algorithm=algorithm,
@@ -94,6 +99,7 @@ class Grid:
             length=self.length,
             metric=self.metric,
             split=self.split,
+            guard=guard,
         )
 
 

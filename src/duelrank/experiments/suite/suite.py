@@ -19,7 +19,7 @@ from duelrank.experiments.suite.schema import read_table
 from duelrank.grammar import parse
 from duelrank.metrics import Metric
 from duelrank.registry import Part, aliases, classes
-from duelrank.simulation import RunSpec
+from duelrank.simulation import Guarded, RunSpec
 from duelrank.users import User
 
 __all__ = ["Suite", "load_suite", "read_suite", "suite_names"]
@@ -44,6 +44,8 @@ class Suite:
         From a label to the paper's row for it.
     impressions, length, metric, split
         As in `RunSpec`.
+    guards
+        From each label to a guard, for the experiments that name it.
     """
 
     name: str
@@ -58,6 +60,11 @@ class Suite:
     length: int = 10
     metric: str = "nDCG@10"
     split: Literal["test", "validation"] = "test"
+    guards: dict[str, str] = field(default_factory=dict)
+
+    def guard_parts(self) -> dict[str, Guarded]:
+        """Return the guard of each label."""
+        return {label: parse(guard, Guarded) for label, guard in self.guards.items()}
 
     def labelled(self) -> dict[str, Algorithm]:
         """Return the algorithm of each label."""
@@ -71,7 +78,10 @@ class Suite:
     def specs(self, dataset: Dataset) -> list[RunSpec]:
         """Return the runs on one data set."""
         settings = (self.runs, self.impressions, self.length, self.metric, self.split)
-        return Grid(self.algorithms(), dataset, self.users, *settings).specs()
+        grid = Grid(self.algorithms(), dataset, self.users, *settings)
+        recipes, guards = self.labelled(), self.guard_parts()
+        further = [each for experiment in self.experiments for each in experiment.guarded(grid, recipes, guards)]
+        return list(dict.fromkeys(spec for each in (grid, *further) for spec in each.specs()))
 
     @property
     def needs_reference(self) -> bool:
@@ -165,6 +175,7 @@ def _check_names(suite: Suite, where: str) -> None:
         ("datasets: ", dict.fromkeys(suite.datasets, ""), Dataset),
         ("users: ", dict.fromkeys(suite.users, ""), User),
         ("metric: ", {suite.metric: ""}, Metric),
+        ("guards.", suite.guards, Guarded),
     )
     for key, texts, kind in kinds:
         for name, recipe in texts.items():
@@ -176,6 +187,10 @@ def _check_names(suite: Suite, where: str) -> None:
         for label in names:
             if label not in suite.recipes:
                 raise InvalidValue(f"{where}{place}: {UnknownName.among('recipe', label, suite.recipes)}")
+    for n, each in enumerate(suite.experiments, start=1):
+        for label in each.guard_labels():
+            if label not in suite.guards:
+                raise InvalidValue(f"{where}, experiment {n}: {UnknownName.among('guard', label, suite.guards)}")
     if not suite.experiments:
         raise InvalidValue(f"{where}: the suite has no experiments; add one under [[experiments]]")
 

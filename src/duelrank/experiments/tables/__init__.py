@@ -1,6 +1,7 @@
 """Defines the table model, and writes tables as Markdown, CSV, LaTeX, HTML and to the terminal."""
 
 from duelrank.experiments.tables.csv import to_csv
+from duelrank.experiments.tables.guard import GUARD_COLUMNS, guard_table
 from duelrank.experiments.tables.html import to_html
 from duelrank.experiments.tables.latex import to_latex
 from duelrank.experiments.tables.markdown import to_markdown
@@ -9,10 +10,12 @@ from duelrank.experiments.tables.table import Cell, Column, Row, Table
 from duelrank.experiments.tables.terminal import to_terminal
 
 __all__ = [
+    "GUARD_COLUMNS",
     "Cell",
     "Column",
     "Row",
     "Table",
+    "guard_table",
     "league_table",
     "performance_table",
     "replication_table",

@@ -1,0 +1,130 @@
+"""What a guard promises, on long streams: mean run length without harm, coverage, level of proofs, and delay until an alarm.
+
+Without harm, two random rankings are compared through the real team draft, by users whose clicks depend on the position only.
+Prints Markdown tables; takes some minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.guard import ConfidenceSequence
+from duelrank.guard.confidence import _RHO
+from duelrank.guard.detector import _MOST, ALTERNATIVES
+from duelrank.kernels import guard
+from duelrank.randomness import stream
+from duelrank.types import Stream
+
+Flags = NDArray[np.bool_]
+Source = Callable[[int, Stream], tuple[Flags, int]]  # so many decisive lists, and how many lists that took
+
+DOCUMENTS = 6
+USERS = {
+    "clicks the first document, or nothing": np.array([0.9, 0.0, 0.0, 0.0]),
+    "several clicks, fewer further down": np.array([0.6, 0.4, 0.3, 0.2]),
+}
+RATES = (0.30, 0.40, 0.45, 0.48, 0.49)
+EVERY = (10_000.0, 100_000.0, 1_000_000.0)
+CHUNK = 4096
+
+
+def main() -> None:
+    """Print all tables."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=4000, help="streams until a false alarm, for each user")
+    options.add_argument("--streams", type=int, default=1000, help="streams for coverage and level, for each row")
+    options.add_argument("--delays", type=int, default=200, help="streams for each cell of the table of delays")
+    options.add_argument("--lists", type=int, default=100_000, help="decisive lists of a stream for coverage and level")
+    options.add_argument("--every", type=float, default=10_000.0, help="false_alarm_every of the mean run length")
+    options.add_argument("--level", type=float, default=0.05)
+    options.add_argument("--seed", type=int, default=1)
+    given = options.parse_args()
+    began = time.perf_counter()
+    run_lengths(given.runs, given.every, given.seed)
+    always_right(given.streams, given.lists, given.level, given.seed)
+    delays(given.delays, given.seed)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+def run_lengths(streams: int, every: float, seed: int) -> None:
+    print(f"\n### Decisive lists until a false alarm, promised {every:,.0f} on average; {streams:,} streams\n")
+    print("| user | decisive share of lists | win rate | mean run length | standard error |\n|---|---|---|---|---|")
+    for user, clicks in USERS.items():
+        runs = [run(every, equal_rankers(clicks), stream(seed, f"run {user}", number)) for number in range(streams)]
+        lengths, wins, decisive, lists = np.array(runs).T
+        share, rate = decisive.sum() / lists.sum(), wins.sum() / decisive.sum()
+        error = lengths.std(ddof=1) / math.sqrt(streams)
+        print(f"| {user} | {share:.3f} | {rate:.4f} | {lengths.mean():,.0f} | {error:,.0f} |", flush=True)
+
+
+def run(every: float, source: Source, draws: Stream) -> tuple[int, int, int, int]:
+    """Play one stream until the alarm; return its decisive lists, and of all lists drawn: wins, decisive ones, and all."""
+    evidence, before, wins, lists = np.zeros(len(ALTERNATIVES)), 0, 0, 0
+    while True:
+        won, made = source(CHUNK, draws)
+        wins, lists = wins + int(won.sum()), lists + made
+        taken, _ = guard.detect(evidence, np.array(ALTERNATIVES), 0.0, _MOST, every, won)
+        if taken <= CHUNK:
+            return before + taken, wins, before + CHUNK, lists
+        before += CHUNK
+
+
+def equal_rankers(clicks: NDArray[np.float64]) -> Source:
+    """Return a source of outcomes through the team draft of two random rankings."""
+    return lambda size, draws: guard.equal_rankers(DOCUMENTS, clicks, size, draws)
+
+
+def constant(rate: float) -> Source:
+    """Return a source of decisive lists that are won with the same chance."""
+    return lambda size, draws: (guard.outcomes(np.full(size, rate), draws), size)
+
+
+def always_right(streams: int, lists: int, level: float, seed: int) -> None:
+    print(
+        f"\n### Streams of {lists:,} decisive lists in which something was ever wrong, promised at most {level}; {streams:,} each\n"
+    )
+    print(
+        "| chance to win | band ever missed | standard error | gain ever proved | standard error |\n|---|---|---|---|---|"
+    )
+    half, drift = np.full(lists, 0.5), np.linspace(0.45, 0.60, lists)
+    rows: dict[str, tuple[Source, NDArray[np.float64]]] = {
+        f"½, team draft, {user}": (equal_rankers(clicks), half) for user, clicks in USERS.items()
+    }
+    rows["½, drawn"] = constant(0.5), half
+    rows["drifts from .45 to .60, drawn"] = (lambda size, draws: (guard.outcomes(drift, draws), size)), drift
+    for name, (source, chances) in rows.items():
+        missed, proved = np.empty(streams, bool), np.empty(streams, bool)
+        for number in range(streams):
+            won, _ = source(lists, stream(seed, name, number))
+            missed[number] = guard.first_miss(won, chances, _RHO, level) <= lists
+            proved[number] = guard.highest_e_value(won) >= 1.0 / level
+        gain = f"{proved.mean():.4f} | {error_of(proved):.4f}" if chances is half else "(there is gain) | "
+        print(f"| {name} | {missed.mean():.4f} | {error_of(missed):.4f} | {gain} |", flush=True)
+    widths = (ConfidenceSequence(n // 2, n // 2, level).half_width for n in (1_000, 10_000, 100_000))
+    print(f"\nHalf-widths at 1,000, 10,000 and 100,000: {', '.join(f'{each:.4f}' for each in widths)}")
+
+
+def error_of(found: Flags) -> float:
+    return float(found.std(ddof=1)) / math.sqrt(len(found))
+
+
+def delays(streams: int, seed: int) -> None:
+    print(f"\n### Decisive lists until an alarm, mean (standard error) of {streams:,} streams\n")
+    print(f"| false_alarm_every | {' | '.join(f'win rate {rate:.2f}' for rate in RATES)} |\n|---|{'---|' * len(RATES)}")
+    for every in EVERY:
+        cells = []
+        for rate in RATES:
+            name = f"delay {rate} {every}"
+            lengths = np.array([run(every, constant(rate), stream(seed, name, n))[0] for n in range(streams)])
+            cells.append(f"{lengths.mean():,.0f} ({lengths.std(ddof=1) / math.sqrt(streams):,.0f})")
+        print(f"| {every:,.0f} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Defines baselines: the ranking that one had before, which a guarded ranker is compared with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from duelrank.algorithms import Algorithm
+from duelrank.datasets import Dataset
+from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.metrics import evaluate, nDCG
+from duelrank.randomness import stream
+from duelrank.registry import Between, Part, register, spell
+from duelrank.types import Query, Ranking, Weights, frozen
+from duelrank.users import Preset, User
+
+__all__ = ["Baseline", "BestFeature", "Feature", "FrozenWeights", "order"]
+
+_NDCG = nDCG(cutoff=10)
+
+
+@dataclass(frozen=True, repr=False)
+class Baseline(Part, ABC):
+    """The production ranking of a simulation: a weight for each feature, which never changes."""
+
+    kind: ClassVar[str] = "baseline"
+
+    @abstractmethod
+    def weights(self, dataset: Dataset, fold: int) -> Weights:
+        """Return the weights for one fold of a data set."""
+
+
+def order(weights: Weights, query: Query) -> Ranking:
+    """Return all documents of a query by the weights, best first; equal ones in the order of the data, as in a real index."""
+    return np.argsort(-(query.features @ weights), kind="stable")
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Feature(Baseline):
+    """The documents by one feature.
+
+    Parameters
+    ----------
+    number
+        Of the feature, from 0.
+    rising
+        Whether the least value comes first.
+    """
+
+    number: Annotated[int, Between(0)] = 0
+    rising: bool = False
+
+    def weights(self, dataset: Dataset, fold: int) -> Weights:
+        """Return 1 for the feature, or −1 where the least comes first, and 0 for all others."""
+        n_features = dataset.fold(fold).n_features
+        if self.number >= n_features:
+            raise InvalidValue(f"{spell(dataset)} has the features 0 to {n_features - 1}, the baseline is {self!r}")
+        return _single(n_features, self.number, -1.0 if self.rising else 1.0)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class BestFeature(Baseline):
+    """The single feature, in the better direction, that has the highest nDCG@10 on the validation queries of the fold."""
+
+    def weights(self, dataset: Dataset, fold: int) -> Weights:
+        """Return 1 or −1 for that feature, and 0 for all others."""
+        opened = dataset.fold(fold)
+        split = opened.validation if len(opened.validation) else opened.train
+        number = opened.n_features
+        every = [_single(number, feature, sign) for feature in range(number) for sign in (1.0, -1.0)]
+        return max(every, key=lambda weights: evaluate(weights, split, _NDCG, stream(0, "baseline")))
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class FrozenWeights(Baseline):
+    """What a recipe has learned from an earlier run on the same fold; it learns no more.
+
+    Parameters
+    ----------
+    algorithm
+        With one weight for each feature.
+    user, impressions, seed
+        Of the earlier run.
+    """
+
+    algorithm: Algorithm
+    user: User = Preset()
+    impressions: Annotated[int, Between(1, 1_000_000_000)] = 10_000
+    seed: Annotated[int, Between(0)] = 0
+
+    def weights(self, dataset: Dataset, fold: int) -> Weights:
+        """Make the earlier run, and return its final weights."""
+        from duelrank.simulation.loop import simulate  # both of these may have a baseline themselves
+        from duelrank.simulation.spec import RunSpec
+
+        if self.algorithm.per_query:
+            raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query and no weights to freeze")
+        record = simulate(RunSpec(self.algorithm, dataset, self.user, fold, self.seed, self.impressions))
+        if len(record.weights) != dataset.fold(fold).n_features:
+            raise InvalidRecipe(f"a baseline has one weight for each feature, {spell(self.algorithm)} has others")
+        return frozen(record.weights)
+
+
+def _single(n_features: int, number: int, weight: float) -> Weights:
+    weights = np.zeros(n_features)
+    weights[number] = weight
+    return frozen(weights)

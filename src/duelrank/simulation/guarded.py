@@ -1,0 +1,247 @@
+"""Guarded learning in a simulation, with the same guard as in the service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms import Algorithm
+from duelrank.api import GuardSpec, OnAlarm
+from duelrank.errors import InvalidRecipe
+from duelrank.guard import Guard
+from duelrank.guard.guard import check_guard
+from duelrank.guard.lists import Kind, Teams, draw_kind, guard_list, outcome_of
+from duelrank.kernels.random import derive
+from duelrank.learner import Learner
+from duelrank.randomness import stream_key
+from duelrank.registry import Between, Part, register, spell
+from duelrank.simulation.baseline import Baseline, BestFeature, order
+from duelrank.types import Feedback, Impression, Query, State, Weights, frozen
+
+__all__ = ["NO_GUARD", "PROOF_LEVELS", "GuardHistory", "Guarded", "GuardedLearner"]
+
+#: The levels of error at which a history notes the first proof of gain.
+PROOF_LEVELS = (0.05, 0.01)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Guarded(Part):
+    """A guard over the learned ranker of a run: against which baseline, and how, as `duelrank.guard.GuardSpec` has it.
+
+    Parameters
+    ----------
+    baseline
+        The production ranking.
+    share, false_alarm_every, margin, on_alarm, promote
+        As of `GuardSpec`.
+    start
+        What the learned ranker begins with: the weights of the recipe ("nothing"), or those of the baseline.
+    harm_after
+        An accident for experiments: after so many lists the weights are negated, once, and an alarm that stands is ended, as by
+        an operator. 0: never.
+    """
+
+    kind: ClassVar[str] = "guard"
+
+    baseline: Baseline = BestFeature()
+    share: float = 0.1
+    false_alarm_every: float = 1_000_000.0
+    margin: float = 0.0
+    on_alarm: Literal["baseline", "rollback", "tell"] = "baseline"
+    promote: tuple[float, ...] = (0.1, 0.5, 1.0)
+    start: Literal["nothing", "baseline"] = "nothing"
+    harm_after: Annotated[int, Between(0)] = 0
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            baseline: Baseline | str = ...,
+            share: float = 0.1,
+            false_alarm_every: float = 1_000_000.0,
+            margin: float = 0.0,
+            on_alarm: OnAlarm = "baseline",
+            promote: tuple[float, ...] = (0.1, 0.5, 1.0),
+            start: Literal["nothing", "baseline"] = "nothing",
+            harm_after: int = 0,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_guard(self.spec)
+
+    @property
+    def spec(self) -> GuardSpec:
+        """The settings of the guard, as a service takes them."""
+        return GuardSpec(self.share, self.false_alarm_every, self.margin, self.on_alarm, self.promote)
+
+    def check(self, algorithm: Algorithm) -> None:
+        """Raise where the accident would not be one: weights that nothing depends on, or that are computed anew."""
+        if self.harm_after and (algorithm.per_query or algorithm.weights_follow_memory):
+            raise InvalidRecipe(
+                f"harm_after negates weights, but {spell(algorithm)} does not keep what it knows in weights"
+            )
+
+
+@dataclass(frozen=True)
+class GuardHistory:
+    """What a guard has seen and done in a run; lists are counted from 1, so that 300 means "after 300 lists".
+
+    Parameters
+    ----------
+    guard
+        After the last list.
+    kinds
+        How many lists there were of each kind.
+    alarms, alarms_decisive
+        The lists after which an alarm was raised, and how many decisive lists there were by then.
+    promotions
+        The lists after which it went one rung up.
+    proved
+        For each of `PROOF_LEVELS`, the list after which gain was first proved; 0 where it never was.
+    harm_decisive
+        The decisive lists before the accident.
+    """
+
+    guard: Guard
+    kinds: dict[Kind, int]
+    alarms: tuple[int, ...]
+    alarms_decisive: tuple[int, ...]
+    promotions: tuple[int, ...]
+    proved: tuple[int, ...]
+    harm_decisive: int
+
+    def columns(self, harm_after: int, online: NDArray[np.float64]) -> dict[str, Any]:
+        """Return plain values for the row of a run, whose metric of each list is ``online``."""
+        counts = self.guard.counts
+        harmed = 0 < harm_after < len(online)
+        return {
+            "guard_lists": [self.kinds["guard"], self.kinds["learned"], self.kinds["baseline"]],
+            "guard_outcomes": [counts.wins, counts.losses, counts.ties, counts.no_click],
+            "guard_alarms": list(self.alarms),
+            "guard_alarms_decisive": list(self.alarms_decisive),
+            "guard_promotions": list(self.promotions),
+            "guard_proved": list(self.proved),
+            "guard_harm": [harm_after, self.harm_decisive, float(online[harm_after:].mean())] if harmed else [],
+        }
+
+
+#: The columns of a run without a guard, and of one that was stored before there were guards.
+NO_GUARD: dict[str, Any] = {
+    "guard": "",
+    "guard_lists": [],
+    "guard_outcomes": [],
+    "guard_alarms": [],
+    "guard_alarms_decisive": [],
+    "guard_promotions": [],
+    "guard_proved": [],
+    "guard_harm": [],
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GuardList(Impression):
+    """A list that compares; nothing is learned from it."""
+
+    teams: Teams | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _BaselineList(Impression):
+    """A list in the order of the baseline; nothing is learned from it."""
+
+
+class GuardedLearner:
+    """Shows guard lists, lists of a learner and lists of the baseline, and does what the guard says.
+
+    Each list draws from its own stream, so the guard changes neither the queries nor the users of a run.
+
+    Parameters
+    ----------
+    settings
+        How to guard.
+    learner
+        What is guarded.
+    baseline
+        The weights of the baseline.
+    """
+
+    def __init__(self, settings: Guarded, learner: Learner, baseline: Weights) -> None:
+        settings.check(learner.algorithm)
+        self.settings, self.learner, self.baseline = settings, learner, baseline
+        self.guard = Guard.begin(settings.spec)
+        self._key = stream_key(learner.seed, "guard")
+        self._kinds: dict[Kind, int] = {"guard": 0, "learned": 0, "baseline": 0}
+        self._lists = 0
+        self._proven: State | None = None
+        self._alarms: list[tuple[int, int]] = []
+        self._promotions: list[int] = []
+        self._proved = dict.fromkeys(PROOF_LEVELS, 0)
+        self._harm_decisive = 0
+
+    @property
+    def history(self) -> GuardHistory:
+        """What has happened so far."""
+        lists, decisive = (tuple(numbers) for numbers in zip(*self._alarms, strict=True)) if self._alarms else ((), ())
+        proved = tuple(self._proved.values())
+        promotions = tuple(self._promotions)
+        return GuardHistory(self.guard, dict(self._kinds), lists, decisive, promotions, proved, self._harm_decisive)
+
+    def rank(self, query: Query) -> Impression:
+        """Return the list to show."""
+        if self._lists and self._lists == self.settings.harm_after:
+            self._harm()
+        stream = derive(self._key, self._lists)
+        self._lists += 1
+        kind = draw_kind(stream, self.settings.share, self.guard.learned_share)
+        self._kinds[kind] += 1
+        if kind == "learned":
+            return self.learner.rank(query)
+        had, length = order(self.baseline, query), self.learner.length
+        if kind == "baseline":
+            return _BaselineList(query, had[:length])
+        learned = self.learner.algorithm.best(self.learner.state, query, stream)
+        ranking, teams = guard_list(had, learned, length, stream)
+        return _GuardList(query, ranking, teams=teams)
+
+    def learn(self, impression: Impression, feedback: Feedback) -> None:
+        """Learn from the clicks on a list of the learner, count those on a guard list, and act on what is due."""
+        if isinstance(impression, _GuardList):
+            assert impression.teams is not None
+            self.guard = self.guard.count(outcome_of(impression.teams, feedback.clicks))
+            self._act()
+        elif not isinstance(impression, _BaselineList):
+            self.learner.learn(impression, feedback)
+
+    def _act(self) -> None:
+        for level, proved in self._proved.items():
+            if not proved and self.guard.gain.proves(level):
+                self._proved[level] = self._lists
+        if self.guard.has_fresh_proof:
+            self._proven, self.guard = self.learner.state, self.guard.proved()
+        if self.guard.due == "alarm":
+            self._alarm()
+        elif self.guard.due == "promote":
+            self.guard = self.guard.promoted()
+            self._promotions.append(self._lists)
+
+    def _alarm(self) -> None:
+        proven = self._proven
+        self._alarms.append((self._lists, self._decisive))
+        to_version = None if proven is None else proven.updates
+        self.guard = self.guard.alarmed(float(self._lists), self.learner.state.updates, to_version)
+        if proven is not None and self.settings.on_alarm == "rollback":
+            self.learner.state = proven
+
+    def _harm(self) -> None:
+        state = self.learner.state
+        self.learner.state = replace(state, weights=frozen(-state.weights))
+        self.guard, self._harm_decisive = self.guard.resumed(), self._decisive
+
+    @property
+    def _decisive(self) -> int:
+        return self.guard.counts.wins + self.guard.counts.losses
