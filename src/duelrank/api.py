@@ -520,8 +520,8 @@ class HistoryMark(msgspec.Struct, frozen=True):
 class HistoryGuard(msgspec.Struct, frozen=True):
     """The guard over time, one number per step.
 
-    ``wins`` and ``losses`` are those of the step; ``win_rate``, ``low`` and ``high`` are of all decisive lists since the guard began,
-    the last alarm or somebody's resume, ``statistic`` is the detector's and ``learned_share`` the share of lists that the learned
+    ``wins`` and ``losses`` are those of the step; ``win_rate``, ``low`` and ``high`` are of all decisive lists since the guard
+    began, the last alarm or a resume, ``statistic`` is the detector's and ``learned_share`` the share of lists that the learned
     ranker decides, all at the end of the step; None where there was no guard.
     """
 
