@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.api import GuardSpec, OnAlarm
-from duelrank.errors import InvalidRecipe
+from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.guard import Guard
 from duelrank.guard.guard import check_guard
 from duelrank.guard.lists import Kind, Teams, draw_kind, guard_list, outcome_of
@@ -72,7 +72,10 @@ class Guarded(Part):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_guard(self.spec)
+        try:
+            check_guard(self.spec)
+        except InvalidValue as error:  # as every part says that it is wrong
+            raise InvalidRecipe(str(error)) from None
 
     @property
     def spec(self) -> GuardSpec:
