@@ -30,14 +30,23 @@ PROOF_LEVELS = (0.05, 0.01)
 @register
 @dataclass(frozen=True, repr=False)
 class Guarded(Part):
-    """A guard over the learned ranker of a run: against which baseline, and how, as `duelrank.guard.GuardSpec` has it.
+    """A guard over the learned ranker of a run, with the settings of a guard in the service, and its baseline.
 
     Parameters
     ----------
     baseline
         The production ranking.
-    share, false_alarm_every, margin, on_alarm, promote
-        As of `GuardSpec`.
+    share
+        Of all lists, those that compare: a team draft of the baseline and the best list of the learned ranker.
+    false_alarm_every
+        Decisive lists between two false alarms, on average, or more.
+    margin
+        How far below one half the chance to win a decisive list may be without an alarm.
+    on_alarm
+        "baseline" shows the baseline and learns nothing from then on; "rollback" goes back to the newest weights that had proved
+        gain, and does as "baseline" where there are none; "tell" only notes it.
+    promote
+        Shares of the other lists that the learned ranker decides, one rung after the other; the rest is the baseline's.
     start
         What the learned ranker begins with: the weights of the recipe ("nothing"), or those of the baseline.
     harm_after
