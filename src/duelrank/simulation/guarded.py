@@ -13,7 +13,7 @@ from duelrank.api import GuardSpec, OnAlarm
 from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.guard import Guard
 from duelrank.guard.guard import check_guard
-from duelrank.guard.lists import Kind, Teams, draw_kind, guard_list, outcome_of
+from duelrank.guard.lists import Kind, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.randomness import stream_key
@@ -157,9 +157,7 @@ NO_GUARD: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GuardList(Impression):
-    """A list that compares; nothing is learned from it."""
-
-    teams: Teams | None = None
+    """A list that compares, with its teams as the trace; nothing is learned from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,13 +216,12 @@ class GuardedLearner:
             return _BaselineList(query, had[:length])
         learned = self.learner.algorithm.best(self.learner.state, query, stream)
         ranking, teams = guard_list(had, learned, length, stream)
-        return _GuardList(query, ranking, teams=teams)
+        return _GuardList(query, ranking, {"teams": teams})
 
     def learn(self, impression: Impression, feedback: Feedback) -> None:
         """Learn from the clicks on a list of the learner, count those on a guard list, and act on what is due."""
         if isinstance(impression, _GuardList):
-            assert impression.teams is not None
-            self.guard = self.guard.count(outcome_of(impression.teams, feedback.clicks))
+            self.guard = self.guard.count(outcome_of(impression.trace["teams"], feedback.clicks))
             self._act()
         elif not isinstance(impression, _BaselineList):
             self.learner.learn(impression, feedback)
