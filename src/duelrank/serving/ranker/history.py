@@ -304,10 +304,12 @@ def history_of(
 
 
 def _join(points: list[Point], part: Point, at: int) -> None:
-    """Add an open point to the last one of its time, or behind it."""
-    if not points or points[-1].at != at:
-        points.append(Point(at))
-    points[-1].add(part)
+    """Add an open point to the last one of its time, or behind it; those that are given stay as they are."""
+    joined = Point(at)
+    if points and points[-1].at == at:
+        joined.add(points.pop())
+    joined.add(part)
+    points.append(joined)
 
 
 def _columns(name: str, step: Step, points: list[Point], marks: list[Mark], features: Sequence[str]) -> History:
