@@ -18,6 +18,9 @@ __all__ = [
     "GuardRung",
     "GuardSpec",
     "Health",
+    "History",
+    "HistoryGuard",
+    "HistoryMark",
     "Invalid",
     "Mode",
     "Model",
@@ -499,6 +502,94 @@ class GuardInfo(msgspec.Struct, frozen=True):
     last_alarm: GuardAlarm | None
     guard: GuardSpec
     lately: float = 0.5
+
+
+class HistoryMark(msgspec.Struct, frozen=True):
+    """Something that happened to a ranker at a time: what to draw as a vertical line.
+
+    ``event`` is freeze, resume, rollback, pin, unpin, change, alarm, promote or start (a process began to learn); ``text`` says it
+    in a few words, ``model_version`` is what was served before.
+    """
+
+    time: float
+    event: str
+    text: str
+    model_version: int
+
+
+class HistoryGuard(msgspec.Struct, frozen=True):
+    """The guard over time, one number per step.
+
+    ``wins`` and ``losses`` are those of the step; ``win_rate``, ``low`` and ``high`` are of all decisive lists since the guard
+    began, the last alarm or a resume, ``statistic`` is the detector's and ``learned_share`` the share of lists that the learned
+    ranker decides, all at the end of the step; None where there was no guard.
+    """
+
+    wins: list[int]
+    losses: list[int]
+    win_rate: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    statistic: list[float | None]
+    learned_share: list[float | None]
+
+
+class History(msgspec.Struct, frozen=True):
+    """What a ranker did over time: one number per step in every list, oldest first; steps in which nothing happened are left out.
+
+    Parameters
+    ----------
+    name
+        Of the ranker.
+    step, seconds
+        "minute", "hour" or "day", and how long that is.
+    time
+        When each step began, in seconds since 1970.
+    lists
+        Lists made, by kind: explored, greedy, shadow, guard, baseline (in the client's own order).
+    closed, clicked
+        Closed lists that had feedback, and those of them with a click, by kind; "old" are those that were made by what was watched
+        or had other features before a change.
+    reciprocal_rank
+        Mean of 1 / position of the first click (0 without a click) over the closed lists, by kind; None where there were none.
+    no_feedback, learned, failed
+        Closed lists without feedback, those that were learned from, and those that could not be.
+    events
+        All events of the log.
+    trouble
+        Feature values that were "missing" or, by fixed scalings, "out_of_range"; lists with others are refused.
+    model_version
+        At the end of each step.
+    weights
+        By feature, at the end of each step: its weight, or where it has a curve, how much the curve rises from its lowest value to
+        its highest; of the first 50 features.
+    positions_shown, positions_clicked
+        How many closed lists with feedback had a document at each position, from 1, and how many clicks it got, over all steps.
+    guard
+        Against the baseline; None where there never was a guard in this time.
+    marks
+        What happened.
+    """
+
+    name: str
+    step: Literal["minute", "hour", "day"]
+    seconds: int
+    time: list[float]
+    lists: dict[str, list[int]]
+    closed: dict[str, list[int]]
+    clicked: dict[str, list[int]]
+    reciprocal_rank: dict[str, list[float | None]]
+    no_feedback: list[int]
+    learned: list[int]
+    failed: list[int]
+    events: list[int]
+    trouble: dict[str, list[int]]
+    model_version: list[int]
+    weights: dict[str, list[float | None]]
+    positions_shown: list[int]
+    positions_clicked: list[int]
+    guard: HistoryGuard | None
+    marks: list[HistoryMark]
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from duelrank.api import (
     FeedbackCounts,
     FeedbackEvent,
     GuardInfo,
+    History,
     ModelCurves,
     RankAnswer,
     RankedDocument,
@@ -50,9 +51,10 @@ from duelrank.serving.log.impressions import Impressions, KnownImpression, Recen
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent, Observer
 from duelrank.serving.ranker.definition import Definition, settled
-from duelrank.serving.ranker.documents import DocumentReader
+from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.ranker.guarding import event_sentence
-from duelrank.serving.ranker.rankers import Ranker, Rankers
+from duelrank.serving.ranker.history import STEPS, Step
+from duelrank.serving.ranker.rankers import Ranker, Rankers, read_history
 from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.versions import Version, Versions
 from duelrank.serving.settings import Settings
@@ -281,6 +283,28 @@ class Service:
             )
         return found
 
+    def history(
+        self, name: str, step: Step = "minute", start: float | None = None, end: float | None = None
+    ) -> History:
+        """Return what a ranker did over time; reads the store.
+
+        Parameters
+        ----------
+        name
+            Of the ranker.
+        step
+            "minute", "hour" or "day".
+        start, end
+            Seconds since 1970; the newest 2,000 steps between them are returned.
+        """
+        self._check_ready()
+        if step not in STEPS:
+            raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
+        if name not in self._rankers and self.storage.shared:
+            self._rankers.refresh()
+        ranker = self._rankers[name]
+        return read_history(self.storage, ranker, step, start, end)
+
     async def rank(self, name: str, request: RankRequest) -> RankAnswer:
         """Return the ranking to show; when it returns, the impression is in the store."""
         ranker = await self._ranker(name)
@@ -310,16 +334,17 @@ class Service:
         self, reader: DocumentReader, version: Version, id: str, request: RankRequest, known: KnownImpression | None
     ) -> tuple[list[str], Features, StoredImpression | None, bytes]:
         """Read the documents, and order them where the impression is not known."""
-        definition = version.definition
+        definition, troubles = version.definition, Troubles(self.observer)
         length = definition.spec.length if request.length is None else request.length
         whole_number("length", length)
-        ids, raw = reader.read(request.documents, self.observer)
+        ids, raw = reader.read(request.documents, troubles)
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
         share = version.learned_share
         order, way, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
-        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams), pack_features(raw)
+        trouble = (troubles.missing, troubles.out_of_range)
+        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams, *trouble), pack_features(raw)
 
     async def _append_impression(
         self, name: str, id: str, stored: StoredImpression | None, attachment: bytes
