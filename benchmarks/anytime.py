@@ -53,7 +53,9 @@ def peeking(streams: int, seed: int, needed: NDArray[np.int64], lists: int = 10_
             won = outcomes(np.full(lists, 0.5), stream(seed, "equal", number))
             ever += min(first_proof(won, bounds), first_proof(~won, bounds)) <= lists
         share = f"{ever / streams:.1%}"
-        print(f"\nEqual rankers, looked at after each of {lists:,} decisive lists, told apart by the {test} test: {share}")
+        print(
+            f"\nEqual rankers, looked at after each of {lists:,} decisive lists, told apart by the {test} test: {share}"
+        )
 
 
 def sign_size(rate: float) -> int:
