@@ -124,6 +124,11 @@ class Learner:
             self._begin(name, ranker, last)
         self._cursor = last
 
+    @property
+    def applied(self) -> int:
+        """The number of the last event that was applied."""
+        return self._cursor
+
     def forget(self) -> None:
         """Lead no more."""
         self._tail.wanted = False
