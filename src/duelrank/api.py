@@ -561,7 +561,7 @@ class History(msgspec.Struct, frozen=True):
     events
         All events of the log.
     trouble
-        Feature values that were missing, nan, infinite or out_of_range.
+        Feature values that were "missing" or, by fixed scalings, "out_of_range"; lists with others are refused.
     model_version
         At the end of each step.
     weights

@@ -9,7 +9,19 @@ import numpy as np
 from duelrank.api import History, HistoryGuard, HistoryMark
 
 SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
-FEATURES = ("bm25", "title match", "freshness", "price", "rating", "sales", "distance", "stock", "images", "age", "returns")
+FEATURES = (
+    "bm25",
+    "title match",
+    "freshness",
+    "price",
+    "rating",
+    "sales",
+    "distance",
+    "stock",
+    "images",
+    "age",
+    "returns",
+)
 
 
 def plausible(
@@ -56,10 +68,13 @@ def plausible(
     }
     goals = rng.normal(0.0, 1.0, len(features))
     weights = {
-        feature: [float(goal * (1.0 - math.exp(-5.0 * x)) + wiggle) for x, wiggle in zip(t, np.cumsum(rng.normal(0.0, 0.012, points)), strict=True)]
+        feature: [
+            float(goal * (1.0 - math.exp(-5.0 * x)) + wiggle)
+            for x, wiggle in zip(t, np.cumsum(rng.normal(0.0, 0.012, points)), strict=True)
+        ]
         for feature, goal in zip(features, goals, strict=True)
     }
-    total = np.sum([each for each in lists.values()], axis=0)
+    total = np.sum(list(lists.values()), axis=0)
     shown = [int(total.sum() * 0.9)] * 10
     trouble = {
         "missing": (rng.random(points) < 0.1) * rng.integers(1, 9, points),
@@ -93,7 +108,9 @@ def _guard(rng: np.random.Generator, points: int) -> HistoryGuard:
     won, all = np.cumsum(wins), np.maximum(np.cumsum(wins + losses), 1)
     rate = won / all
     half = np.minimum(1.9 / np.sqrt(all), 0.5)
-    statistic = np.maximum.accumulate(np.exp(rng.normal(0.0, 0.5, points))) * np.exp(3.0 * np.sin(np.linspace(0, 9, points)))
+    statistic = np.maximum.accumulate(np.exp(rng.normal(0.0, 0.5, points))) * np.exp(
+        3.0 * np.sin(np.linspace(0, 9, points))
+    )
     return HistoryGuard(
         wins.tolist(),
         losses.tolist(),
@@ -101,7 +118,9 @@ def _guard(rng: np.random.Generator, points: int) -> HistoryGuard:
         np.maximum(rate - half, 0.0).tolist(),
         np.minimum(rate + half, 1.0).tolist(),
         statistic.tolist(),
-        np.where(np.arange(points) < points // 3, 0.1, np.where(np.arange(points) < 2 * points // 3, 0.5, 1.0)).tolist(),
+        np.where(
+            np.arange(points) < points // 3, 0.1, np.where(np.arange(points) < 2 * points // 3, 0.5, 1.0)
+        ).tolist(),
     )
 
 
@@ -114,5 +133,12 @@ def _marks(time: list[float], points: int, guarded: bool) -> list[HistoryMark]:
         (0.8, "start", "a process began to learn"),
     ]
     if guarded:
-        told += [(0.34, "promote", "rung 2 of 3: 50% of the lists"), (0.55, "alarm", "lost 61 of 90 decisive lists"), (0.7, "promote", "rung 3 of 3: all lists")]
-    return [HistoryMark(time[int(where * (points - 1))], event, text, int(where * points * 7) + 1) for where, event, text in sorted(told)]
+        told += [
+            (0.34, "promote", "rung 2 of 3: 50% of the lists"),
+            (0.55, "alarm", "lost 61 of 90 decisive lists"),
+            (0.7, "promote", "rung 3 of 3: all lists"),
+        ]
+    return [
+        HistoryMark(time[int(where * (points - 1))], event, text, int(where * points * 7) + 1)
+        for where, event, text in sorted(told)
+    ]

@@ -14,7 +14,21 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from duelrank.cli import bench, compare, dashboard, data, export, guard, keys, listing, rankers, replay, reproduce, run, serve
+from duelrank.cli import (
+    bench,
+    compare,
+    dashboard,
+    data,
+    export,
+    guard,
+    keys,
+    listing,
+    rankers,
+    replay,
+    reproduce,
+    run,
+    serve,
+)
 from duelrank.cli.console import complain, tell
 from duelrank.errors import DuelrankError
 

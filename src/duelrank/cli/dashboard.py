@@ -50,11 +50,15 @@ def dashboard(
         check_exposure(host, keys, False)
         service = Service(storage, read_only=True)
         with listen(host, port) as listening:
-            address = f"{address_of(host, listening.getsockname()[1])}/dashboard" + (f"/{quote(ranker)}" if ranker else "")
+            address = f"{address_of(host, listening.getsockname()[1])}/dashboard" + (
+                f"/{quote(ranker)}" if ranker else ""
+            )
             typer.echo(f"the dashboard is at {address} (Ctrl-C to stop); the store is only read")
             if keys.in_force:
                 typer.echo("the store has API keys, so the page asks for one (or say --without-keys)")
-            run_server(create_app(service, keys), service, listening, lambda: _ready(service, address if browser else None))
+            run_server(
+                create_app(service, keys), service, listening, lambda: _ready(service, address if browser else None)
+            )
 
 
 def _ready(service: Service, address: str | None) -> None:

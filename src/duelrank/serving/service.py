@@ -15,6 +15,7 @@ from duelrank.api import (
     FeedbackCounts,
     FeedbackEvent,
     GuardInfo,
+    History,
     ImpressionInfo,
     ModelCurves,
     RankAnswer,
@@ -54,9 +55,10 @@ from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent, Observer
 from duelrank.serving.ranker.comparing import compare, recent_impressions
 from duelrank.serving.ranker.definition import Definition, settled
-from duelrank.serving.ranker.documents import DocumentReader
+from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.ranker.guarding import event_sentence
-from duelrank.serving.ranker.rankers import Ranker, Rankers
+from duelrank.serving.ranker.history import STEPS, Step
+from duelrank.serving.ranker.rankers import Ranker, Rankers, read_history
 from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.versions import Version, Versions
 from duelrank.serving.settings import Settings
@@ -87,8 +89,8 @@ class Service:
 
     Errors: `NotReady` before everything was restored, `UnknownName` for a ranker that does not exist, `Conflict` for a name or
     an id that is taken by another one, `LimitExceeded` for too much of something, `InvalidValue`, `ShapeMismatch` and
-    `InvalidRecipe` for what makes no sense, `ReadOnly` where it only looks, `StorageFailure` (whose ``retryable`` says whether to try again) where the store
-    does not do its part.
+    `InvalidRecipe` for what makes no sense, `ReadOnly` where it only looks, `StorageFailure` (whose ``retryable`` says whether to
+    try again) where the store does not do its part.
 
     Parameters
     ----------
@@ -303,6 +305,28 @@ class Service:
             )
         return found
 
+    def history(
+        self, name: str, step: Step = "minute", start: float | None = None, end: float | None = None
+    ) -> History:
+        """Return what a ranker did over time; reads the store.
+
+        Parameters
+        ----------
+        name
+            Of the ranker.
+        step
+            "minute", "hour" or "day".
+        start, end
+            Seconds since 1970; the newest 2,000 steps between them are returned.
+        """
+        self._check_ready()
+        if step not in STEPS:
+            raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
+        if name not in self._rankers and self.storage.shared:
+            self._rankers.refresh()
+        ranker = self._rankers[name]
+        return read_history(self.storage, ranker, step, start, end)
+
     async def rank(self, name: str, request: RankRequest) -> RankAnswer:
         """Return the ranking to show; when it returns, the impression is in the store."""
         ranker = await self._ranker(name)
@@ -332,16 +356,17 @@ class Service:
         self, reader: DocumentReader, version: Version, id: str, request: RankRequest, known: KnownImpression | None
     ) -> tuple[list[str], Features, StoredImpression | None, bytes]:
         """Read the documents, and order them where the impression is not known."""
-        definition = version.definition
+        definition, troubles = version.definition, Troubles(self.observer)
         length = definition.spec.length if request.length is None else request.length
         whole_number("length", length)
-        ids, raw = reader.read(request.documents, self.observer)
+        ids, raw = reader.read(request.documents, troubles)
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
         share = version.learned_share
         order, way, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
-        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams), pack_features(raw)
+        trouble = (troubles.missing, troubles.out_of_range)
+        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams, *trouble), pack_features(raw)
 
     async def _append_impression(
         self, name: str, id: str, stored: StoredImpression | None, attachment: bytes
@@ -489,7 +514,9 @@ class Service:
         self._check_ready()
         ranker = self._rankers[name]
         versions = self._version_of(name, 1 if one is None else one), self._version_of(name, other)
-        return compare(self.storage, name, checked_text("key", id), *versions, lambda each: self._stored_version(ranker, each))
+        return compare(
+            self.storage, name, checked_text("key", id), *versions, lambda each: self._stored_version(ranker, each)
+        )
 
     def lag(self) -> int:
         """Return how many events of the log the learner has not applied yet, as far as this process knows; reads the store."""
@@ -534,7 +561,9 @@ class Service:
 
     def _check_writable(self) -> None:
         if self.read_only:
-            raise ReadOnly("this store is only looked at here: nothing is ranked, learned or changed; that takes 'duelrank serve'")
+            raise ReadOnly(
+                "this store is only looked at here: nothing is ranked, learned or changed; that takes 'duelrank serve'"
+            )
 
     def _checked_id(self, given: str | None) -> str:
         if given is None:

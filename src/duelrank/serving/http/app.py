@@ -267,7 +267,9 @@ async def _send(send: Send, reply: Reply, request_id: str) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-async def _send_stream(send: Send, receive: Receive, stream: Stream, request_id: str, ended: Callable[[], None]) -> None:
+async def _send_stream(
+    send: Send, receive: Receive, stream: Stream, request_id: str, ended: Callable[[], None]
+) -> None:
     """Send chunk after chunk, each when there is room for it, until there are no more or the reader has gone."""
     gone = asyncio.create_task(_hung_up(receive))
     headers = [

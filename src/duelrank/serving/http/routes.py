@@ -322,7 +322,9 @@ async def live(call: Call) -> Stream:
     The data of each is a JSON object: the ranker and its guard as they are now, how far the learner is behind, events per second,
     and the newest steps of its history. The stream ends with the service, and when the key is revoked: then ask again.
     """
-    call.shown(await asyncio.to_thread(call.service.ranker, call.name))  # what is wrong is said before the stream begins
+    call.shown(
+        await asyncio.to_thread(call.service.ranker, call.name)
+    )  # what is wrong is said before the stream begins
     return Stream(messages(call, call.query.step), b"text/event-stream")
 
 

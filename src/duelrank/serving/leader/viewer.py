@@ -24,6 +24,9 @@ logger = logging.getLogger("duelrank.serving")
 RETRY = 1.0
 """Seconds after which it is tried again, when something went wrong."""
 
+DONE = 100
+"""Parts of the history that are done and held here, where nobody has put them into the store."""
+
 
 class Viewer:
     """Brings machines to where the log ends, again and again, without a lease: a service may run on the store meanwhile.
@@ -70,7 +73,9 @@ class Viewer:
             except Exception as error:
                 if type(error) is not type(self.failure):
                     told = None if isinstance(error, StorageFailure) else error
-                    logger.error("the store cannot be read on, which is tried again every second: %s", error, exc_info=told)
+                    logger.error(
+                        "the store cannot be read on, which is tried again every second: %s", error, exc_info=told
+                    )
                 self._machines.clear()
                 self._note(self.ready, error)
             self._stop.wait(self._settings.poll_every if self.failure is None else RETRY)
@@ -119,6 +124,7 @@ class Viewer:
             lost |= closed is not None and closed.outcome == "failed"
             if event.kind == PUBLISHED:
                 self._rankers.serve(name, Version.of(machine, event.time))
+        del machine.history.done[:-DONE]  # who serves has put them into the store
         ranker.machine = machine
         return not lost
 

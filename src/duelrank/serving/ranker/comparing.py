@@ -68,7 +68,9 @@ def compare(
     """
     found = read_impression(storage, name, id)
     if found is None:
-        raise UnknownName(f"the impression {id!r} of {name!r} is not known, or its features were dropped after it was learned from")
+        raise UnknownName(
+            f"the impression {id!r} of {name!r} is not known, or its features were dropped after it was learned from"
+        )
     event, body, raw = found
     definition = _definition(raw, (load(body.version), one, other))
     clicks: dict[str, set[int]] = {}

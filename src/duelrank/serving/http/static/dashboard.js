@@ -22,6 +22,7 @@ let key = ""; // the API key: here and nowhere else
 let name = page.name;
 let range = "day";
 let info = null, guard = null, hist = null, versions = null;
+let dense = null; // the history with the steps in which nothing happened
 let pulse = { time: [], rate: [], lag: [] }; // the last minutes, from the live stream
 let lists = [];
 let generation = 0; // counts up when another ranker, range or key is chosen: what was asked for before is stale
@@ -288,7 +289,7 @@ function tell(chart) {
   chart.place.setAttribute("aria-label", `Chart. Newest: ${newest.join(", ")}. Use the arrow keys to read other points.`);
 }
 
-const versionAt = (at) => (hist ? hist.model_version[at] : null);
+const versionAt = (at) => dense?.model_version[at];
 
 /** Move the cursor by keys. */
 function step(chart, event) {
@@ -390,7 +391,7 @@ function showHead() {
 }
 
 function showHistory() {
-  const shown = filled(hist), x = shown.time;
+  const shown = (dense = filled(hist)), x = shown.time;
   const closed = total(shown.closed, x.length), clicked = total(shown.clicked, x.length);
   setText("tile-clicked", sum(closed) ? percent(sum(clicked) / sum(closed)) : "–");
   showWins(shown, x);
