@@ -103,16 +103,19 @@ const charts = new Map(); // by the id of their place
  * Draw lines in a place of the page, or bring them up to date.
  *
  * `series` has for each line: label, colour (a CSS variable), values, and where they differ from the usual: format, width, fill, dash,
- * told (what the legend tells in place of the values), silent (not in the legend), bars. `given` has: time (whether x is time, with
+ * told (what the legend tells in place of the values), rest (what it tells without a cursor), silent (not in the legend), bars. `given` has: time (whether x is time, with
  * the marks), range (of y), log, levels (horizontal lines), bands, empty (what to say where there is nothing to draw), xFormat.
  */
 function draw(id, x, series, given = {}) {
   const place = $(id);
   const before = charts.get(id);
   const nothing = !x.length || !series.length;
+  place.classList.toggle("nothing", nothing);
+  place.hidden = nothing && given.empty === ""; // a second chart of a panel: the first one says it
+  if (place.previousElementSibling.tagName === "H3") place.previousElementSibling.hidden = place.hidden;
   if (nothing || (before && before.empty)) clear(id);
   if (nothing) {
-    const said = element("p", given.empty || "No lists yet.", "empty");
+    const said = element("p", given.empty ?? "No lists yet.", "empty");
     place.append(said);
     place.removeAttribute("tabindex");
     place.removeAttribute("role");
@@ -171,7 +174,7 @@ function build(place, x, series, given, shape) {
 function options(chart, size) {
   const { series, given } = chart;
   const grid = { stroke: css("--grid"), width: 1 }, ticks = { show: false };
-  const axis = { stroke: css("--muted"), font: "11.5px system-ui, sans-serif", grid, ticks };
+  const axis = { stroke: css("--muted"), font: "12px system-ui, sans-serif", lineGap: 1.2, grid, ticks };
   const format = series[0].format || short;
   return {
     ...size,
@@ -183,14 +186,14 @@ function options(chart, size) {
       y: { ...(given.log ? { distr: 3 } : {}), range: (plot, low, high) => given_range(chart, low, high) },
     },
     axes: [
-      { ...axis, grid: { show: false }, size: 26, gap: 4, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: given.xTicks } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
-      { ...axis, size: 50, gap: 5, values: (plot, ticks) => ticks.map((tick) => (tick == null ? "" : (given.yFormat || format)(tick))) },
+      { ...axis, grid: { show: false }, size: given.time ? 38 : 26, gap: 6, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: given.xTicks } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
+      { ...axis, size: 50, gap: 5, ...(given.log ? { splits: powers, filter: (plot, splits) => splits } : {}), values: (plot, ticks) => ticks.map((tick) => (tick == null ? "" : (given.yFormat || format)(tick))) },
     ],
     series: [
       {},
       ...series.map((each) => ({
         label: each.label,
-        stroke: css(each.colour),
+        stroke: each.fade ? faint(css(each.colour), each.fade) : css(each.colour),
         width: each.width ?? 1.75,
         dash: each.dash,
         fill: each.fill ? faint(css(each.colour), each.fill) : undefined,
@@ -202,6 +205,12 @@ function options(chart, size) {
     bands: (given.bands || []).map(([upper, lower, colour, alpha]) => ({ series: [upper, lower], fill: faint(css(colour), alpha) })),
     hooks: { draw: [(plot) => decorate(plot, chart)], setCursor: [() => tell(chart)] },
   };
+}
+
+/** Powers of ten, a handful of them. */
+function powers(plot, axis, low, high) {
+  const first = Math.ceil(Math.log10(low)), last = Math.floor(Math.log10(high)), by = Math.max(1, Math.ceil((last - first) / 4));
+  return Array.from({ length: Math.floor((last - first) / by) + 1 }, (_, i) => 10 ** (first + i * by));
 }
 
 /** 24 hours and a day's name, whatever the language of the browser. */
@@ -237,8 +246,12 @@ function decorate(plot, chart) {
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
-    ctx.textAlign = "right";
-    ctx.fillText(text, bbox.left + bbox.width - 4 * ratio, y - 4 * ratio);
+    const width = ctx.measureText(text).width, left = bbox.left + 6 * ratio;
+    ctx.fillStyle = faint(css("--card"), 0.8);
+    ctx.fillRect(left - 3 * ratio, y + 3 * ratio, width + 6 * ratio, 15 * ratio);
+    ctx.fillStyle = css(colour);
+    ctx.textAlign = "left";
+    ctx.fillText(text, left, y + 14 * ratio);
   }
   if (chart.given.time) {
     for (const mark of hist?.marks || []) drawMark(plot, mark, ratio);
@@ -274,6 +287,7 @@ function tell(chart) {
   series.forEach((each, i) => {
     if (!chart.entries[i]) return;
     const values = each.told || each.values;
+    if (!pointed && each.rest != null) return void (chart.entries[i].textContent = each.rest);
     let place = at;
     while (!pointed && place > 0 && values[place] == null) place--; // of a series that has ended, its last
     chart.entries[i].textContent = (each.format || short)(values[place]);
@@ -427,7 +441,7 @@ function showWins(shown, x) {
   draw("chart-alarm", known ? x : [], known ? [
     { label: "statistic", colour: "--c2", values: found.statistic.map((value) => (value == null ? null : Math.max(value, 0.01))), told: found.statistic, format: (y) => (y == null ? "–" : compact.format(y)) },
   ] : [], {
-    time: true, log: true, empty: nothing, levels: threshold ? [[threshold, `alarm at ${whole.format(threshold)}`, "--bad"]] : [],
+    time: true, log: true, empty: "", levels: threshold ? [[threshold, `alarm at ${whole.format(threshold)}`, "--bad"]] : [],
     range: (low, high) => [Math.max(Math.min(low || 0.1, 0.1), 0.005), Math.max((threshold || 10) * 6, (high || 1) * 2)],
   });
 }
@@ -451,15 +465,15 @@ function moving(part, whole_, width) {
 function showReward(shown, x, closed, clicked) {
   const width = Math.max(1, Math.round(x.length / 40));
   const ranks = x.map((_, i) => sum(Object.keys(shown.closed).map((kind) => (shown.reciprocal_rank[kind]?.[i] || 0) * shown.closed[kind][i])));
-  const some = sum(closed) > 0;
-  const raw = (part) => part.map((value, i) => (closed[i] ? value / closed[i] : null));
-  const series = [
-    { label: "one step, with a click", colour: "--c1", values: raw(clicked), width: 1, faint: true, silent: true },
-    { label: "with a click", colour: "--c1", values: moving(clicked, closed, width), width: 2, format: (y) => percent(y) },
-    { label: "reciprocal rank", colour: "--c2", values: moving(ranks, closed, width), width: 2, format: (y) => decimal(y) },
+  const some = sum(closed) > 0, raw = (part) => part.map((value, at) => (closed[at] ? value / closed[at] : null));
+  const given = { time: true, range: [0], empty: info.impressions ? "No closed list with feedback yet." : undefined };
+  const lines = (label, colour, part, format) => [
+    { label: `${label}, one ${shown.step}`, colour, values: raw(part), width: 0.6, fade: 0.35, silent: true, format },
+    { label, colour, values: moving(part, closed, width), width: 2, format },
   ];
-  setText("hint-reward", `Of closed lists with feedback: how many had a click, and 1 / position of the first${width > 1 ? `; mean of ${width} ${shown.step}s` : ""}.`);
-  draw("chart-reward", some ? x : [], some ? series.slice(1) : [], { time: true, range: [0], yFormat: (y) => decimal(y, 2), empty: info.impressions ? "No closed list with feedback yet." : undefined });
+  setText("hint-reward", `Of closed lists with feedback: the share with a click${width > 1 ? `; the bold line is a mean of ${width} ${shown.step}s` : ""}.`);
+  draw("chart-reward", some ? x : [], some ? lines("with a click", "--c1", clicked, (y) => percent(y)) : [], { ...given, yFormat: (y) => percent(y, 0) });
+  draw("chart-rank", some ? x : [], some ? lines("1 / position of the first click", "--c2", ranks, (y) => decimal(y)) : [], { ...given, empty: "", yFormat: (y) => decimal(y, 2) });
 }
 
 function showWeights(shown, x) {
@@ -536,7 +550,7 @@ function showPositions() {
   const shown = hist.positions_shown, some = sum(shown) > 0;
   const places = some ? shown.map((_, i) => i + 1) : [];
   const share = shown.map((count, i) => (count ? hist.positions_clicked[i] / count : null));
-  draw("chart-positions", places, some ? [{ label: "clicks per list", colour: "--c1", values: share, bars: true, width: 0, fill: 0.75, format: (y) => percent(y) }] : [], {
+  draw("chart-positions", places, some ? [{ label: "clicks per list", colour: "--c1", values: share, bars: true, width: 0, fill: 0.75, format: (y) => percent(y), rest: percent(sum(hist.positions_clicked) / shown[0]) + " over all positions" }] : [], {
     range: [0], xRange: [0.4, places.length + 0.6], xFormat: (place) => (Number.isInteger(place) ? String(place) : ""), yFormat: (y) => percent(y, 0),
     xTicks: () => places.filter((place) => places.length <= 12 || place === 1 || place % 5 === 0), xTell: (place) => `position ${place}: ${whole.format(hist.positions_clicked[place - 1])} clicks in ${whole.format(shown[place - 1])} lists`,
     empty: info.impressions ? "No closed list with feedback yet." : undefined,
