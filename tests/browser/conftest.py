@@ -73,7 +73,9 @@ class Served:
         features = self.service.ranker(name).features
         for number in numbers:
             documents = [
-                Document(f"d{row}", [((number * 7 + row * 13 + column * 29) % 17) / 17 for column in range(len(features))])
+                Document(
+                    f"d{row}", [((number * 7 + row * 13 + column * 29) % 17) / 17 for column in range(len(features))]
+                )
                 for row in range(8)
             ]
             answer = self.do(self.service.rank(name, RankRequest(documents, impression_id=f"i{number}")))

@@ -6,24 +6,22 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from duelrank.api import Live
 from duelrank.errors import DuelrankError
 from duelrank.serving.http.auth import token_of
+from duelrank.serving.ranker.history import STEPS, Step
 
 if TYPE_CHECKING:
     from duelrank.serving.http.routes import Call
 
-__all__ = ["EVERY", "Step", "messages"]
+__all__ = ["EVERY", "messages"]
 
 EVERY = 1.0
 """Seconds between two messages."""
-
-Step = Literal["minute", "hour", "day"]
-SECONDS: dict[Step, float] = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 
 log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -53,7 +51,7 @@ def _now(call: Call, step: Step, rate: float | None) -> Live:
     service, name, now = call.service, call.name, time.time()
     info = call.shown(service.ranker(name))
     guard = None if info.guard is None else call.shown(service.guard(name))
-    history = service.history(name, step, now - 2.0 * SECONDS[step])
+    history = service.history(name, step, now - STEPS[step][0])
     return Live(now, info, guard, service.lag(), rate, history)
 
 

@@ -20,6 +20,7 @@ from duelrank.api import (
     GuardInfo,
     GuardSpec,
     Health,
+    History,
     ImpressionInfo,
     Live,
     Model,
@@ -52,8 +53,9 @@ from duelrank.serving.http.dashboard import FILES, POLICY, read_file, render
 from duelrank.serving.http.decoding import decode_rank, decoded
 from duelrank.serving.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.serving.http.feedback import NDJSON, UbiEvent, decode_events
-from duelrank.serving.http.live import Step, messages
+from duelrank.serving.http.live import messages
 from duelrank.serving.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
+from duelrank.serving.ranker.history import Step
 from duelrank.serving.service import Service
 from duelrank.serving.webhooks import without_secrets
 
@@ -222,6 +224,14 @@ class ModelQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which version; the current one where none is given."""
 
     version: int | None = None
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which steps; the newest 2,000 between start and end, in seconds since 1970."""
+
+    step: Step = "minute"
+    start: float | None = None
+    end: float | None = None
 
 
 class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -416,6 +426,16 @@ async def curves(call: Call) -> ModelCurves:
     Of the current version or of an earlier one.
     """
     return await asyncio.to_thread(call.service.curves, call.name, call.query.version)
+
+
+async def history(call: Call) -> History:
+    """Show what a ranker did over time, in steps of a minute, an hour or a day.
+
+    Lists, clicks, reward, weights and the guard as one list of numbers each, at most 2,000 of them, the newest; and what happened
+    to the ranker, as marks. Steps in which nothing happened are left out. It survives restarts.
+    """
+    query: HistoryQuery = call.query
+    return await asyncio.to_thread(call.service.history, call.name, query.step, query.start, query.end)
 
 
 async def versions(call: Call) -> list[VersionInfo]:
@@ -657,6 +677,15 @@ OPERATIONS = (
         needs="admin",
         query=ModelQuery,
         answers=ModelCurves,
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/history",
+        handle=history,
+        needs="admin",
+        query=HistoryQuery,
+        answers=History,
         raises=_READ,
     ),
     Operation(

@@ -79,7 +79,7 @@ class _Course:
         self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
         self.published_at, self.urgent = started - 1e9, False
         self.unsaved: Version | None = None
-        self.history_told_at = started - 1e9
+        self.history_number, self.history_told_at = -1, started - 1e9
         self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest impression first
         self.asked: dict[str, float] = {}
         self.told_number, self.told_at = -1, started - 1e9
@@ -307,18 +307,22 @@ class Learner:
         self._rankers.observer.lag(lag, max(0.0, self._clock.time() - waiting[0].time) if waiting else 0.0)
 
     def _tell_status(self, name: str, course: _Course) -> None:
-        """Note for followers how far a ranker has come; they look every half second."""
+        """Note for followers how far a ranker has come, and what has happened lately; they look every half second."""
         now, machine = self._clock.monotonic(), course.machine
         if self._storage.shared and machine.number != course.told_number and now - course.told_at >= STATUS_SECONDS:
             status = Status.of(machine)
             self._storage.snapshots.save(name, STATUS, machine.number, self._clock.time(), pack(status))
             self._storage.snapshots.prune(name, STATUS, 1)
             course.told_number, course.told_at = machine.number, now
-            if now - course.history_told_at >= HISTORY_SECONDS:
-                body = pack(machine.history.copy(machine.end()))
-                self._storage.snapshots.save(name, HISTORY, machine.number, self._clock.time(), body)
-                self._storage.snapshots.prune(name, HISTORY, 1)
-                course.history_told_at = now
+        if (
+            self._storage.shared
+            and machine.number != course.history_number
+            and now - course.history_told_at >= HISTORY_SECONDS
+        ):
+            body = pack(machine.history.copy(machine.end()))
+            self._storage.snapshots.save(name, HISTORY, machine.number, self._clock.time(), body)
+            self._storage.snapshots.prune(name, HISTORY, 1)
+            course.history_number, course.history_told_at = machine.number, now
 
     def _tell_guard(self, name: str, course: _Course) -> None:
         """Tell how a ranker does against its baseline, where that has changed; now and then, because it takes a moment."""
@@ -343,7 +347,7 @@ class Learner:
         while done:
             step, block = done[0]
             kind, (seconds, points) = block_kind(step), STEPS[step]
-            self._storage.snapshots.save(name, kind, block.number, float(block.number * points * seconds), pack(block))
+            self._storage.snapshots.save(name, kind, block.number, float(block.number * seconds), pack(block))
             self._storage.snapshots.prune(name, kind, MOST_POINTS // points + 1)
             del done[0]
 

@@ -37,7 +37,7 @@ Number = TypeVar("Number", int, float)
 
 #: The kind of snapshot in which followers find what is not in a block yet.
 HISTORY = "history"
-#: Seconds of each step, and how many of them make a block.
+#: Seconds of each step, and how many points make a block.
 STEPS: dict[Step, tuple[int, int]] = {"minute": (60, 20), "hour": (3600, 12), "day": (86_400, 16)}
 #: So many points of a step are kept, and leave the service at once.
 MOST_POINTS = 2000
@@ -109,7 +109,7 @@ class Mark(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Block(msgspec.Struct, array_like=True):
-    """Points of one step that are done, and what happened in their time."""
+    """Points of one step that are done, and what happened in their time; the number is that of the point with which it began."""
 
     number: int
     points: list[Point] = []
@@ -202,25 +202,16 @@ class Recorder:
     def mark(self, time: float, event: str, text: str, version: int) -> None:
         """Something happened."""
         for step in STEPS:
-            at = self._now.at * 60 // STEPS[step][0]
-            block = self._block(step, at)
+            block = self._block(step, self._now.at * 60 // STEPS[step][0])
             block.marks.append(Mark(time, event, text, version))
             del block.marks[:-MOST_MARKS]
 
     def _opened(self, step: Step, at: int) -> Point:
-        self._block(step, at)
         return self._state.open.setdefault(step, Point(at))
 
     def _block(self, step: Step, at: int) -> Block:
-        """Return the block of a point; one before it is done."""
-        number = at // STEPS[step][1]
-        block = self._state.blocks.get(step)
-        if block is not None and block.number < number:
-            self.done.append((step, block))
-            block = None
-        if block is None:
-            block = self._state.blocks[step] = Block(number)
-        return block
+        """Return the open block, which begins here where there is none."""
+        return self._state.blocks.setdefault(step, Block(at))
 
     def _end_minute(self, end: End) -> None:
         """Put the minute away, and add it to its hour; an hour that is over is put away then, and so on."""
@@ -230,7 +221,11 @@ class Recorder:
         self._add("hour", point, "minute")
 
     def _put_away(self, step: Step, point: Point) -> None:
-        self._block(step, point.at).points.append(point)
+        block = self._block(step, point.at)
+        block.points.append(point)
+        if len(block.points) == STEPS[step][1]:
+            self.done.append((step, block))  # first: who reads in another thread must find it
+            del self._state.blocks[step]
 
     def _add(self, step: Step, part: Point, shorter: Step) -> None:
         at = part.at * STEPS[shorter][0] // STEPS[step][0]
@@ -291,7 +286,9 @@ def history_of(
         Seconds since 1970 that points must not be before, or behind.
     """
     own = state.blocks.get(step)
-    every = [*blocks, *([] if own is None else [own])]
+    every = list(blocks)
+    if own is not None and not (blocks and blocks[-1].number == own.number):
+        every.append(own)
     points = [point for block in every for point in block.points]
     shorter: tuple[Step, ...] = ("day", "hour", "minute")
     for each in shorter[shorter.index(step) :]:
@@ -307,10 +304,12 @@ def history_of(
 
 
 def _join(points: list[Point], part: Point, at: int) -> None:
-    """Add an open point to the last one of its time, or behind it."""
-    if not points or points[-1].at != at:
-        points.append(Point(at))
-    points[-1].add(part)
+    """Add an open point to the last one of its time, or behind it; those that are given stay as they are."""
+    joined = Point(at)
+    if points and points[-1].at == at:
+        joined.add(points.pop())
+    joined.add(part)
+    points.append(joined)
 
 
 def _columns(name: str, step: Step, points: list[Point], marks: list[Mark], features: Sequence[str]) -> History:

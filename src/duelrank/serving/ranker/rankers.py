@@ -89,20 +89,23 @@ def read_history(
 ) -> History:
     """Return what a ranker did over time; from its machine, or from what the leader has noted for others."""
     name, spec = ranker.created.spec.name, ranker.version.definition.spec
-    machine, state = ranker.machine, HistoryState(0, {}, {})
-    if machine is not None:
+    machine, state, pending = ranker.machine, HistoryState(0, {}, {}), list[Block]()
+    if machine is not None:  # in this order, and the store last: what moves on meanwhile is found twice, and not never
         state = machine.history.copy(machine.end())
+        pending = [block for of, block in list(machine.history.done) if of == step]
     elif (found := storage.snapshots.load(name, HISTORY)) is not None:
         state = unpack(found.body, HistoryState)
-    kind, blocks, count = block_kind(step), list[Block](), 0
-    own, (seconds, points) = state.blocks.get(step), STEPS[step]
+    kind, kept, count = block_kind(step), dict[int, Block](), 0
+    seconds, points = STEPS[step]
     for info in reversed(storage.snapshots.list(name, kind)):
         if count >= MOST_POINTS or (start is not None and (info.number + 1) * points * seconds <= start):
             break
         body = storage.snapshots.load(name, kind, info.number)
-        if body is not None and (own is None or info.number < own.number):
-            blocks.insert(0, unpack(body.body, Block))
-            count += len(blocks[0].points)
+        if body is not None:
+            kept[info.number] = unpack(body.body, Block)
+            count += len(kept[info.number].points)
+    kept |= {block.number: block for block in pending}
+    blocks = [block for _, block in sorted(kept.items())]
     return history_of(name, step, blocks, state, spec.features, start, end)
 
 
