@@ -133,6 +133,11 @@ class Learner:
         self._note_start()
         self._cursor = last
 
+    @property
+    def applied(self) -> int:
+        """The number of the last event that was applied."""
+        return self._cursor
+
     def _note_start(self) -> None:
         """Note in the log of every ranker that had something to restore that a process begins to learn."""
         time, key, body = self._clock.time(), os.urandom(12).hex(), pack(Control("start"))

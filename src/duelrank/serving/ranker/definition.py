@@ -290,6 +290,11 @@ class Definition:
         order: list[int] = self.algorithm.rank(state, query, length, derive(self._rank_key, number)).ranking.tolist()
         return order, EXPLORED
 
+    def best(self, state: State, id: str, raw: Features) -> list[int]:
+        """Return all documents of an impression in the order of a state, without exploring."""
+        best: list[int] = self.algorithm.best(state, self.query(raw), derive(self._rank_key, hash63(id))).tolist()
+        return best
+
     def rebuild(self, state: State, id: str, stored: StoredImpression, raw: Features) -> Impression:
         """Return an impression as it was when it was made, with its trace."""
         query, fresh = self.query(raw), derive(self._rank_key, hash63(id))

@@ -12,7 +12,16 @@ from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, SALT, Created
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.guarding import alarm_sentence, guard_info
-from duelrank.serving.ranker.history import HISTORY, MOST_POINTS, Block, HistoryState, Step, block_kind, history_of
+from duelrank.serving.ranker.history import (
+    HISTORY,
+    MOST_POINTS,
+    STEPS,
+    Block,
+    HistoryState,
+    Step,
+    block_kind,
+    history_of,
+)
 from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.versions import Status, Version
 from duelrank.storage import Event, Storage
@@ -96,8 +105,9 @@ def read_history(
     elif (found := storage.snapshots.load(name, HISTORY)) is not None:
         state = unpack(found.body, HistoryState)
     kind, kept, count = block_kind(step), dict[int, Block](), 0
+    seconds, points = STEPS[step]
     for info in reversed(storage.snapshots.list(name, kind)):
-        if count >= MOST_POINTS:
+        if count >= MOST_POINTS or (start is not None and (info.number + 1) * points * seconds <= start):
             break
         body = storage.snapshots.load(name, kind, info.number)
         if body is not None:
