@@ -14,7 +14,21 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from duelrank.cli import bench, compare, data, export, guard, keys, listing, rankers, replay, reproduce, run, serve
+from duelrank.cli import (
+    bench,
+    compare,
+    data,
+    export,
+    guard,
+    keys,
+    listing,
+    play,
+    rankers,
+    replay,
+    reproduce,
+    run,
+    serve,
+)
 from duelrank.cli.console import complain, tell
 from duelrank.errors import DuelrankError
 
@@ -127,6 +141,7 @@ app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("export", cls=export.ExportCommand)(export.export)
 app.command("serve")(serve.serve)
+app.command("play")(play.play)
 app.command("guard")(guard.guard)
 app.command("replay")(replay.replay)
 app.command("bench")(bench.bench)

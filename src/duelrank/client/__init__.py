@@ -12,11 +12,13 @@ try:
         GuardRung,
         GuardSpec,
         Invalid,
+        LastStep,
         ModelCurves,
         RankAnswer,
         RankedDocument,
         RankerInfo,
         Start,
+        StepDocument,
         VersionInfo,
     )
     from duelrank.client.client import AsyncClient, Client
@@ -40,6 +42,7 @@ __all__ = [
     "GuardRung",
     "GuardSpec",
     "Invalid",
+    "LastStep",
     "ModelCurves",
     "RankAnswer",
     "RankedDocument",
@@ -47,5 +50,6 @@ __all__ = [
     "ServiceError",
     "ServiceUnreachable",
     "Start",
+    "StepDocument",
     "VersionInfo",
 ]

@@ -19,6 +19,7 @@ from duelrank.api import (
     FeedbackEvent,
     GuardInfo,
     GuardSpec,
+    LastStep,
     ModelCurves,
     RankAnswer,
     RankerInfo,
@@ -51,6 +52,7 @@ _read_versions = answer(tuple[VersionInfo, ...])
 _read_model = answer(api.Model)
 _read_curves = answer(ModelCurves)
 _read_guard = answer(GuardInfo)
+_read_last_step = answer(LastStep)
 
 
 def health() -> Call[bool]:
@@ -253,6 +255,11 @@ def model(name: str, version: int | None = None) -> Call[LinearModel]:
 def curves(name: str, version: int | None = None) -> Call[ModelCurves]:
     """Return what each feature adds to the score, as curves, the most important feature first."""
     return Call("GET", _path(name, "curves"), _read_curves, query=_version(version))
+
+
+def last_step(name: str) -> Call[LastStep]:
+    """Return what was learned from the last impression: examined documents, directions before and after projection, weights."""
+    return Call("GET", _path(name, "last-step"), _read_last_step)
 
 
 def versions(name: str) -> Call[tuple[VersionInfo, ...]]:

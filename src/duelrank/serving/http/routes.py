@@ -19,6 +19,7 @@ from duelrank.api import (
     GuardInfo,
     GuardSpec,
     Health,
+    LastStep,
     Model,
     ModelCurves,
     RankAnswer,
@@ -366,6 +367,15 @@ async def curves(call: Call) -> ModelCurves:
     return await asyncio.to_thread(call.service.curves, call.name, call.query.version)
 
 
+async def last_step(call: Call) -> LastStep:
+    """Show what was learned from the last impression.
+
+    Which of its documents were clicked and taken as examined, where the clicks point, what of that was followed after the
+    projection, and the weights before and after. It is computed when you ask, by the process that learns; others answer 503.
+    """
+    return await asyncio.to_thread(call.service.last_step, call.name)
+
+
 async def versions(call: Call) -> list[VersionInfo]:
     """List the versions that one can go back to, oldest first."""
     return await asyncio.to_thread(call.service.versions, call.name)
@@ -564,6 +574,14 @@ OPERATIONS = (
         query=ModelQuery,
         answers=ModelCurves,
         raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/last-step",
+        handle=last_step,
+        needs="admin",
+        answers=LastStep,
+        raises=(UnknownName,),
     ),
     Operation(
         method="GET",
