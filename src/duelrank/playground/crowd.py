@@ -69,7 +69,7 @@ class CrowdWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     running: bool = False
-    rate: float = 300.0
+    rate: float = 100.0
     noise: Noise = "perfect"
     taste: dict[str, float] = msgspec.field(default_factory=DEFAULT_TASTE.copy)
     algorithms: tuple[str, str] = ("mgd", "mgd-dsp")

@@ -178,8 +178,9 @@ function showStep(step) {
 /** The projection as a picture: the direction above the space of what was seen, and its shadow. */
 function angle(step) {
   const radians = (step.angle * Math.PI) / 180;
-  const [x, y, long] = [20, 92, 190];
-  const [tipX, tipY] = [x + long * Math.cos(radians), y - Math.min(84, long * Math.sin(radians))];
+  const [x, y] = [12, 92];
+  const long = Math.min(170, 80 / Math.sin(radians)); // as long as there is room
+  const [tipX, tipY] = [x + long * Math.cos(radians), y - long * Math.sin(radians)];
   const kept = Math.max(0, Math.cos(radians));
   const words = `The projection keeps ${Math.round(100 * kept)}% of its length and turns it by ${step.angle.toFixed(0)}°; length ${step.direction_length.toFixed(2)} before, ${step.followed_length.toFixed(2)} after.`;
   return h("figure", { class: "plain" },
@@ -189,9 +190,9 @@ function angle(step) {
       g("line", { class: "ray", x1: x, y1: y, x2: tipX, y2: tipY }),
       g("circle", { cx: tipX, cy: tipY, r: 4, fill: "currentColor" }),
       g("line", { class: "ray kept", x1: x, y1: y, x2: tipX, y2: y }),
-      g("text", { x: 232, y: 24 }, `turned by ${step.angle.toFixed(0)}°`),
-      g("text", { x: 232, y: 42 }, `keeps ${Math.round(100 * kept)}% of its length`),
-      g("text", { x: 232, y: 60 }, `length ${step.direction_length.toFixed(2)} → ${step.followed_length.toFixed(2)}`),
+      g("text", { x: 200, y: 24 }, `turned by ${step.angle.toFixed(0)}°`),
+      g("text", { x: 200, y: 42 }, `keeps ${Math.round(100 * kept)}% of its length`),
+      g("text", { x: 200, y: 60 }, `length ${step.direction_length.toFixed(2)} → ${step.followed_length.toFixed(2)}`),
       g("text", { x: 8, y: 111 }, "what the documents that you have seen can tell")));
 }
 
@@ -322,7 +323,8 @@ async function showBoth(state) {
 
 /** The nDCG of what users saw, over lists: two lines in an SVG. */
 function chart(state) {
-  const [width, height, left, bottom, right] = [820, 300, 34, 26, 96];
+  const narrow = $("chart").clientWidth < 500;
+  const [width, height, left, bottom, right] = [$("chart").clientWidth || 820, narrow ? 220 : 300, 34, 26, narrow ? 78 : 96];
   const n = Math.max(2, ...state.sides.map((each) => each.curve.length));
   const x = (index) => left + ((width - left - right) * (index + 0.5)) / n;
   const y = (value) => 8 + (height - 8 - bottom) * (1 - value);
