@@ -276,6 +276,8 @@ class TestParts:
         "RunSpec": "RunSpec(mgd, synthetic, perfect)",
         **{name: f"{name}(title='t')" for name in ("Ablation", "Curves", "League", "Tables")},
         "Sweep": "Sweep(title='t', label='l', recipe='mgd', field='n_candidates', values=(1, 9))",
+        "Guards": "Guards(title='t', recipes=('a',), guards=('b',), columns=('alarm', 'mean'))",
+        "FrozenWeights": "FrozenWeights(mgd)",
         "Imported": "Imported('mq2008')",
         "LongTail": "LongTail(synthetic)",
         "Represented": "Represented(mgd)",

@@ -8,6 +8,7 @@ import msgspec
 
 __all__ = [
     "Change",
+    "Comparison",
     "Document",
     "DocumentTable",
     "FeatureCurve",
@@ -21,8 +22,10 @@ __all__ = [
     "History",
     "HistoryGuard",
     "HistoryMark",
+    "ImpressionInfo",
     "Invalid",
     "LastStep",
+    "Live",
     "Mode",
     "Model",
     "ModelCurves",
@@ -36,6 +39,7 @@ __all__ = [
     "StepDocument",
     "VersionInfo",
     "VersionNumber",
+    "VersionRanking",
 ]
 
 Mode = Literal["learn", "shadow", "frozen"]
@@ -612,7 +616,7 @@ class History(msgspec.Struct, frozen=True):
     events
         All events of the log.
     trouble
-        Feature values that were missing, nan, infinite or out_of_range.
+        Feature values that were "missing" or, by fixed scalings, "out_of_range"; lists with others are refused.
     model_version
         At the end of each step.
     weights
@@ -645,6 +649,73 @@ class History(msgspec.Struct, frozen=True):
     positions_clicked: list[int]
     guard: HistoryGuard | None
     marks: list[HistoryMark]
+
+
+class Live(msgspec.Struct, frozen=True):
+    """What a ranker does just now: one message of a live stream.
+
+    Parameters
+    ----------
+    time
+        Of the message, in seconds since 1970.
+    ranker, guard
+        As they are now; no guard where the ranker has none.
+    lag
+        Events of the log that the learner has not applied yet.
+    events_per_second
+        That came into the log since the message before, of all rankers of the store; None in the first message.
+    history
+        Its newest steps: the one that goes on now and the one before.
+    """
+
+    time: float
+    ranker: RankerInfo
+    guard: GuardInfo | None
+    lag: int
+    events_per_second: float | None
+    history: History
+
+
+class ImpressionInfo(msgspec.Struct, frozen=True):
+    """A list that was shown, whose features are still in the store, so that any version can rank it again.
+
+    Parameters
+    ----------
+    impression_id, time, model_version
+        Its id, when it was made, and from which version.
+    kind
+        explored, greedy, shadow, guard or baseline (the client's own order).
+    documents
+        How many there were to choose from.
+    shown, clicked
+        Ids of documents: those that were shown, in order, and those of them that were clicked.
+    """
+
+    impression_id: str
+    time: float
+    model_version: int
+    kind: str
+    documents: int
+    shown: list[str]
+    clicked: list[str]
+
+
+class VersionRanking(msgspec.Struct, frozen=True):
+    """How one version ranks the documents of an impression, with their scores."""
+
+    model_version: int
+    ranking: list[RankedDocument]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """One impression, ranked by two versions, without exploring.
+
+    Of documents that were not shown the store has no ids: they are called by their place in the request, from 1, such as "#12".
+    """
+
+    impression: ImpressionInfo
+    one: VersionRanking
+    other: VersionRanking
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ __all__ = [
     "MissingData",
     "MissingExtra",
     "NotReady",
+    "ReadOnly",
     "ShapeMismatch",
     "StorageFailure",
     "StoreCorrupt",
@@ -107,6 +108,10 @@ class StoreTooNew(StorageFailure):
 
 class Conflict(DuelrankError, ValueError):
     """A name that is already in use."""
+
+
+class ReadOnly(DuelrankError, ValueError):
+    """A store that is only looked at was asked to change."""
 
 
 class LimitExceeded(DuelrankError, ValueError):

@@ -6,6 +6,8 @@ from duelrank import parse
 from duelrank.registry import names
 
 KINDS = {
+    "guards",
+    "baselines",
     "algorithms",
     "users",
     "datasets",

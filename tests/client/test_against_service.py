@@ -96,6 +96,48 @@ def test_the_whole_tour(kind, url):
         assert client.model("shop").weights.tolist() == model.weights.tolist()
 
 
+def test_a_guarded_ranker_from_alarm_to_resume(kind, url):
+    """Users who click what the client had first, and whatever it has learned (to turn the order round) loses."""
+    with kind(url) as client:
+        features, start = ["place"], {"weights": {"place": 1.0}}
+        guard = {"share": 1.0, "false_alarm_every": 20, "promote": [1.0]}
+        more = {"representation": "raw", "start": start, "exploration": 0.0, "guard": guard}
+        client.create_ranker("shop", "mgd", features, **more)
+        documents = {f"d{n}": [float(n)] for n in range(8)}
+        for number in range(30):
+            shown = client.rank("shop", documents)
+            client.feedback("shop", FeedbackEvent(shown.impression_id, ["d0"], close=True, user_id=f"u{number}"))
+        until(lambda: client.guard("shop").state == "alarm", lambda: client.guard("shop"))
+        info = client.guard("shop")
+        assert (info.alarms, info.learned_share, info.last_alarm.did) == (1, 0.0, "baseline")
+        assert info.last_alarm.losses > info.last_alarm.wins
+        until(lambda: client.guard("shop").lists == 30)
+        client.change_ranker("shop", guard=guard | {"share": 0.001})
+        assert client.guard("shop").state == "alarm", "a change of the share ends no alarm"
+        assert client.rank("shop", documents, impression_id="i1").ids == list(documents)
+        assert not client.resume("shop").frozen
+        assert client.guard("shop").state == "watching"
+        assert client.rank("shop", documents, impression_id="i2").ids[0] == "d7", "it serves what it has learned again"
+        assert client.change_ranker("shop", guard=None).guard is None
+        with pytest.raises(ServiceError, match="no guard"):
+            client.guard("shop")
+
+
+def test_one_vote_per_user_and_day(kind, url):
+    with kind(url) as client:
+        client.create_ranker(
+            "shop", "mgd", ["place"], representation="raw", start={"weights": {"place": 1.0}}, guard={"share": 1.0}
+        )
+        documents = {f"d{n}": [float(n)] for n in range(8)}
+        for user in ("u1", "u2", "u1", "u1", None, None):
+            shown = client.rank("shop", documents)
+            client.feedback("shop", FeedbackEvent(shown.impression_id, ["d0"], close=True, user_id=user))
+        until(lambda: client.guard("shop").lists == 6)
+        info = client.guard("shop")
+        assert info.decisive + info.repeated == 6
+        assert info.repeated in (1, 2)  # one where midnight was in between
+
+
 def test_a_shadow_that_serves_a_version(kind, url):
     with kind(url) as client:
         made = client.create_ranker("shop", "pdgd", ["bm25", "price"], mode="shadow")

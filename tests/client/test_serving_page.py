@@ -8,9 +8,13 @@ import re
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from tests.waiting import FOR_EVER, until
+from typer.testing import CliRunner
 
+from duelrank.api import GuardInfo, GuardSpec
+from duelrank.cli import app
 from duelrank.cli.serve import serve as serve_command
 from duelrank.serving.http.errors import TABLE
 from duelrank.serving.http.metrics import Metrics
@@ -54,6 +58,47 @@ def test_every_option_of_serve_is_explained():
 )
 def test_every_address_is_listed(operation):
     assert f"`{operation.method} {operation.path}`" in section("Addresses")
+
+
+GUARD = section("Modes, and a safe way into production")
+
+
+def test_every_setting_of_a_guard_is_explained():
+    rows = re.findall(r"^\| `(\w+)` \| (\S.*?) \|", GUARD, re.MULTILINE)
+    named = {name: default for name, default in rows if name in GuardSpec.__struct_fields__}
+    assert list(named) == list(GuardSpec.__struct_fields__)
+    written = {name: json.loads(default.strip("`").replace(",000", "000")) for name, default in named.items()}
+    assert msgspec.convert(written, GuardSpec) == GuardSpec()
+
+
+def test_what_a_guard_says_is_whole():
+    shown = re.search(r"^\{\"name\": \"guarded\".*?^```", GUARD, re.MULTILINE | re.DOTALL)[0].removesuffix("```")
+    found = json.loads(re.sub(r"\n\s+", " ", shown))
+    assert list(found) == list(GuardInfo.__struct_fields__)
+    assert msgspec.convert(found, GuardInfo).guard == GuardSpec()
+
+
+def test_every_alert_is_listed():
+    rules = (Path(__file__).parents[2] / "deploy" / "prometheus-rules.yml").read_text()
+    named = re.findall(r"^\| (`Duelrank.*?) \| (\S.*?) \|", section("Metrics"), re.MULTILINE)
+    listed = [
+        each for names, severities in named for each in zip(names.split(", "), severities.split(", "), strict=True)
+    ]
+    alerts = re.findall(r"alert: (\w+)$.*?severity: (\w+)$", rules, re.MULTILINE | re.DOTALL)
+    assert [(name.strip("`"), severity) for name, severity in listed] == alerts
+
+
+def test_the_way_into_production_can_be_walked(url):
+    """The request, the script (with fewer users) and the command of the page, one after the other."""
+    (body,) = re.findall(r"curl localhost:8000/v1/rankers -d '(.*?)'", GUARD)
+    assert httpx.post(f"{url}/v1/rankers", content=body, timeout=FOR_EVER).status_code == 201
+    (script,) = re.findall(r"```python\n(.*?)```", GUARD, re.DOTALL)
+    assert "range(2000)" in script
+    exec(script.replace("http://127.0.0.1:8000", url).replace("range(2000)", "range(30)"), {})
+    until(lambda: httpx.get(f"{url}/v1/rankers/guarded", timeout=FOR_EVER).json()["open"] == 0)
+    result = CliRunner().invoke(app, ["guard", "guarded", "--once", "--url", url])
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("guarded  watching  version ")
 
 
 def test_the_tour_is_true(url):

@@ -17,6 +17,7 @@ import pytest
 from duelrank import MGD, Projected, RunSpec, parse, simulate
 from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure
 from duelrank.experiments import Store, load_results
+from duelrank.simulation import Guarded
 from duelrank.testing.tiny import Tiny
 
 SPEC = RunSpec(MGD(), Tiny(), parse("perfect"), impressions=100)
@@ -181,6 +182,18 @@ def test_results_of_format_1_load_and_can_be_added_to(tmp_path):
         store.append(simulate(SPEC).row())
         assert len(store.load()) == 5
     assert json.loads((folder / "store.json").read_text())["format"] == 2
+
+
+def test_rows_from_before_there_were_guards_load_beside_guarded_ones(folder):
+    plain, guarded = simulate(SPEC).row(), simulate(replace(SPEC, guard=Guarded(share=0.3))).row()
+    added = {"online_mean", *(name for name in plain if name.startswith("guard"))}
+    with Store(folder, "suite") as store:
+        store.append({name: value for name, value in plain.items() if name not in added})
+        store.append(guarded)
+        found = store.load()
+    assert found["guard"].tolist() == ["", guarded["guard"]]
+    assert [each.tolist() for each in found["guard_outcomes"]] == [[], guarded["guard_outcomes"]]
+    assert found["online_mean"].tolist() == [None, guarded["online_mean"]]
 
 
 def test_rows_have_the_names_of_today(folder):

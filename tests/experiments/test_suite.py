@@ -15,7 +15,7 @@ from duelrank.registry import aliases
 from duelrank.users import User
 
 SUITES = [
-    *("future-best", "future-examination", "future-exploration", "league", "quick"),
+    *("future-best", "future-examination", "future-exploration", "guard", "league", "quick"),
     *("sigir19", "sigir19-ablation", "sigir19-exact", "sigir19-figures", "sigir19-text"),
 ]
 

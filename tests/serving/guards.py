@@ -48,6 +48,7 @@ _INFO = GuardInfo(
     promotions=1,
     last_alarm=None,
     guard=GuardSpec(),
+    lately=0.55,
 )
 
 

@@ -349,7 +349,7 @@ def test_an_alarm_that_a_killed_process_had_not_noted_is_noted_by_the_next_one(s
     alarm = asyncio.run(next_one())
     assert alarm.losses < 30, "its evidence is that of the moment it became due"
     kit.verified(storage)
-    assert [each.action for each in controls(storage)] == ["alarm"]
+    assert [each.action for each in controls(storage)] == ["start", "alarm"]
 
 
 def test_who_resumes_first_wins(storage, kit, monkeypatch):

@@ -86,7 +86,8 @@ def test_a_new_leader_takes_on_rankers_that_it_had_not_heard_of(kit):
 
     with open_storage("sqlite://") as store:
         rankers = Rankers(store)
-        learner = Learner(store, kit.fast, Clock(), rankers, RecentImpressions(10), Tail(), lambda name, ids: None)
+        parts = (rankers, RecentImpressions(10), Tail(), lambda name, ids: None, lambda *told: None)
+        learner = Learner(store, kit.fast, Clock(), *parts)
         store.log.append([NewEvent(RANKERS, "created", "shop", 0.0, pack(Created(kit.spec())))])
         learner.restore()
         assert rankers["shop"].machine is not None

@@ -17,6 +17,7 @@ from typer.main import get_group
 from duelrank.cli import (
     bench,
     compare,
+    dashboard,
     data,
     export,
     guard,
@@ -142,6 +143,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("export", cls=export.ExportCommand)(export.export)
 app.command("serve")(serve.serve)
 app.command("play")(play.play)
+app.command("dashboard")(dashboard.dashboard)
 app.command("guard")(guard.guard)
 app.command("replay")(replay.replay)
 app.command("bench")(bench.bench)

@@ -129,8 +129,13 @@ def _title(info: GuardInfo, at: datetime | None) -> Text:
 
 
 def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
-    yield "win rate", _rate(info.win_rate, info.low, info.high, info.decisive, bar)
-    yield "", Text(f"{info.decisive:,} decisive lists: {info.wins:,} won, {info.losses:,} lost", style="dim")
+    if info.decisive:
+        yield "win rate", _rate(info.win_rate, info.low, info.high, bar)
+        counts = f"{info.decisive:,} decisive lists: {info.wins:,} won, {info.losses:,} lost"
+        yield "", Text(f"{counts}; {info.lately:.0%} won of late", style="dim")
+    else:
+        since = " since the alarm" if info.state == "alarm" else ""
+        yield "win rate", Text(f"not known: no decisive list yet{since}", style="dim")
     yield "gain", _gain(info)
     yield "harm", _harm(info, bar)
     yield "ladder", _ladder(info)
@@ -142,10 +147,8 @@ def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
     yield "guard", Text(_settings(info), style="dim")
 
 
-def _rate(rate: float, low: float, high: float, decisive: int, width: int) -> Text:
+def _rate(rate: float, low: float, high: float, width: int) -> Text:
     """Return a win rate with its band, drawn around one half."""
-    if not decisive:
-        return Text("not known yet", style="dim")
     half = next(each for each in HALVES if each == HALVES[-1] or (low >= 0.5 - each and high <= 0.5 + each))
     colour = "green" if low > 0.5 else "red" if high < 0.5 else "yellow"
 

@@ -156,6 +156,7 @@ def _kinds() -> dict[str, type[Part]]:
     from duelrank.multileaving import Multileaver
     from duelrank.projection import Examination, Projection
     from duelrank.representation import Representation, Scaling
+    from duelrank.simulation import Baseline, Guarded
     from duelrank.updates import Update
     from duelrank.users import User
 
@@ -173,6 +174,8 @@ def _kinds() -> dict[str, type[Part]]:
         "examinations": Examination,
         "updates": Update,
         "experiments": Experiment,
+        "guards": Guarded,
+        "baselines": Baseline,
     }
 
 

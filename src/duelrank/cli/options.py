@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from duelrank.storage import Storage
 
 __all__ = [
     "DatasetOption",
@@ -15,7 +18,9 @@ __all__ = [
     "MetricOption",
     "SchedulerOption",
     "SplitOption",
+    "StoreArgument",
     "check_file",
+    "opened_store",
     "split_top_level",
 ]
 
@@ -34,6 +39,10 @@ SchedulerOption = Annotated[
     typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://host:8786."),
 ]
 SplitOption = Annotated[str, typer.Option("--split", help="Queries to evaluate the weights on: test or validation.")]
+StoreArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="STORE", help="File or address of the store, instead of --store."),
+]
 
 
 def check_file(path: Path) -> None:
@@ -46,6 +55,19 @@ def check_file(path: Path) -> None:
         raise MissingData(f"cannot write {path.name}: the folder {path.absolute().parent} does not exist")
     if path.is_dir():
         raise InvalidValue(f"cannot write {path}: it is a folder")
+
+
+def opened_store(store: str) -> Storage:
+    """Open a store that exists, by its file or address."""
+    from duelrank.errors import MissingData
+    from duelrank.storage import open_storage
+
+    path = store if "://" not in store else store.removeprefix("sqlite:///")
+    if "://" not in path:
+        if not Path(path).exists():  # opening it would create it
+            raise MissingData(f"the store {path} does not exist")
+        return open_storage(f"sqlite:///{path}") if store == path else open_storage(store)
+    return open_storage(store)
 
 
 def split_top_level(text: str) -> list[str]:

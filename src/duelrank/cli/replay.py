@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from duelrank.cli.console import complain, out, print_json
-from duelrank.cli.options import JsonOption
+from duelrank.cli.options import JsonOption, StoreArgument, opened_store
 from duelrank.cli.serve import SQLITE, StoreOption, need_extra
 
 if TYPE_CHECKING:
     from duelrank.serving.replay import Replayed
-    from duelrank.storage import Storage
 
 __all__ = ["replay"]
 
-StoreArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="STORE", help="File or address of the store, instead of --store."),
-]
 RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker only.")]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Exit with status 1 if the store differs from the replay.")
@@ -50,7 +45,7 @@ def replay(
     from duelrank.serving.replay import ranker_names
     from duelrank.serving.replay import replay as replay_one
 
-    with _opened(place or store) as storage:
+    with opened_store(place or store) as storage:
         names = ranker_names(storage) if ranker is None else [ranker]
         results = [replay_one(storage, name, tolerance) for name in names]
     if json:
@@ -70,20 +65,6 @@ def replay(
         )
     if verify and differences:
         raise typer.Exit(1)
-
-
-def _opened(store: str) -> Storage:
-    from pathlib import Path
-
-    from duelrank.errors import MissingData
-    from duelrank.storage import open_storage
-
-    path = store if "://" not in store else store.removeprefix("sqlite:///")
-    if "://" not in path:
-        if not Path(path).exists():  # opening it would create it
-            raise MissingData(f"the store {path} does not exist")
-        return open_storage(f"sqlite:///{path}") if store == path else open_storage(store)
-    return open_storage(store)
 
 
 def _sentence(result: Replayed) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duelrank.serving.http.telemetry import LogFormat
     from duelrank.storage import Storage
 
-__all__ = ["StoreOption", "serve"]
+__all__ = ["HostOption", "StoreOption", "address_of", "need_extra", "serve"]
 
 SQLITE = "sqlite:///duelrank.db"
 #: Recipes that are compiled before the service is ready, so that to create a ranker takes milliseconds.
@@ -136,7 +136,7 @@ def _run(work: _Work, host: str, port: int, workers: int) -> None:
             _check_shared(storage)
         service = work.service(storage) if workers == 1 else None
         with listen(host, port) as listening:
-            _announce(_address(host, listening.getsockname()[1]), work, keys)
+            _announce(address_of(host, listening.getsockname()[1]), work, keys)
             if service is not None:
                 work.serve(service, keys, listening, lambda service: _ready(_names(service)))
                 return
@@ -258,6 +258,7 @@ def _announce(address: str, work: _Work, keys: KeyRing) -> None:
 
     store = work.store
     typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
+    typer.echo(f"dashboard: {address}/dashboard")
     lost = ", in memory: lost when the service stops" if store == "sqlite://" else ""
     typer.echo(f"store: {without_password(store)}{lost}")
     if keys.in_force:
@@ -281,7 +282,8 @@ def _ready(names: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _address(host: str, port: int) -> str:
+def address_of(host: str, port: int) -> str:
+    """Return where a page can be reached."""
     return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

@@ -6,7 +6,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -19,6 +19,7 @@ from duelrank.api import (
     FeedbackEvent,
     GuardInfo,
     GuardSpec,
+    History,
     LastStep,
     ModelCurves,
     RankAnswer,
@@ -53,6 +54,7 @@ _read_model = answer(api.Model)
 _read_curves = answer(ModelCurves)
 _read_guard = answer(GuardInfo)
 _read_last_step = answer(LastStep)
+_read_history = answer(History)
 
 
 def health() -> Call[bool]:
@@ -250,6 +252,25 @@ def close_impression(
 def model(name: str, version: int | None = None) -> Call[LinearModel]:
     """Return the weights by feature name, of the current version or of another one."""
     return Call("GET", _path(name, "model"), _linear_model, query=_version(version))
+
+
+def history(
+    name: str, step: Literal["minute", "hour", "day"] = "minute", start: float | None = None, end: float | None = None
+) -> Call[History]:
+    """Return what a ranker did over time: lists, clicks, reward, weights, its guard, and what happened to it.
+
+    Parameters
+    ----------
+    name
+        Of the ranker.
+    step
+        "minute", "hour" or "day".
+    start, end
+        Seconds since 1970; the newest 2,000 steps between them are returned.
+    """
+    given = {"step": step, "start": start, "end": end}
+    query = {key: str(value) for key, value in given.items() if value is not None}
+    return Call("GET", _path(name, "history"), _read_history, query=query)
 
 
 def curves(name: str, version: int | None = None) -> Call[ModelCurves]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
 from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue
 from duelrank.grammar import parse
 from duelrank.interleave.checks import Document, checked_documents, checked_names, checked_ranking, place
+from duelrank.interleave.history import History
 from duelrank.interleave.recorded import Recorded
-from duelrank.interleave.result import Result, Tally
+from duelrank.interleave.result import Result, Tally, Test
 from duelrank.interleave.shown import Shown
 from duelrank.multileaving import Multileaver
 from duelrank.randomness import stream
-from duelrank.statistics import holm, mean_test, sign_test
+from duelrank.statistics import anytime_test, holm, mean_test, sign_test
 from duelrank.types import Impression, Query, Rankings
 from duelrank.validation import whole_number
 
@@ -23,14 +24,15 @@ __all__ = ["Comparison"]
 
 Given: TypeAlias = Mapping[str, Sequence[Document]]
 
-FORMAT = 2
+FORMAT = 3
+_WITHOUT_HISTORY = 2  # a format that is still read
 
 
 class Comparison:
     """An online comparison of rankers: `show` merges their rankings for a query, `record` counts the clicks on the list.
 
-    It stores only counts, and one bit per list. Lists may be recorded late, in any order or never; each list counts once, even if
-    its clicks arrive several times.
+    It stores only counts, those of some earlier times too, and one bit per list. Lists may be recorded late, in any order or
+    never; each list counts once, even if its clicks arrive several times.
 
     Rankers may return different documents and different numbers of them. A ranker contributes only its own documents; when it has
     none left, the others fill the list. A ranker never gets credit for a click on a document that it did not return.
@@ -74,6 +76,7 @@ class Comparison:
         self.length = whole_number("the length of a list", length)
         self.shown = 0  # number of lists made so far, which is the number of the next list
         self._tally = Tally.empty(len(self.rankers))
+        self._history = History()
         self._recorded = Recorded()
 
     def __repr__(self) -> str:
@@ -106,60 +109,86 @@ class Comparison:
             return False
         draws = stream(shown.seed, "record", number)
         self._tally.add(self.multileaver.preferences(impression, flags, draws), bool(clicked))
+        self._history.add(self._tally.impressions, self._tally.wins)
         return True
 
-    def result(self, test: Literal["sign", "credit"] = "sign") -> Result:
+    def result(self, test: Test = "sign") -> Result:
         """Return the preferences between the rankers so far.
 
         Parameters
         ----------
         test
-            "sign" is the exact sign test of wins against losses; "credit" tests whether the mean difference in credit is zero: it
-            also uses the size of the differences, and needs some hundred impressions.
+            "anytime" tests wins against losses and is valid whenever one looks, however often. "sign" is the exact sign test of
+            wins against losses, for a number of impressions that was fixed before the first. "credit", for such a number too,
+            tests whether the mean difference in credit is zero: it also uses the size of the differences, and needs some hundred
+            impressions. Wins are fair with ``TeamDraft()`` only; with other multileavers use "credit".
         """
-        if test not in ("sign", "credit"):
-            raise InvalidValue(f"test must be 'sign' or 'credit', got {test!r}")
+        if test not in get_args(Test):
+            raise InvalidValue(f"test must be 'anytime', 'sign' or 'credit', got {test!r}")
         tally, n = self._tally, len(self.rankers)
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-        if test == "sign":
-            found = [sign_test(int(tally.wins[pair]), int(tally.wins.T[pair])) for pair in pairs]
-        else:
+        if test == "credit":
             found = [mean_test(tally.impressions, tally.leads[pair], tally.squares[pair]) for pair in pairs]
+        else:
+            of_wins = sign_test if test == "sign" else anytime_test
+            found = [of_wins(int(tally.wins[pair]), int(tally.wins.T[pair])) for pair in pairs]
         p_values = np.full((n, n), np.nan)
         for (i, j), p in zip(pairs, holm(found), strict=True):
             p_values[i, j] = p_values[j, i] = p
         credit = tally.leads / max(tally.impressions, 1)
-        return Result(self.rankers, tally.impressions, tally.clicked, tally.wins.copy(), credit, p_values, test)
+        history = self._history.until(tally.impressions, tally.wins)
+        return Result(
+            self.rankers, tally.impressions, tally.clicked, tally.wins.copy(), credit, p_values, test, history
+        )
 
     def merge(self, other: Comparison) -> None:
-        """Add the counts of another comparison with the same settings, such as that of another process."""
+        """Add the counts of another comparison with the same settings, such as that of another process.
+
+        The history of the two is joined as if they had begun and ended at the same time.
+        """
         mine, theirs = ((each.rankers, each.multileaver, each.length) for each in (self, other))
         if mine != theirs:
             raise InvalidValue(f"only comparisons with the same settings can be merged, not {self!r} and {other!r}")
         self._recorded.merge(other._recorded)
+        self._history = History.side_by_side(
+            *(each._history.until(each._tally.impressions, each._tally.wins) for each in (self, other))
+        )
         self._tally.merge(other._tally)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON-compatible values, from which `from_dict` continues exactly."""
         head = {"format": FORMAT, "rankers": list(self.rankers), "multileaver": repr(self.multileaver)}
         counters = {"seed": self.seed, "length": self.length, "shown": self.shown}
-        return {**head, **counters, "tally": self._tally.to_dict(), "recorded": self._recorded.to_list()}
+        counts = {"tally": self._tally.to_dict(), "history": self._history.to_dict()}
+        return {**head, **counters, **counts, "recorded": self._recorded.to_list()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Comparison:
-        """Restore a comparison from the values of `to_dict`."""
+        """Restore a comparison from the values of `to_dict`; the history of one that was stored without begins here."""
         try:
-            if data["format"] != FORMAT:
+            if data["format"] not in (FORMAT, _WITHOUT_HISTORY):
                 raise InvalidValue("this comparison was stored by another version of duelrank")
             comparison = cls(data["rankers"], data["multileaver"], data["seed"], data["length"])
             comparison.shown = whole_number("the number of lists", data["shown"], 0)
             comparison._tally = Tally.from_dict(data["tally"], len(comparison.rankers))
+            comparison._history = comparison._stored_history(data)
             comparison._recorded = Recorded.from_list(data["recorded"])
         except DuelrankError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise InvalidValue(f"this is not a stored comparison: {error!r}") from None
         return comparison
+
+    def _stored_history(self, data: Mapping[str, Any]) -> History:
+        n, tally = len(self.rankers), self._tally
+        if data["format"] == _WITHOUT_HISTORY:
+            return History().until(tally.impressions, tally.wins)
+        history = History.from_dict(data["history"], n)
+        if history.impressions and (
+            history.impressions[-1] > tally.impressions or (history.wins[-1] > tally.wins).any()
+        ):
+            raise InvalidValue("the history of a stored comparison has more impressions or wins than the comparison")
+        return history
 
     def _checked_rankings(self, rankings: Given) -> dict[str, tuple[Document, ...]]:
         for name in rankings:

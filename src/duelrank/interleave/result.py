@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.drawing.win_rates import WinRate
 from duelrank.errors import InvalidValue
+from duelrank.guard import ConfidenceSequence
+from duelrank.guard.confidence import check_level
 from duelrank.interleave.checks import place
+from duelrank.interleave.history import Counts, History
 from duelrank.validation import whole_number
 
-__all__ = ["Result", "Tally"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-Counts: TypeAlias = NDArray[np.int64]  # (n_rankers, n_rankers)
+__all__ = ["Result", "Tally", "Test"]
+
+Test: TypeAlias = Literal["anytime", "sign", "credit"]
 
 _MARGIN = 1e-12  # smaller preferences are rounding errors
+_LEVEL = 0.05
+_NOTES = {
+    False: (
+        "A cell has the share of them that the row won, the share that the column won, and the p-value, corrected for all "
+        "pairs; bold where it is below 0.05."
+    ),
+    True: (
+        "A cell has how many of those with a winner the row won, the band of its chance to win, and the p-value; both are "
+        "corrected for all pairs and valid whenever one looks; bold where p is below 0.05."
+    ),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +55,10 @@ class Result:
     p_values
         Two-sided, corrected for the number of pairs (Holm); NaN on the diagonal.
     test
-        The test: "sign" for wins against losses, "credit" for the mean difference in credit.
+        The test: "anytime" for wins against losses, valid whenever one looks; "sign" for the same at a number of impressions that
+        was fixed in advance; "credit" for the mean difference in credit.
+    history
+        The wins at earlier times, up to now.
     """
 
     rankers: tuple[str, ...]
@@ -46,7 +67,8 @@ class Result:
     wins: Counts
     credit: NDArray[np.float64]
     p_values: NDArray[np.float64]
-    test: Literal["sign", "credit"] = "sign"
+    test: Test = "sign"
+    history: History = field(default_factory=History)
 
     @property
     def losses(self) -> Counts:
@@ -66,28 +88,93 @@ class Result:
         shares: NDArray[np.float64] = self.wins / max(self.impressions, 1)
         return shares
 
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """Share of the decisive impressions of a pair, those with a winner, that the row won; NaN on the diagonal."""
+        return self._of_pairs(lambda row, column: self._band(row, column, _LEVEL).rate)
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Lower ends of the bands of all `rates`; see `interval`."""
+        return self._of_pairs(lambda row, column: self._band(row, column, _LEVEL).interval[0])
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Upper ends of the bands of all `rates`; see `interval`."""
+        return self._of_pairs(lambda row, column: self._band(row, column, _LEVEL).interval[1])
+
+    def interval(self, one: str, other: str, level: float = 0.05) -> tuple[float, float]:
+        """Return the band of the chance that the first ranker wins a decisive impression, valid whenever one looks.
+
+        With probability at least 1 − ``level``, no band of any pair is wrong at any time.
+        """
+        row, column = self._places(one, other)
+        return self._band(row, column, level).interval
+
     def beats(self, one: str, other: str, level: float = 0.05) -> bool:
         """Whether one ranker is significantly better than the other in the test."""
-        row, column = (place(name, self.rankers) for name in (one, other))
+        row, column = self._places(one, other)
         lead = self.credit[row, column] if self.test == "credit" else self.wins[row, column] - self.wins[column, row]
         return bool(lead > 0 and self.p_values[row, column] < level)
+
+    def plot(self, one: str | None = None, other: str | None = None, level: float = 0.05) -> Figure:
+        """Draw the win rate over time with its band, which is valid at all times at once; needs the extra ``plot``.
+
+        Parameters
+        ----------
+        one, other
+            Draw how often the first wins against the second; by default, a panel for each pair.
+        level
+            Probability that any band of any pair is ever wrong.
+        """
+        from duelrank.drawing import win_rates
+
+        if (one is None) != (other is None):
+            raise InvalidValue("give the names of two rankers, or none for all pairs")
+        if one is not None and other is not None:
+            pairs = [self._places(one, other)]
+        else:
+            pairs = [(i, j) for j in range(len(self.rankers)) for i in range(j + 1, len(self.rankers))]
+        return win_rates([self._over_time(*pair, level) for pair in pairs], level)
+
+    def _over_time(self, row: int, column: int, level: float) -> WinRate:
+        past = zip(self.history.impressions, self.history.wins, strict=True)
+        found = [(n, self._band(row, column, level, wins)) for n, wins in past if wins[row, column] + wins[column, row]]
+        ends = [(each.rate, *each.interval) for _, each in found]
+        title = f"{self.rankers[row]} against {self.rankers[column]}"
+        return WinRate(title, np.array([n for n, _ in found]), *np.array(ends).reshape(-1, 3).T)
+
+    def _band(self, row: int, column: int, level: float, wins: Counts | None = None) -> ConfidenceSequence:
+        """Return the band of one pair, wide enough that all pairs together keep the level."""
+        wins, n = self.wins if wins is None else wins, len(self.rankers)
+        check_level(level)
+        return ConfidenceSequence(int(wins[row, column]), int(wins[column, row]), level / (n * (n - 1) // 2))
+
+    def _of_pairs(self, value: Callable[[int, int], float]) -> NDArray[np.float64]:
+        n = range(len(self.rankers))
+        return np.array([[value(row, column) if row != column else np.nan for column in n] for row in n])
+
+    def _places(self, one: str, other: str) -> tuple[int, int]:
+        row, column = (place(name, self.rankers) for name in (one, other))
+        return row, column
 
     def __str__(self) -> str:
         heads = [name.replace("|", "\\|") for name in self.rankers]
         lines = [["row : column", *heads], ["---", *("---:" for _ in heads)]]
         for row, head in enumerate(heads):
             lines.append([head, *(self._cell(row, column) for column in range(len(heads)))])
-        note = (
-            f"{self.impressions:,} impressions, {self.clicked:,} with a click. A cell has the share of them that the row won, the "
-            "share that the column won, and the p-value, corrected for all pairs; bold where it is below 0.05."
-        )
+        note = f"{self.impressions:,} impressions, {self.clicked:,} with a click. {_NOTES[self.test == 'anytime']}"
         return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\n{note}"
 
     def _cell(self, row: int, column: int) -> str:
         if row == column:
             return ""
         p = self.p_values[row, column]
-        text = f"{self.shares[row, column]:.1%} : {self.shares[column, row]:.1%} (p {p:.2g})"
+        if self.test == "anytime":
+            band = self._band(row, column, _LEVEL)
+            text = f"{band.rate:.1%}, {band.interval[0]:.1%} to {band.interval[1]:.1%} (p {p:.2g})"
+        else:
+            text = f"{self.shares[row, column]:.1%} : {self.shares[column, row]:.1%} (p {p:.2g})"
         return f"**{text}**" if p < 0.05 else text
 
 

@@ -10,7 +10,6 @@ from duelrank.errors import StorageFailure, StoreCorrupt, UnknownName
 from duelrank.serving.log.bodies import (
     CONTROL,
     CREATED,
-    IMPRESSION,
     PUBLISHED,
     RANKERS,
     Control,
@@ -22,7 +21,7 @@ from duelrank.serving.log.bodies import (
     pack_state,
     unpack,
 )
-from duelrank.serving.log.impressions import read_features
+from duelrank.serving.log.impressions import read_impression
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events
@@ -128,12 +127,8 @@ class _Replay:
         return found.number
 
     def _fetch(self, id: str, number: int) -> tuple[StoredImpression, Features] | None:
-        event = self._storage.log.find(self._name, IMPRESSION, [id]).get(id)
-        if event is None or not event.body:
-            return None
-        body = unpack(event.body, StoredImpression)
-        features = read_features(self._storage, self._name, event.number, body)
-        return None if features is None else (body, features)
+        found = read_impression(self._storage, self._name, id)
+        return None if found is None else found[1:]
 
     def run(self) -> Replayed:
         difference = None

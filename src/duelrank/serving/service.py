@@ -10,10 +10,13 @@ from typing import Literal, get_args
 
 from duelrank.api import (
     Change,
+    Comparison,
     FeatureCurve,
     FeedbackCounts,
     FeedbackEvent,
     GuardInfo,
+    History,
+    ImpressionInfo,
     LastStep,
     ModelCurves,
     RankAnswer,
@@ -23,7 +26,7 @@ from duelrank.api import (
     RankRequest,
     VersionInfo,
 )
-from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, UnknownName
+from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
 from duelrank.export import LinearModel
 from duelrank.representation.shown import ShownCurve
 from duelrank.serving.clock import Clock
@@ -31,6 +34,7 @@ from duelrank.serving.feedback import Intake, Rejected, add_counts, closing
 from duelrank.serving.leader.election import Election
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.leader.retention import remove_creation
+from duelrank.serving.leader.viewer import Viewer
 from duelrank.serving.log.appender import Appender
 from duelrank.serving.log.attachments import pack_features
 from duelrank.serving.log.bodies import (
@@ -51,10 +55,12 @@ from duelrank.serving.log.bodies import (
 from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent, Observer
+from duelrank.serving.ranker.comparing import compare, recent_impressions
 from duelrank.serving.ranker.definition import Definition, settled
-from duelrank.serving.ranker.documents import DocumentReader
+from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.ranker.guarding import event_sentence
-from duelrank.serving.ranker.rankers import Ranker, Rankers
+from duelrank.serving.ranker.history import STEPS, Step
+from duelrank.serving.ranker.rankers import Ranker, Rankers, read_history
 from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.steps import explain_step
 from duelrank.serving.ranker.versions import Version, Versions
@@ -77,6 +83,8 @@ PATIENCE = 15.0
 SLICE = 200
 # A request with more feature values than that is computed in a thread: the event loop must not stand still meanwhile.
 INLINE_VALUES = 20_000
+# So many impressions are shown that can be ranked again.
+RECENT = 30
 
 
 class Service:
@@ -84,8 +92,8 @@ class Service:
 
     Errors: `NotReady` before everything was restored, `UnknownName` for a ranker that does not exist, `Conflict` for a name or
     an id that is taken by another one, `LimitExceeded` for too much of something, `InvalidValue`, `ShapeMismatch` and
-    `InvalidRecipe` for what makes no sense, `StorageFailure` (whose ``retryable`` says whether to try again) where the store
-    does not do its part.
+    `InvalidRecipe` for what makes no sense, `ReadOnly` where it only looks, `StorageFailure` (whose ``retryable`` says whether to
+    try again) where the store does not do its part.
 
     Parameters
     ----------
@@ -95,14 +103,26 @@ class Service:
         Limits and times.
     clock
         For tests.
+    read_only
+        Only look: take no lease, write nothing, learn nothing, and refuse what would change the store. Another process may serve
+        from the store meanwhile; what it does is seen.
     """
 
-    def __init__(self, storage: Storage, settings: Settings | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self.read_only = read_only
+        #: Whether the process was told to stop: what would go on without end, such as a live stream, has to end.
+        self.ending = False
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
         self._rankers = Rankers(storage)
         self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
         self._impressions = Impressions(storage, self._recent, self.settings.max_id, lambda: self.leads)
-        self._election: Election | None = None
+        self._election: Election | Viewer | None = None
         self._webhooks = Webhooks()
         self._readers: dict[str, tuple[Definition, DocumentReader]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,7 +155,9 @@ class Service:
 
     def claim(self) -> None:
         """Take the store; raise `StoreLocked` where it is for one process, and another one has it."""
-        if self._election is None:
+        if self._election is None and self.read_only:
+            self._election = Viewer(self.storage, self.settings, self._rankers, self._tell)
+        elif self._election is None:
             parts = (self.storage, self.settings, self._clock, self._rankers)
             self._election = Election(*parts, self._make_learner, self._tell)
         self._election.claim()
@@ -218,6 +240,7 @@ class Service:
         was created before, its own.
         """
         self._check_ready()
+        self._check_writable()
         created, asked = False, spec
         known = self._rankers.by_name.get(spec.name)
         if known is None:
@@ -250,6 +273,7 @@ class Service:
     async def delete(self, name: str) -> None:
         """Delete a ranker with all that belongs to it; the name is free when it returns."""
         self._check_ready()
+        self._check_writable()
         broken = self._rankers.broken.get(name)
         deleted = Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
         event = NewEvent(RANKERS, DELETED, f"{name}/{deleted.number}", self._clock.time(), pack(deleted))
@@ -284,6 +308,28 @@ class Service:
             )
         return found
 
+    def history(
+        self, name: str, step: Step = "minute", start: float | None = None, end: float | None = None
+    ) -> History:
+        """Return what a ranker did over time; reads the store.
+
+        Parameters
+        ----------
+        name
+            Of the ranker.
+        step
+            "minute", "hour" or "day".
+        start, end
+            Seconds since 1970; the newest 2,000 steps between them are returned.
+        """
+        self._check_ready()
+        if step not in STEPS:
+            raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
+        if name not in self._rankers and self.storage.shared:
+            self._rankers.refresh()
+        ranker = self._rankers[name]
+        return read_history(self.storage, ranker, step, start, end)
+
     async def rank(self, name: str, request: RankRequest) -> RankAnswer:
         """Return the ranking to show; when it returns, the impression is in the store."""
         ranker = await self._ranker(name)
@@ -313,16 +359,17 @@ class Service:
         self, reader: DocumentReader, version: Version, id: str, request: RankRequest, known: KnownImpression | None
     ) -> tuple[list[str], Features, StoredImpression | None, bytes]:
         """Read the documents, and order them where the impression is not known."""
-        definition = version.definition
+        definition, troubles = version.definition, Troubles(self.observer)
         length = definition.spec.length if request.length is None else request.length
         whole_number("length", length)
-        ids, raw = reader.read(request.documents, self.observer)
+        ids, raw = reader.read(request.documents, troubles)
         if known is not None and known.body is not None:
             return ids, raw, None, b""
         pinned = None if version.pin is None else version.pin[1]
         share = version.learned_share
         order, way, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
-        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams), pack_features(raw)
+        trouble = (troubles.missing, troubles.out_of_range)
+        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams, *trouble), pack_features(raw)
 
     async def _append_impression(
         self, name: str, id: str, stored: StoredImpression | None, attachment: bytes
@@ -479,6 +526,28 @@ class Service:
             raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
         return explain_step(kept, stored, raw, ranker.version.version)
 
+    def impressions(self, name: str) -> list[ImpressionInfo]:
+        """Return the newest impressions whose features are still there, newest first; reads the store."""
+        self._check_ready()
+        return recent_impressions(self.storage, self._rankers[name].created.spec.name, RECENT)
+
+    def compare(self, name: str, id: str, one: int | None = None, other: int | None = None) -> Comparison:
+        """Return how two versions rank an impression, by default the first and the current one; reads the store."""
+        self._check_ready()
+        ranker = self._rankers[name]
+        versions = self._version_of(name, 1 if one is None else one), self._version_of(name, other)
+        return compare(
+            self.storage, name, checked_text("key", id), *versions, lambda each: self._stored_version(ranker, each)
+        )
+
+    def lag(self) -> int:
+        """Return how many events of the log the learner has not applied yet, as far as this process knows; reads the store."""
+        self._check_ready()
+        last, applied = self.storage.log.last_number(), None if self._election is None else self._election.applied
+        if applied is None:  # another process learns: it tells how far each ranker has come
+            applied = max((ranker.status.number for ranker in self._rankers.by_name.values()), default=last)
+        return max(0, last - applied)
+
     def _version_of(self, name: str, version: int | None = None) -> Version:
         """Return a version of a ranker, or the current one; may read the store."""
         self._check_ready()
@@ -501,8 +570,9 @@ class Service:
         return await self._impressions.read(lambda: self._stored_version(ranker, version))
 
     async def _ranker(self, name: str) -> Ranker:
-        """Return a ranker, also one that another process has created a moment ago."""
+        """Return a ranker to do something with, also one that another process has created a moment ago."""
         self._check_ready()
+        self._check_writable()
         if name not in self._rankers and self.storage.shared:
             await asyncio.to_thread(self._rankers.refresh)
         return self._rankers[name]
@@ -510,6 +580,12 @@ class Service:
     def _check_ready(self) -> None:
         if not self.ready:
             raise NotReady("the service has not restored its rankers yet, or was stopped")
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise ReadOnly(
+                "this store is only looked at here: nothing is ranked, learned or changed; that takes 'duelrank serve'"
+            )
 
     def _checked_id(self, given: str | None) -> str:
         if given is None:

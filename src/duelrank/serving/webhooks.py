@@ -169,6 +169,7 @@ def message(event: GuardEvent, info: GuardInfo) -> bytes:
         "win_rate": info.win_rate,
         "low": info.low,
         "high": info.high,
+        "lately": info.lately,
         "decisive": info.decisive,
         "e_value": info.e_value,
         "statistic": info.statistic,

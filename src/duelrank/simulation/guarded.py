@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.api import GuardSpec, OnAlarm
-from duelrank.errors import InvalidRecipe
+from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.guard import Guard
 from duelrank.guard.guard import check_guard
-from duelrank.guard.lists import Kind, Teams, draw_kind, guard_list, outcome_of
+from duelrank.guard.lists import Kind, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.randomness import stream_key
@@ -30,14 +30,23 @@ PROOF_LEVELS = (0.05, 0.01)
 @register
 @dataclass(frozen=True, repr=False)
 class Guarded(Part):
-    """A guard over the learned ranker of a run: against which baseline, and how, as `duelrank.guard.GuardSpec` has it.
+    """A guard over the learned ranker of a run, with the settings of a guard in the service, and its baseline.
 
     Parameters
     ----------
     baseline
         The production ranking.
-    share, false_alarm_every, margin, on_alarm, promote
-        As of `GuardSpec`.
+    share
+        Of all lists, those that compare: a team draft of the baseline and the best list of the learned ranker.
+    false_alarm_every
+        Decisive lists between two false alarms, on average, or more.
+    margin
+        How far below one half the chance to win a decisive list may be without an alarm.
+    on_alarm
+        "baseline" shows the baseline and learns nothing from then on; "rollback" goes back to the newest weights that had proved
+        gain, and does as "baseline" where there are none; "tell" only notes it.
+    promote
+        Shares of the other lists that the learned ranker decides, one rung after the other; the rest is the baseline's.
     start
         What the learned ranker begins with: the weights of the recipe ("nothing"), or those of the baseline.
     harm_after
@@ -72,7 +81,10 @@ class Guarded(Part):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_guard(self.spec)
+        try:
+            check_guard(self.spec)
+        except InvalidValue as error:  # as every part says that it is wrong
+            raise InvalidRecipe(str(error)) from None
 
     @property
     def spec(self) -> GuardSpec:
@@ -145,9 +157,7 @@ NO_GUARD: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GuardList(Impression):
-    """A list that compares; nothing is learned from it."""
-
-    teams: Teams | None = None
+    """A list that compares, with its teams as the trace; nothing is learned from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,13 +216,12 @@ class GuardedLearner:
             return _BaselineList(query, had[:length])
         learned = self.learner.algorithm.best(self.learner.state, query, stream)
         ranking, teams = guard_list(had, learned, length, stream)
-        return _GuardList(query, ranking, teams=teams)
+        return _GuardList(query, ranking, {"teams": teams})
 
     def learn(self, impression: Impression, feedback: Feedback) -> None:
         """Learn from the clicks on a list of the learner, count those on a guard list, and act on what is due."""
         if isinstance(impression, _GuardList):
-            assert impression.teams is not None
-            self.guard = self.guard.count(outcome_of(impression.teams, feedback.clicks))
+            self.guard = self.guard.count(outcome_of(impression.trace["teams"], feedback.clicks))
             self._act()
         elif not isinstance(impression, _BaselineList):
             self.learner.learn(impression, feedback)

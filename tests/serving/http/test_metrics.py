@@ -91,8 +91,8 @@ def test_guards():
     assert found["duelrank_guard_lists_total", "outcome=win", "ranker=shop"] == 2
     assert found["duelrank_guard_lists_total", "outcome=tie", "ranker=shop"] == 1
     wanted = {
-        "win_rate": 0.538, "win_rate_low": 0.512, "win_rate_high": 0.564, "e_value_log10": 4.4914, "statistic": 23.5,
-        "threshold": 1e6, "rung": 2, "learned_share": 0.5, "alarm": 0,
+        "win_rate": 0.538, "win_rate_low": 0.512, "win_rate_high": 0.564, "win_rate_lately": 0.55, "e_value_log10": 4.4914,
+        "statistic": 23.5, "threshold": 1e6, "rung": 2, "learned_share": 0.5, "alarm": 0,
     }  # fmt: skip
     gauges = {name: found[f"duelrank_guard_{name}", "ranker=shop"] for name in wanted}
     assert gauges == pytest.approx(wanted, rel=1e-4)

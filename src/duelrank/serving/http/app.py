@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -31,7 +31,7 @@ from duelrank.serving.http.errors import (
 from duelrank.serving.http.limits import BodyReader, Turns, WebSettings
 from duelrank.serving.http.metrics import Metrics
 from duelrank.serving.http.openapi import describe, page
-from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
+from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply, Stream
 from duelrank.serving.service import Service
 
 __all__ = ["Desk", "Endpoint", "create_app"]
@@ -53,6 +53,7 @@ class Desk:
     document: bytes = b"{}"
     page: bytes = b""
     inside: int = 0
+    streams: int = 0
 
     def __post_init__(self) -> None:
         self._ids, self._prefix = count(1), token_hex(4)
@@ -73,6 +74,16 @@ class Desk:
     def leave(self) -> None:
         """Be no longer one of them."""
         self.inside -= 1
+
+    def open_stream(self) -> None:
+        """Become one of the answers that go on, which have a limit of their own; `close_stream` must follow."""
+        if self.streams >= self.settings.max_streams:
+            raise TooBusy(f"{self.streams:,} live streams are open already")
+        self.streams += 1
+
+    def close_stream(self) -> None:
+        """Be no longer one of them."""
+        self.streams -= 1
 
 
 def create_app(
@@ -185,14 +196,20 @@ class Endpoint:
                 reply = await self._reply(scope, headers, receive)
             finally:
                 desk.leave()
+            if isinstance(reply, Stream):
+                desk.open_stream()
         except ClientGone:
             return
         except Exception as error:
             reply = _refusal(error, request_id)
-        await _send(send, reply, request_id)
-        self._count(reply.status, perf_counter() - began)
+        if isinstance(reply, Stream):
+            self._count(200, perf_counter() - began)
+            await _send_stream(send, receive, reply, request_id, desk.close_stream)
+        else:
+            await _send(send, reply, request_id)
+            self._count(reply.status, perf_counter() - began)
 
-    async def _reply(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Reply:
+    async def _reply(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Reply | Stream:
         operation, desk = self.operation, self.desk
         caller = desk.gate.admit(scope, headers, operation.needs)
         path = scope["path_params"]
@@ -211,16 +228,16 @@ class Endpoint:
         call.body = operation.decode(body, call)
         return await self._answer(call)
 
-    async def _in_turn(self, call: Call, body: bytes) -> Reply:
+    async def _in_turn(self, call: Call, body: bytes) -> Reply | Stream:
         """Answer a heavy request: one after the other, those of different callers and rankers in turns."""
         assert self.operation.decode is not None
         async with self.desk.turns.turn((call.path.get("name"), call.caller.id)):
             call.body = await asyncio.to_thread(self.operation.decode, body, call)
             return await self._answer(call)
 
-    async def _answer(self, call: Call) -> Reply:
+    async def _answer(self, call: Call) -> Reply | Stream:
         answer = await self.operation.handle(call)
-        return answer if type(answer) is Reply else Reply(_encode(answer), self.operation.statuses[0])
+        return answer if isinstance(answer, (Reply, Stream)) else Reply(_encode(answer), self.operation.statuses[0])
 
     def _check_rankers(self, caller: Caller, path: Mapping[str, str]) -> None:
         if self._about_a_ranker:
@@ -248,3 +265,32 @@ async def _send(send: Send, reply: Reply, request_id: str) -> None:
         del headers[:2]  # there is no content to describe
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+async def _send_stream(
+    send: Send, receive: Receive, stream: Stream, request_id: str, ended: Callable[[], None]
+) -> None:
+    """Send chunk after chunk, each when there is room for it, until there are no more or the reader has gone."""
+    gone = asyncio.create_task(_hung_up(receive))
+    headers = [
+        (b"content-type", stream.media_type),
+        (b"x-request-id", request_id.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cache-control", b"no-store"),
+    ]
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for chunk in stream.chunks:
+            if gone.done():
+                return
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        gone.cancel()
+        ended()
+
+
+async def _hung_up(receive: Receive) -> None:
+    """Wait until the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

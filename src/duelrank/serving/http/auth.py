@@ -19,7 +19,7 @@ from duelrank.serving.http.errors import Forwarded, FromAWebPage, NoKey, TooMany
 from duelrank.serving.http.limits import Buckets, WebSettings
 from duelrank.storage import ApiKey, Storage
 
-__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "make_key", "token_of"]
+__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "NoKeys", "make_key", "token_of"]
 
 SCOPES = ("rank", "feedback", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -156,6 +156,13 @@ class KeyRing:
     def _refused(self, who: object) -> Exception:
         wait = self._bad.wait(who, time.monotonic())
         return _too_many(wait) if wait > 0.0 else NoKey("this API key is not known; it may have been revoked")
+
+
+class NoKeys(KeyRing):
+    """The keys of a store that nobody is asked for: whoever looks at the store itself could read it anyway."""
+
+    def refresh(self) -> None:
+        """Read none."""
 
 
 def _too_many(wait: float) -> TooManyRequests:

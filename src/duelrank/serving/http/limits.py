@@ -27,6 +27,8 @@ class WebSettings:
         Bytes of all bodies together that have arrived in part.
     max_requests
         Requests that are being answered at once.
+    max_streams
+        Live streams that are open at once; they are not among those requests.
     rate
         Requests a second of one API key, or of one address on an open service; 0 for no limit. Without keys, requests
         from this machine are not limited.
@@ -47,6 +49,7 @@ class WebSettings:
     max_body: int = 8 << 20
     max_waiting: int = 256 << 20
     max_requests: int = 1_000
+    max_streams: int = 100
     rate: float = 1_000.0
     burst: float = 2.0
     insecure: bool = False

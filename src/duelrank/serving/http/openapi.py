@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 
 from duelrank.api import Problem
-from duelrank.errors import NotReady, StorageFailure, StoreFull, StoreLocked, StoreUnavailable
+from duelrank.errors import NotReady, ReadOnly, StorageFailure, StoreFull, StoreLocked, StoreUnavailable
 from duelrank.serving.http.errors import (
     TABLE,
     BodyTooLarge,
@@ -74,6 +74,8 @@ def problems_of(one: Operation) -> list[type[BaseException]]:
         found += [NoKey, WrongScope, TooManyRequests]
     if not one.always:
         found += [NotReady, StorageFailure, StoreLocked, StoreFull, StoreUnavailable]
+    if one.method != "GET":
+        found.append(ReadOnly)
     if one.takes is not None:
         found += [MalformedBody, BodyTooLarge, msgspec.ValidationError]
     if one.query is not None:

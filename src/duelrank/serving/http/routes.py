@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_origin
@@ -14,12 +14,16 @@ import numpy as np
 
 from duelrank.api import (
     Change,
+    Comparison,
     FeedbackCounts,
     FeedbackEvent,
     GuardInfo,
     GuardSpec,
     Health,
+    History,
+    ImpressionInfo,
     LastStep,
+    Live,
     Model,
     ModelCurves,
     RankAnswer,
@@ -46,17 +50,20 @@ from duelrank.export.query import export_query, options_of
 from duelrank.representation.base import by_feature
 from duelrank.representation.written import write_representation
 from duelrank.serving.http.auth import Caller
+from duelrank.serving.http.dashboard import FILES, POLICY, read_file, render
 from duelrank.serving.http.decoding import decode_rank, decoded
 from duelrank.serving.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.serving.http.feedback import NDJSON, UbiEvent, decode_events
+from duelrank.serving.http.live import messages
 from duelrank.serving.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
+from duelrank.serving.ranker.history import Step
 from duelrank.serving.service import Service
 from duelrank.serving.webhooks import without_secrets
 
 if TYPE_CHECKING:
     from duelrank.serving.http.app import Desk
 
-__all__ = ["MSGPACK", "OPERATIONS", "Call", "DeleteQuery", "ExportQuery", "ModelQuery", "Operation", "Reply"]
+__all__ = ["MSGPACK", "OPERATIONS", "Call", "DeleteQuery", "ExportQuery", "ModelQuery", "Operation", "Reply", "Stream"]
 
 JSON = b"application/json"
 MSGPACK = "application/msgpack"
@@ -71,6 +78,13 @@ class Reply(NamedTuple):
     status: int = 200
     media_type: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Stream(NamedTuple):
+    """An answer that goes on until its chunks or its reader end."""
+
+    chunks: AsyncIterator[bytes]
+    media_type: bytes
 
 
 class Call(msgspec.Struct):
@@ -115,7 +129,7 @@ class Operation:
     method, path
         Where it is.
     handle
-        Answers a call with a value that is encoded as JSON, or with a `Reply`; its docstring is its documentation.
+        Answers a call with a value that is encoded as JSON, with a `Reply` or with a `Stream`; its docstring is its documentation.
     needs
         The scope that a key needs; None for everybody.
     takes
@@ -213,10 +227,32 @@ class ModelQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int | None = None
 
 
+class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which steps; the newest 2,000 between start and end, in seconds since 1970."""
+
+    step: Step = "minute"
+    start: float | None = None
+    end: float | None = None
+
+
 class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The name of the ranker once more."""
 
     confirm: str
+
+
+class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of which steps the history in the messages is."""
+
+    step: Step = "minute"
+
+
+class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which impression, and by which versions: the first and the current one where none is given."""
+
+    impression: str
+    one: int | None = None
+    other: int | None = None
 
 
 #: Made from the registered formats: those of an extension too, which is loaded before the service is imported.
@@ -289,6 +325,32 @@ async def guard(call: Call) -> GuardInfo:
     alarm; where on its ladder it stands; and the last alarm, with its reason.
     """
     return call.shown(await asyncio.to_thread(call.service.guard, call.name))
+
+
+async def live(call: Call) -> Stream:
+    """Tell how a ranker does, about once a second, as server-sent events.
+
+    The data of each is a JSON object: the ranker and its guard as they are now, how far the learner is behind, events per second,
+    and the newest steps of its history. The stream ends with the service, and when the key is revoked: then ask again.
+    """
+    call.shown(
+        await asyncio.to_thread(call.service.ranker, call.name)
+    )  # what is wrong is said before the stream begins
+    return Stream(messages(call, call.query.step), b"text/event-stream")
+
+
+async def impressions(call: Call) -> list[ImpressionInfo]:
+    """List the newest impressions whose features are still in the store, newest first.
+
+    Features are dropped some time after an impression was learned from; `duelrank serve --keep-features` says when.
+    """
+    return await asyncio.to_thread(call.service.impressions, call.name)
+
+
+async def compare(call: Call) -> Comparison:
+    """Rank a stored impression by two versions, by default the first and the current one, to see what has changed."""
+    query: CompareQuery = call.query
+    return await asyncio.to_thread(call.service.compare, call.name, query.impression, query.one, query.other)
 
 
 async def change(call: Call) -> RankerInfo:
@@ -376,6 +438,16 @@ async def last_step(call: Call) -> LastStep:
     return await asyncio.to_thread(call.service.last_step, call.name)
 
 
+async def history(call: Call) -> History:
+    """Show what a ranker did over time, in steps of a minute, an hour or a day.
+
+    Lists, clicks, reward, weights and the guard as one list of numbers each, at most 2,000 of them, the newest; and what happened
+    to the ranker, as marks. Steps in which nothing happened are left out. It survives restarts.
+    """
+    query: HistoryQuery = call.query
+    return await asyncio.to_thread(call.service.history, call.name, query.step, query.start, query.end)
+
+
 async def versions(call: Call) -> list[VersionInfo]:
     """List the versions that one can go back to, oldest first."""
     return await asyncio.to_thread(call.service.versions, call.name)
@@ -430,6 +502,21 @@ async def asset(call: Call) -> Reply:
         raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
     media_type, read = found
     return Reply(read(), 200, media_type, ((b"cache-control", b"max-age=86400"),))
+
+
+async def dashboard(call: Call) -> Reply:
+    """Show how a ranker does, for people who watch it, live."""
+    keys = call.desk.gate.keys.in_force
+    page = render(call.path.get("name", ""), keys, call.service.read_only)
+    return Reply(page, 200, b"text/html; charset=utf-8", POLICY)
+
+
+async def dashboard_file(call: Call) -> Reply:
+    """Send a file that the dashboard loads."""
+    media_type = FILES.get(call.path["file"])
+    if media_type is None:
+        raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
+    return Reply(read_file(call.path["file"]), 200, media_type, ((b"cache-control", b"max-age=86400"),))
 
 
 _RANKERS = "/v1/rankers"
@@ -548,6 +635,33 @@ OPERATIONS = (
         raises=_READ,
     ),
     Operation(
+        method="GET",
+        path=f"{_ONE}/live",
+        handle=live,
+        needs="rank",
+        query=LiveQuery,
+        answers=Live,
+        media_types=("text/event-stream",),
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/impressions",
+        handle=impressions,
+        needs="admin",
+        answers=list[ImpressionInfo],
+        raises=(UnknownName,),
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/compare",
+        handle=compare,
+        needs="admin",
+        query=CompareQuery,
+        answers=Comparison,
+        raises=_READ,
+    ),
+    Operation(
         method="DELETE",
         path=_ONE,
         handle=delete,
@@ -582,6 +696,15 @@ OPERATIONS = (
         needs="admin",
         answers=LastStep,
         raises=(UnknownName,),
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/history",
+        handle=history,
+        needs="admin",
+        query=HistoryQuery,
+        answers=History,
+        raises=_READ,
     ),
     Operation(
         method="GET",
@@ -646,4 +769,7 @@ OPERATIONS = (
     Operation(method="GET", path="/openapi.json", handle=openapi, always=True),
     Operation(method="GET", path="/docs", handle=docs, media_types=("text/html",), always=True),
     Operation(method="GET", path="/docs/{file}", handle=asset, always=True, hidden=True),
+    Operation(method="GET", path="/dashboard", handle=dashboard, media_types=("text/html",), always=True),
+    Operation(method="GET", path="/dashboard/{name}", handle=dashboard, always=True, hidden=True),
+    Operation(method="GET", path="/dashboard/files/{file}", handle=dashboard_file, always=True, hidden=True),
 )

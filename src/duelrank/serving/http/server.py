@@ -91,7 +91,7 @@ def run_server(
     sys.setswitchinterval(SWITCH)
     try:
         with _own_signals(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(_Server(config), service, listening, when_ready))
+            runner.run(_serve(_Server(config, service), service, listening, when_ready))
     finally:
         sys.setswitchinterval(before)
 
@@ -99,8 +99,9 @@ def run_server(
 class _Server(uvicorn.Server):
     """A server that says when it has started."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
+        self._service = service
         self.has_started = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -111,6 +112,11 @@ class _Server(uvicorn.Server):
             raise StorageFailure("the service could not start; the log says why") from None
         if self.started:
             self.has_started.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Have live streams end, which would not by themselves, and wait for the other requests."""
+        self._service.ending = True
+        await super().shutdown(sockets)
 
 
 async def _serve(server: _Server, service: Service, listening: socket.socket, when_ready: Callable[[], None]) -> None:

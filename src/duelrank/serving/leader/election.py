@@ -70,6 +70,12 @@ class Election:
         """Whether this process is the one that learns."""
         return self._learner is not None
 
+    @property
+    def applied(self) -> int | None:
+        """The number of the last event that was applied; None where another process learns."""
+        learner = self._learner
+        return None if learner is None else learner.applied
+
     def claim(self) -> None:
         """Take a store that is for one process; raise where another process serves from it."""
         if self._storage.shared or self._lease is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from itertools import takewhile
 from time import perf_counter, sleep
@@ -19,6 +20,7 @@ from duelrank.serving.log.bodies import (
     IMPRESSION,
     PUBLISHED,
     RANKERS,
+    Control,
     Deleted,
     StoredImpression,
     pack,
@@ -29,6 +31,7 @@ from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.guarding import guard_info
+from duelrank.serving.ranker.history import HISTORY, MOST_POINTS, STEPS, block_kind
 from duelrank.serving.ranker.machine import ClosedImpression, Fetch, Machine
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import (
@@ -60,6 +63,8 @@ CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
 TIDY_AGAIN = 1.0
 # Seconds between two notes for followers of how far a ranker has come.
 STATUS_SECONDS = 0.5
+# Seconds between two notes for followers of what has happened lately.
+HISTORY_SECONDS = 2.0
 
 #: Asks for impressions of a ranker, by their ids and numbers, to be closed.
 Close = Callable[[str, dict[str, int]], None]
@@ -74,6 +79,7 @@ class _Course:
         self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
         self.published_at, self.urgent = started - 1e9, False
         self.unsaved: Version | None = None
+        self.history_number, self.history_told_at = -1, started - 1e9
         self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest impression first
         self.asked: dict[str, float] = {}
         self.told_number, self.told_at = -1, started - 1e9
@@ -122,7 +128,20 @@ class Learner:
         self._retention.purge_deleted()
         for name, ranker in list(self._rankers.by_name.items()):
             self._begin(name, ranker, last)
+        self._note_start()
         self._cursor = last
+
+    @property
+    def applied(self) -> int:
+        """The number of the last event that was applied."""
+        return self._cursor
+
+    def _note_start(self) -> None:
+        """Note in the log of every ranker that had something to restore that a process begins to learn."""
+        time, key, body = self._clock.time(), os.urandom(12).hex(), pack(Control("start"))
+        restored = [name for name, each in self._courses.items() if each.machine.number > each.created.number]
+        if restored:
+            self._storage.log.append([NewEvent(name, CONTROL, key, time, body) for name in restored])
 
     def forget(self) -> None:
         """Lead no more."""
@@ -149,6 +168,7 @@ class Learner:
             versions.save(newest := Version.of(machine, time))  # the last leader got no further than to announce it
         if newest is not None:
             self._rankers.serve(name, newest)
+        self._save_blocks(name, course)
         self._courses[name] = course
         ranker.machine = machine
 
@@ -221,7 +241,7 @@ class Learner:
         elif event.kind == PUBLISHED:
             course.unsaved = Version.of(course.machine, event.time)
         elif event.kind == CONTROL:
-            course.urgent = True
+            course.urgent = course.machine.changed
             self._tell_guard_event(event.ranker, guard, course.machine)
         if closed is not None:
             course.deadlines.pop(closed.id, None)
@@ -287,13 +307,22 @@ class Learner:
         self._rankers.observer.lag(lag, max(0.0, self._clock.time() - waiting[0].time) if waiting else 0.0)
 
     def _tell_status(self, name: str, course: _Course) -> None:
-        """Note for followers how far a ranker has come; they look every half second."""
+        """Note for followers how far a ranker has come, and what has happened lately; they look every half second."""
         now, machine = self._clock.monotonic(), course.machine
         if self._storage.shared and machine.number != course.told_number and now - course.told_at >= STATUS_SECONDS:
             status = Status.of(machine)
             self._storage.snapshots.save(name, STATUS, machine.number, self._clock.time(), pack(status))
             self._storage.snapshots.prune(name, STATUS, 1)
             course.told_number, course.told_at = machine.number, now
+        if (
+            self._storage.shared
+            and machine.number != course.history_number
+            and now - course.history_told_at >= HISTORY_SECONDS
+        ):
+            body = pack(machine.history.copy(machine.end()))
+            self._storage.snapshots.save(name, HISTORY, machine.number, self._clock.time(), body)
+            self._storage.snapshots.prune(name, HISTORY, 1)
+            course.history_number, course.history_told_at = machine.number, now
 
     def _tell_guard(self, name: str, course: _Course) -> None:
         """Tell how a ranker does against its baseline, where that has changed; now and then, because it takes a moment."""
@@ -310,6 +339,17 @@ class Learner:
                 Versions(self._storage, course.created).save(course.unsaved)
                 self._rankers.serve(name, course.unsaved)
                 course.unsaved = None
+            self._save_blocks(name, course)
+
+    def _save_blocks(self, name: str, course: _Course) -> None:
+        """Keep the parts of the history that are done."""
+        done = course.machine.history.done
+        while done:
+            step, block = done[0]
+            kind, (seconds, points) = block_kind(step), STEPS[step]
+            self._storage.snapshots.save(name, kind, block.number, float(block.number * seconds), pack(block))
+            self._storage.snapshots.prune(name, kind, MOST_POINTS // points + 1)
+            del done[0]
 
     def _act_on_guards(self) -> bool:
         """Note the alarms and promotions that are due; each happens when its event comes back in the log."""
@@ -363,7 +403,7 @@ class Learner:
         machine = course.machine
         behind, waited = course.unsaved_events, self._clock.monotonic() - course.saved_at
         enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
-        if behind and (enough or now) and course.unsaved is None:
+        if behind and (enough or now) and course.unsaved is None and not machine.history.done:
             self._storage.snapshots.save(name, CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
             self._retention.note(name, machine)
             course.unsaved_events, course.saved_at = 0, self._clock.monotonic()

@@ -26,6 +26,7 @@ __all__ = [
     "GREEDY",
     "GUARD",
     "IMPRESSION",
+    "OLD",
     "PUBLISHED",
     "PURGED",
     "RANKERS",
@@ -58,8 +59,8 @@ RANKERS = "_rankers"
 #: Kinds of events under that name.
 CREATED, DELETED, PURGED, SALT = "created", "deleted", "purged", "salt"
 #: How the order of an impression came about; GUARD is a team draft of the learned ranker and the client's order, BASELINE is that
-#: order itself.
-GREEDY, EXPLORED, SHADOW, GUARD, BASELINE = 0, 1, 2, 3, 4
+#: order itself. OLD is in no body: the machine calls so what was made by something that is not learned or watched any more.
+GREEDY, EXPLORED, SHADOW, GUARD, BASELINE, OLD = 0, 1, 2, 3, 4, 5
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True):
@@ -94,11 +95,23 @@ class StoredImpression(_Body, frozen=True, gc=False):
     way: int
     documents: bytes = b""
     teams: bytes = b""  # of a guard list
+    missing: int = 0  # feature values
+    out_of_range: int = 0
 
     @classmethod
-    def of(cls, version: int, ids: list[str], order: list[int], way: int, teams: bytes = b"") -> StoredImpression:
+    def of(
+        cls,
+        version: int,
+        ids: list[str],
+        order: list[int],
+        way: int,
+        teams: bytes = b"",
+        missing: int = 0,
+        out_of_range: int = 0,
+    ) -> StoredImpression:
         """Return the body for documents with these ids, shown in this order."""
-        return cls(version, [ids[document] for document in order], b"", order, way, document_digest(ids), teams)
+        shown, digest = [ids[document] for document in order], document_digest(ids)
+        return cls(version, shown, b"", order, way, digest, teams, missing, out_of_range)
 
     @property
     def shown(self) -> list[str]:
@@ -138,7 +151,7 @@ class Evidence(_Body, frozen=True):
 class Control(_Body, frozen=True):
     """An operator said freeze, resume, rollback, pin, unpin or change; with rollback and pin comes the state of the version.
 
-    Or the guard says alarm or promote, with its evidence.
+    Or the guard says alarm or promote, with its evidence; or a process begins to learn, which is called start.
     """
 
     action: str

@@ -14,7 +14,7 @@ from duelrank.storage import Event, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
 
-__all__ = ["Impressions", "KnownImpression", "RecentImpressions", "read_features"]
+__all__ = ["Impressions", "KnownImpression", "RecentImpressions", "read_features", "read_impression"]
 
 T = TypeVar("T")
 
@@ -135,6 +135,16 @@ def read_features(storage: Storage, ranker: str, number: int, body: StoredImpres
         return np.frombuffer(body.features, "<f8").reshape(len(body.ids), -1)
     attachment = storage.log.attachment(ranker, number)
     return None if attachment is None else unpack_features(attachment)
+
+
+def read_impression(storage: Storage, ranker: str, id: str) -> tuple[Event, StoredImpression, Features] | None:
+    """Return an impression from the store, with its features; None where one of them is not there (any more)."""
+    event = storage.log.find(ranker, IMPRESSION, [id]).get(id)
+    if event is None or not event.body:
+        return None
+    body = unpack(event.body, StoredImpression)
+    features = read_features(storage, ranker, event.number, body)
+    return None if features is None else (event, body, features)
 
 
 def _size(impression: KnownImpression) -> int:

@@ -45,6 +45,9 @@ from duelrank.validation import whole_number
 
 __all__ = ["Definition", "settled"]
 
+#: Of so many features it is told how they rise.
+MOST_FEATURES = 50
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -284,6 +287,11 @@ class Definition:
         order: list[int] = self.algorithm.rank(state, query, length, derive(self._rank_key, number)).ranking.tolist()
         return order, EXPLORED
 
+    def best(self, state: State, id: str, raw: Features) -> list[int]:
+        """Return all documents of an impression in the order of a state, without exploring."""
+        best: list[int] = self.algorithm.best(state, self.query(raw), derive(self._rank_key, hash63(id))).tolist()
+        return best
+
     def rebuild(self, state: State, id: str, stored: StoredImpression, raw: Features) -> Impression:
         """Return an impression as it was when it was made, with its trace."""
         query, fresh = self.query(raw), derive(self._rank_key, hash63(id))
@@ -300,6 +308,14 @@ class Definition:
     def curves(self, state: State) -> list[ShownCurve]:
         """Return what each feature adds to the score, as curves, the most important first."""
         return shown_curves(self.representation, state.weights, _seen(state), self.spec.features)
+
+    def rises(self, state: State) -> bytes:
+        """Return how much the curve of each feature rises over its domain, as float32; of the first 50 features."""
+        seen = _seen(state)
+        knots = knots_of(seen)
+        first = self.representation if knots is None or not np.isnan(knots[0, 0]) else QueryScaled()
+        curves = first.curves(state.weights, seen)[:MOST_FEATURES]
+        return np.array([curve.heights[-1] - curve.heights[0] for curve in curves], "<f4").tobytes()
 
     def checked_weights(self, given: Mapping[str, float]) -> bytes:
         """Return weights by name as bytes, in the order of the features."""

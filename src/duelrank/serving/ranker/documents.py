@@ -17,7 +17,24 @@ from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.settings import Settings
 from duelrank.types import Features
 
-__all__ = ["DocumentReader"]
+__all__ = ["DocumentReader", "Troubles"]
+
+
+class Troubles:
+    """What is wrong with the features of one request, and does not keep it from being ranked; an observer is told too."""
+
+    __slots__ = ("_observer", "missing", "out_of_range")
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer, self.missing, self.out_of_range = observer, 0, 0
+
+    def feature_trouble(self, name: str, kind: str, count: int) -> None:
+        """So many values were in trouble."""
+        self._observer.feature_trouble(name, kind, count)
+        if kind == "missing":
+            self.missing += count
+        elif kind == "out_of_range":
+            self.out_of_range += count
 
 
 class DocumentReader:
@@ -39,7 +56,9 @@ class DocumentReader:
         self._range = _range(definition)
         self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
-    def read(self, given: Sequence[Document] | DocumentTable, observer: Observer) -> tuple[list[str], Features]:
+    def read(
+        self, given: Sequence[Document] | DocumentTable, observer: Observer | Troubles
+    ) -> tuple[list[str], Features]:
         """Return the ids and the features, which are read-only."""
         if isinstance(given, DocumentTable):
             ids = given.ids
@@ -89,7 +108,7 @@ class DocumentReader:
             )
         return np.frombuffer(given.features, kind).reshape(len(given.ids), -1).astype(np.float64)
 
-    def _row(self, document: Document, observer: Observer) -> bytes:
+    def _row(self, document: Document, observer: Observer | Troubles) -> bytes:
         given = document.features
         if isinstance(given, dict):
             given = self._dense(document, given, observer)
@@ -101,7 +120,7 @@ class DocumentReader:
         except (struct.error, OverflowError) as error:
             raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
 
-    def _dense(self, document: Document, given: Mapping[str, float], observer: Observer) -> list[float]:
+    def _dense(self, document: Document, given: Mapping[str, float], observer: Observer | Troubles) -> list[float]:
         row = [0.0] * len(self._names)
         ignored = 0
         for name, value in given.items():
@@ -117,7 +136,7 @@ class DocumentReader:
             observer.feature_trouble(self._name, "missing", missing)
         return row
 
-    def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, observer: Observer) -> None:
+    def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, observer: Observer | Troubles) -> None:
         observer.feature_trouble(self._name, "nan", int(np.isnan(raw).sum()))
         observer.feature_trouble(self._name, "infinite", int(np.isinf(raw).sum()))
         document, column = (int(index) for index in np.argwhere(~finite)[0])

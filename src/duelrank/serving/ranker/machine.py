@@ -11,12 +11,11 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from duelrank.api import RankerSpec
+from duelrank.api import Change, RankerSpec
 from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
 from duelrank.guard import Guard
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
-    BASELINE,
     CLOSED,
     CONTROL,
     EXPLORED,
@@ -24,7 +23,9 @@ from duelrank.serving.log.bodies import (
     GREEDY,
     GUARD,
     IMPRESSION,
+    OLD,
     PUBLISHED,
+    SHADOW,
     Control,
     Published,
     StoredFeedback,
@@ -36,6 +37,7 @@ from duelrank.serving.log.bodies import (
     unpack_state,
 )
 from duelrank.serving.ranker.definition import Definition, settled
+from duelrank.serving.ranker.history import End, HistoryState, Recorder
 from duelrank.serving.ranker.steps import LearnedStep, feedback_on
 from duelrank.serving.ranker.watch import Watch, Watched
 from duelrank.storage import Event
@@ -66,6 +68,7 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
     has_feedback: bool
     teams: bytes = b""
     user: bytes = b""
+    length: int = 0
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False):
@@ -95,6 +98,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     spec: RankerSpec | None = None
     floor: int = 0
     watch: Watched | None = None
+    history: HistoryState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Machine:
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
         self.pin: tuple[int, State] | None = None  # the version that a shadow serves, in place of the client's order
         self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
-        self.watch = Watch(definition.spec.guard)
+        self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
         self.last_step: LearnedStep | None = None  # for `Service.last_step`; what is learned does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
@@ -155,6 +159,7 @@ class Machine:
         if event.number <= self.number:
             return None
         closed = None
+        self.history.begin(event.time, self.end)
         if event.kind == IMPRESSION:
             self._impression(event)
         elif event.kind == FEEDBACK:
@@ -169,16 +174,18 @@ class Machine:
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later duelrank may know it"
             )
+        self.history.count()
         self.number = event.number
         return closed
 
     def _impression(self, event: Event) -> None:
         stored = unpack(event.body, StoredImpression)
-        way = stored.way if stored.version > max(self.floor, self.version - WINDOW - 1) else GREEDY
+        way = stored.way if stored.version > max(self.floor, self.version - WINDOW - 1) else OLD
         if way == GUARD and stored.version <= self.watch.floor:
-            way = GREEDY
+            way = OLD
         head = (event.number, event.time, stored.version, way)
-        self.open[event.key] = OpenImpression(*head, [], None, False, stored.teams)
+        self.open[event.key] = OpenImpression(*head, [], None, False, stored.teams, b"", len(stored.order))
+        self.history.made(stored.way, stored.missing, stored.out_of_range)
         self.references[stored.version] += 1
         self.tally.impressions += 1
 
@@ -202,12 +209,13 @@ class Machine:
         norm, trouble = 0.0, None
         if not impression.has_feedback:
             outcome = "no_feedback"  # it may never have been seen
-        elif self.frozen or self.watch.stepped_back or impression.way in (GREEDY, GUARD, BASELINE):
+        elif self.frozen or self.watch.stepped_back or impression.way not in (EXPLORED, SHADOW):
             outcome = "skipped"
         else:
             outcome, norm, trouble = self._learn(id, impression)
         vote = self._vote(impression, event) if impression.way == GUARD else ""
         setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
+        self.history.closed(impression.way, impression.length, impression.clicks, outcome, vote)
         del self.open[id]  # last: where the store fails on the way, the event can be applied again
         self._release(impression.version)
         first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
@@ -242,6 +250,13 @@ class Machine:
         if not np.isfinite(after.weights).all():
             raise ArithmeticError("the weights would no longer be finite")
         return after
+
+    def end(self) -> End:
+        """Return how the ranker is now, for its history."""
+        guard, found = self.guard, None
+        if guard is not None:
+            found = (guard.period.wins, guard.period.losses, guard.detector.statistic, guard.learned_share)
+        return End(self.version, self.definition.rises(self.served), found)
 
     @property
     def guard(self) -> Guard | None:
@@ -290,13 +305,14 @@ class Machine:
                 DuelrankError
             ):  # two changes that came at once and do not go together: the second does nothing
                 self._redefine(self.definition.changed(control.change))
-        self.changed = True
+        self.changed = self.changed or control.action != "start"
+        self.history.mark(time, control.action, _said(control), self.version)
 
     def _forget_votes(self) -> None:
         """Where the watch has begun anew, guard lists that are still open say nothing any more."""
         for impression in self.open.values():
             if impression.way == GUARD and impression.version <= self.watch.floor:
-                impression.way = GREEDY
+                impression.way = OLD
 
     def _redefine(self, definition: Definition) -> None:
         """Go on with another definition; from open impressions with other features nothing is learned."""
@@ -312,7 +328,7 @@ class Machine:
             self.watch.carry(lambda state: definition.carried(state, before.spec.features))
             self.floor = self.version
             for impression in self.open.values():
-                impression.way = GREEDY
+                impression.way = OLD
         if definition.spec.guard != before.spec.guard:
             self.watch.change(definition.spec.guard)
 
@@ -359,7 +375,8 @@ class Machine:
         states = pack_state(self.state), pack_state(self.served)
         pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
         head = (self.number, self.version, self.changed, self.frozen, self.tally)
-        return pack(_Checkpoint(*head, *states, self.open, pin, self.changed_spec, self.floor, self.watch.note()))
+        watched, recorded = self.watch.note(), self.history.note()
+        return pack(_Checkpoint(*head, *states, self.open, pin, self.changed_spec, self.floor, watched, recorded))
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
@@ -370,6 +387,7 @@ class Machine:
         self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
         self.watch.restore(found.watch, recipe)
+        self.history.restore(found.history, found.number)
         self.references = Counter(impression.version for impression in self.open.values())
         self._states.clear()
 
@@ -377,12 +395,38 @@ class Machine:
         """Whether a checkpoint is of this very machine; what was only counted is not compared, see `Tally`."""
         mine, other = unpack(self.checkpoint(), _Checkpoint), unpack(body, _Checkpoint)
         mine.tally = other.tally = Tally()
+        if other.history is None or other.history.since != self.history.since:
+            _without_history(mine)  # it began elsewhere, such as with a later version of duelrank
+            _without_history(other)
         other.spec = None if other.spec is None else settled(other.spec)  # as this version writes it
         return mine == other
 
     def needs(self) -> tuple[frozenset[int], frozenset[int]]:
         """Return what is needed to go on from here: numbers of open impressions, and versions."""
         return _needed(self.version, self.open)
+
+
+def _without_history(checkpoint: _Checkpoint) -> None:
+    """Leave out of a checkpoint what only the history needs, which earlier versions did not have."""
+    checkpoint.history = None
+    for impression in checkpoint.open.values():
+        impression.length, impression.way = 0, GREEDY if impression.way == OLD else impression.way
+
+
+def _said(control: Control) -> str:
+    """Return what an event of control did, in a few words."""
+    if control.action == "change" and control.change is not None:
+        return ", ".join(
+            name for name in control.change.__struct_fields__ if getattr(control.change, name) != _SAME[name]
+        )
+    if control.version is not None:
+        return f"version {control.version}"
+    if control.evidence is not None:
+        return f"{control.evidence.wins:,} wins, {control.evidence.losses:,} losses"
+    return ""
+
+
+_SAME = {name: getattr(Change(), name) for name in Change.__struct_fields__}
 
 
 def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:

@@ -6,17 +6,27 @@ import logging
 from collections.abc import Callable, Iterator
 from threading import Lock
 
-from duelrank.api import GuardInfo, RankerInfo
+from duelrank.api import GuardInfo, History, RankerInfo
 from duelrank.errors import NotReady, UnknownName
 from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, SALT, Created, Deleted, unpack
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.guarding import alarm_sentence, guard_info
+from duelrank.serving.ranker.history import (
+    HISTORY,
+    MOST_POINTS,
+    STEPS,
+    Block,
+    HistoryState,
+    Step,
+    block_kind,
+    history_of,
+)
 from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.versions import Status, Version
 from duelrank.storage import Event, Storage
 
-__all__ = ["SHADOW_WARNING", "Ranker", "Rankers"]
+__all__ = ["SHADOW_WARNING", "Ranker", "Rankers", "read_history"]
 
 logger = logging.getLogger("duelrank.serving")
 
@@ -72,6 +82,31 @@ class Ranker:
             yield SHADOW_WARNING
         if status.guard is not None and status.guard.raised and status.guard.last_alarm is not None:
             yield f"the guard has raised an alarm: {alarm_sentence(status.guard.last_alarm, status.guard.spec.false_alarm_every)}"
+
+
+def read_history(
+    storage: Storage, ranker: Ranker, step: Step, start: float | None = None, end: float | None = None
+) -> History:
+    """Return what a ranker did over time; from its machine, or from what the leader has noted for others."""
+    name, spec = ranker.created.spec.name, ranker.version.definition.spec
+    machine, state, pending = ranker.machine, HistoryState(0, {}, {}), list[Block]()
+    if machine is not None:  # in this order, and the store last: what moves on meanwhile is found twice, and not never
+        state = machine.history.copy(machine.end())
+        pending = [block for of, block in list(machine.history.done) if of == step]
+    elif (found := storage.snapshots.load(name, HISTORY)) is not None:
+        state = unpack(found.body, HistoryState)
+    kind, kept, count = block_kind(step), dict[int, Block](), 0
+    seconds, points = STEPS[step]
+    for info in reversed(storage.snapshots.list(name, kind)):
+        if count >= MOST_POINTS or (start is not None and (info.number + 1) * points * seconds <= start):
+            break
+        body = storage.snapshots.load(name, kind, info.number)
+        if body is not None:
+            kept[info.number] = unpack(body.body, Block)
+            count += len(kept[info.number].points)
+    kept |= {block.number: block for block in pending}
+    blocks = [block for _, block in sorted(kept.items())]
+    return history_of(name, step, blocks, state, spec.features, start, end)
 
 
 class Rankers:

@@ -1,0 +1,121 @@
+"""Lists that were shown, ranked again by other versions: what has changed between two of them, on what users really saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from duelrank.api import Comparison, ImpressionInfo, RankedDocument, VersionRanking
+from duelrank.errors import InvalidValue, UnknownName
+from duelrank.serving.log.bodies import (
+    BASELINE,
+    EXPLORED,
+    FEEDBACK,
+    GREEDY,
+    GUARD,
+    IMPRESSION,
+    SHADOW,
+    StoredFeedback,
+    StoredImpression,
+    unpack,
+)
+from duelrank.serving.log.impressions import read_features, read_impression
+from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.versions import Version, events
+from duelrank.storage import Event, Storage
+from duelrank.types import Features
+
+__all__ = ["KINDS", "compare", "recent_impressions"]
+
+#: How the order of an impression came about, in words.
+KINDS = {GREEDY: "greedy", EXPLORED: "explored", SHADOW: "shadow", GUARD: "guard", BASELINE: "baseline"}
+# The log is looked through backwards, so many events at a time, and so many times at most.
+WINDOW, WINDOWS = 2000, 10
+# Events behind an impression among which its clicks are looked for.
+NEAR = 5000
+
+
+def recent_impressions(storage: Storage, name: str, most: int) -> list[ImpressionInfo]:
+    """Return the newest impressions of a ranker whose features are still there, newest first; reads the store."""
+    found: list[ImpressionInfo] = []
+    clicks: dict[str, set[int]] = {}
+    for event in _backwards(storage, name):
+        if event.kind == FEEDBACK:
+            _note_clicks(clicks, event)
+        elif event.kind == IMPRESSION:
+            body = unpack(event.body, StoredImpression)
+            features = read_features(storage, name, event.number, body)
+            if features is None:  # they are dropped from the oldest on
+                break
+            found.append(_info(event, body, features, clicks.get(event.key, set())))
+            if len(found) >= most:
+                break
+    return found
+
+
+def compare(
+    storage: Storage, name: str, id: str, one: Version, other: Version, load: Callable[[int], Version | None]
+) -> Comparison:
+    """Return how two versions rank an impression; reads the store.
+
+    Parameters
+    ----------
+    storage, name, id
+        The store, the ranker and the impression.
+    one, other
+        The versions.
+    load
+        Returns another version, None where it is gone.
+    """
+    found = read_impression(storage, name, id)
+    if found is None:
+        raise UnknownName(
+            f"the impression {id!r} of {name!r} is not known, or its features were dropped after it was learned from"
+        )
+    event, body, raw = found
+    definition = _definition(raw, (load(body.version), one, other))
+    clicks: dict[str, set[int]] = {}
+    for each in events(storage.log, name, event.number, event.number + NEAR):
+        if each.kind == FEEDBACK:
+            _note_clicks(clicks, each)
+    info = _info(event, body, raw, clicks.get(id, set()))
+    return Comparison(info, _ranked(definition, one, id, body, raw), _ranked(definition, other, id, body, raw))
+
+
+def _backwards(storage: Storage, name: str) -> Iterator[Event]:
+    """Yield the newest events of a ranker, newest first."""
+    before = storage.log.last_number()
+    for _ in range(WINDOWS):
+        after = max(0, before - WINDOW)
+        yield from reversed(list(events(storage.log, name, after, before)))
+        before = after
+        if not before:
+            return
+
+
+def _note_clicks(clicks: dict[str, set[int]], event: Event) -> None:
+    feedback = unpack(event.body, StoredFeedback)
+    clicks.setdefault(feedback.impression, set()).update(feedback.clicks)
+
+
+def _info(event: Event, body: StoredImpression, raw: Features, clicks: set[int]) -> ImpressionInfo:
+    shown = body.shown
+    clicked = [shown[place] for place in sorted(clicks) if place < len(shown)]
+    return ImpressionInfo(event.key, event.time, body.version, KINDS.get(body.way, "greedy"), len(raw), shown, clicked)
+
+
+def _definition(raw: Features, versions: tuple[Version | None, ...]) -> Definition:
+    """Return the definition that an impression was made by; where that version is gone, one with as many features."""
+    for version in versions:
+        if version is not None and len(version.definition.spec.features) == raw.shape[1]:
+            return version.definition
+    raise InvalidValue("the impression has other features than these versions; choose a newer impression")
+
+
+def _ranked(definition: Definition, version: Version, id: str, body: StoredImpression, raw: Features) -> VersionRanking:
+    state = definition.carried(version.state, version.definition.spec.features)
+    scores = definition.shares(state, raw).sum(axis=1).tolist()
+    names = {document: f"#{document + 1}" for document in range(len(raw))}
+    names |= dict(zip(body.order, body.shown, strict=True))
+    order = definition.best(state, id, raw)
+    ranking = [RankedDocument(names[document], place, scores[document]) for place, document in enumerate(order, 1)]
+    return VersionRanking(version.version, ranking)
