@@ -28,6 +28,7 @@ from duelrank.playground.search import Search
 from duelrank.playground.taste import DEFAULT_TASTE
 from duelrank.serving import Service, Settings
 from duelrank.serving.http import KeyRing, create_app
+from duelrank.serving.http.dashboard import POLICY
 from duelrank.serving.http.errors import NoSuchPage
 from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
 from duelrank.storage import Storage
@@ -41,15 +42,6 @@ SETTINGS = Settings(publish_every=0.05, poll_every=0.05, retention=60.0, tidy_ev
 #: Where the hand-taught ranker begins: what a search without learning would do.
 _BEGINNING = {"name match": 0.5, "summary match": 0.3, "text match": 0.2}
 
-_HEADERS = (
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-cache"),
-)
 _ASSETS = {"play.js": b"text/javascript; charset=utf-8", "play.css": b"text/css; charset=utf-8"}
 
 
@@ -154,13 +146,13 @@ class Playground:
 
     async def page(self, call: Call) -> Reply:
         """Send the page."""
-        return Reply(_asset("play.html"), 200, b"text/html; charset=utf-8", _HEADERS)
+        return Reply(_asset("play.html"), 200, b"text/html; charset=utf-8", POLICY)
 
     async def asset(self, call: Call) -> Reply:
         """Send a file of the page."""
         if (name := call.path["file"]) not in _ASSETS:
             raise NoSuchPage(f"there is no file {name[:200]!r} here")
-        return Reply(_asset(name), 200, _ASSETS[name], _HEADERS)
+        return Reply(_asset(name), 200, _ASSETS[name], POLICY)
 
     async def setup(self, call: Call) -> Setup:
         """Say what there is to play with; the visitor's ranker is made for the first who asks."""
