@@ -16,7 +16,20 @@ from tests.serving.guards import guard_info
 from tests.waiting import until
 from typer.testing import CliRunner, Result
 
-from duelrank.api import Change, Document, DocumentTable, FeatureCurve, GuardInfo, LastStep, ModelCurves, StepDocument
+from duelrank.api import (
+    Change,
+    Comparison,
+    Document,
+    DocumentTable,
+    FeatureCurve,
+    GuardInfo,
+    History,
+    ImpressionInfo,
+    LastStep,
+    ModelCurves,
+    StepDocument,
+    VersionRanking,
+)
 from duelrank.cli import app
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel
@@ -37,6 +50,7 @@ from duelrank.serving import (
     VersionInfo,
 )
 from duelrank.serving.http import KeyRing, WebSettings, create_app
+from duelrank.serving.ranker.history import HistoryState, history_of
 from duelrank.storage import Storage, open_storage
 
 with warnings.catch_warnings():
@@ -51,6 +65,8 @@ class FakeService(Service):
     """Keeps everything in dictionaries, leaves documents in their order, learns nothing."""
 
     observer = Observer()
+    read_only = False
+    ending = True  # so that a live stream has an end: a test client waits for the whole answer
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -177,6 +193,20 @@ class FakeService(Service):
         seen = read_representation(info.representation or "raw", info.features)
         return LinearModel(name, 1, info.features, weights, seen)
 
+    def history(self, name: str, step: Any = "minute", start: float | None = None, end: float | None = None) -> History:
+        self.ranker(name)
+        return history_of(name, step, [], HistoryState(0, {}, {}), ("bm25", "price"))
+
+    def impressions(self, name: str) -> list[ImpressionInfo]:
+        self.ranker(name)
+        return [ImpressionInfo("i1", 0.0, 1, "greedy", 2, ["d1", "d2"], ["d2"])]
+
+    def compare(self, name: str, id: str, one: int | None = None, other: int | None = None) -> Comparison:
+        if {one, other} - {None, 1} or id != "i1":
+            raise UnknownName(f"the ranker {name} has no such version or impression")
+        ranked = VersionRanking(1, [RankedDocument("d1", 1, 0.5), RankedDocument("d2", 2, 0.25)])
+        return Comparison(self.impressions(name)[0], ranked, ranked)
+
     def curves(self, name: str, version: int | None = None) -> ModelCurves:
         model = self.model(name, version)
         lines = [
@@ -234,7 +264,9 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
 def bare_client(tmp_path: Path) -> Iterator[TestClient]:
     """A client of the real service on a file, which has no ranker yet."""
     with open_storage(f"sqlite:///{tmp_path}/real.db") as storage:
-        application = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
+        service = Service(storage, Settings(publish_every=0.02))
+        service.ending = True  # so that a live stream has an end: a test client waits for the whole answer
+        application = create_app(service, KeyRing(storage))
         with TestClient(application, "http://127.0.0.1", client=("127.0.0.1", 50000)) as client:
             until(lambda: client.get("/readyz").status_code == 200)
             yield client

@@ -184,6 +184,9 @@ class TestAsking:
             "/docs",
             "/docs/{file}",
             "/openapi.json",
+            "/dashboard",
+            "/dashboard/{name}",
+            "/dashboard/files/{file}",
         }
 
     @pytest.mark.parametrize("value", ["Basic abc", "Bearer", "Bearer ", "bearer x", "Token x", "Bearer \u00e4"])
@@ -437,7 +440,7 @@ class TestPerRanker:
     @pytest.mark.parametrize("name", ["other", "nobody"])
     def test_others_whether_they_exist_or_not(self, ask, name):
         for one in OPERATIONS:
-            if "{name}" in one.path:
+            if "{name}" in one.path and one.needs is not None:
                 path = one.path.replace("{name}", name)
                 assert "shop" in problem(ask("shop admin", one.method, path), 403, "wrong-scope")
 
