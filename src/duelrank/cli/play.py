@@ -41,16 +41,18 @@ def play(
 ) -> None:
     """Search Python's documentation, click, and see a ranker learn; nothing is kept when it ends, with Ctrl-C."""
     need_extra()
-    from duelrank.playground.app import ALGORITHM, Playground
+    from duelrank.playground.app import ALGORITHM, Playground, check_recipes
     from duelrank.playground.crowd import CrowdWish
     from duelrank.serving.http.server import listen, run_server
     from duelrank.serving.http.telemetry import configure_logging
     from duelrank.storage import open_storage
 
     configure_logging("text", False)
+    recipe, wish = algorithm or ALGORITHM, CrowdWish(algorithms=(first, second))
+    check_recipes(recipe, wish)
     with open_storage("sqlite://") as storage, listen("127.0.0.1", port) as listening:
         search = _indexed()
-        playground = Playground(storage, search, algorithm or ALGORITHM, CrowdWish(algorithms=(first, second)))
+        playground = Playground(storage, search, recipe, wish)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/play"
         run_server(playground.app, playground.service, listening, lambda: _ready(address, open))
         search.close()

@@ -21,7 +21,7 @@ from duelrank.algorithms import Algorithm
 from duelrank.api import RankerSpec, Start
 from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.grammar import parse
-from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish
+from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish, check_ranker, crowd_rankers
 from duelrank.playground.documents import Document
 from duelrank.playground.features import FEATURES
 from duelrank.playground.search import Search
@@ -33,7 +33,7 @@ from duelrank.serving.http.errors import NoSuchPage
 from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
 from duelrank.storage import Storage
 
-__all__ = ["MINE", "SETTINGS", "Playground", "own_ranker"]
+__all__ = ["MINE", "SETTINGS", "Playground", "check_recipes", "own_ranker"]
 
 #: The ranker that the visitor teaches by hand, and what it learns with where nothing else is asked for: every click should tell.
 MINE, ALGORITHM = "mine", "wmgd-dsp(delta=0.3)"
@@ -81,6 +81,13 @@ class Setup(msgspec.Struct, frozen=True):
     documents: int
     taste: dict[str, float]
     wish: CrowdWish
+
+
+def check_recipes(algorithm: str, wish: CrowdWish) -> None:
+    """Raise where a recipe cannot be served: that of the visitor's ranker, or one of the two that users teach."""
+    check_ranker("the recipe of your own ranker", own_ranker(algorithm), SETTINGS)
+    for spec in crowd_rankers(wish.algorithms):
+        check_ranker("a recipe for users", spec, SETTINGS)
 
 
 def own_ranker(algorithm: str = ALGORITHM) -> RankerSpec:

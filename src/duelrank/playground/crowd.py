@@ -21,11 +21,12 @@ from duelrank.playground.features import FEATURES, words
 from duelrank.playground.search import Search
 from duelrank.playground.taste import DEFAULT_TASTE, N_GRADES, as_weights, grades
 from duelrank.randomness import stream, stream_key
-from duelrank.serving import Service
+from duelrank.serving import Service, Settings
+from duelrank.serving.ranker.definition import Definition
 from duelrank.types import Labels
 from duelrank.users import Preset, User
 
-__all__ = ["NAMES", "Crowd", "CrowdState", "CrowdWish", "Curve", "Side"]
+__all__ = ["NAMES", "Crowd", "CrowdState", "CrowdWish", "Curve", "Side", "check_ranker", "crowd_rankers"]
 
 logger = logging.getLogger(__name__)
 
@@ -201,10 +202,9 @@ class Crowd:
 
     async def _make(self, algorithms: tuple[str, str]) -> None:
         """Make the two rankers anew, which know nothing; where that cannot be, the old ones stay."""
-        specs = [RankerSpec(name, text, tuple(FEATURES), seed=1) for name, text in zip(NAMES, algorithms, strict=True)]
-        specs = [each if ">>" in each.algorithm else _scaled(each) for each in specs]
+        specs = crowd_rankers(algorithms)
         for which, spec in zip(("first", "second"), specs, strict=True):
-            await self._try(which, spec)
+            await asyncio.to_thread(check_ranker, f"the {which} recipe", spec, self._service.settings)
         await self.stop()
         self._made = ("", "")
         for spec in specs:
@@ -213,15 +213,6 @@ class Crowd:
             await self._service.create(spec)
         self._made = algorithms
         self._forget()
-
-    async def _try(self, which: str, spec: RankerSpec) -> None:
-        """Raise where a recipe cannot be served, before anything is thrown away."""
-        from duelrank.serving.ranker.definition import Definition
-
-        try:
-            (await asyncio.to_thread(Definition, spec, 0.0)).check_limits(self._service.settings)
-        except DuelrankError as error:
-            raise InvalidRecipe(f"the {which} recipe: {error}") from None
 
     async def stop(self) -> None:
         """Let those who search finish, and no more come; what was learned stays."""
@@ -281,8 +272,19 @@ def _user(noise: Noise) -> User:
     return Preset(noise).for_grades(N_GRADES)
 
 
-def _scaled(spec: RankerSpec) -> RankerSpec:
-    return msgspec.structs.replace(spec, representation="query-scaled")
+def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
+    """Return the two rankers; with one column per feature, unless a recipe says otherwise."""
+    specs = [RankerSpec(name, text, tuple(FEATURES), seed=1) for name, text in zip(NAMES, algorithms, strict=True)]
+    scaled = [msgspec.structs.replace(each, representation="query-scaled") for each in specs]
+    return [spec if ">>" in spec.algorithm else other for spec, other in zip(specs, scaled, strict=True)]
+
+
+def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
+    """Raise where a recipe cannot be served, before anything is thrown away for it."""
+    try:
+        Definition(spec, 0.0).check_limits(settings)
+    except DuelrankError as error:
+        raise InvalidRecipe(f"{what}: {error}") from None
 
 
 def _questions(search: Search) -> list[_Question]:
