@@ -15,11 +15,13 @@ try:
         HistoryGuard,
         HistoryMark,
         Invalid,
+        LastStep,
         ModelCurves,
         RankAnswer,
         RankedDocument,
         RankerInfo,
         Start,
+        StepDocument,
         VersionInfo,
     )
     from duelrank.client.client import AsyncClient, Client
@@ -46,6 +48,7 @@ __all__ = [
     "HistoryGuard",
     "HistoryMark",
     "Invalid",
+    "LastStep",
     "ModelCurves",
     "RankAnswer",
     "RankedDocument",
@@ -53,5 +56,6 @@ __all__ = [
     "ServiceError",
     "ServiceUnreachable",
     "Start",
+    "StepDocument",
     "VersionInfo",
 ]

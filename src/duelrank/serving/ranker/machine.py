@@ -38,9 +38,10 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.history import End, HistoryState, Recorder
+from duelrank.serving.ranker.steps import LearnedStep, feedback_on
 from duelrank.serving.ranker.watch import Watch, Watched
 from duelrank.storage import Event
-from duelrank.types import Features, Feedback, State
+from duelrank.types import Features, State
 
 __all__ = ["ClosedImpression", "Machine", "OpenImpression", "Outcome", "Tally", "needed"]
 
@@ -150,6 +151,7 @@ class Machine:
         self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
         self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
+        self.last_step: LearnedStep | None = None  # for `Service.last_step`; what is learned does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
     def apply(self, event: Event) -> ClosedImpression | None:
@@ -228,6 +230,7 @@ class Machine:
         except Exception as error:
             return "failed", 0.0, f"{self.definition.spec.name!r} could not learn from impression {id!r}: {error}"
         norm = self.definition.distance(self.state, after)
+        self.last_step = LearnedStep(id, impression, self.definition, self.state_of(impression.version), self.state)
         self.state, self.changed = after, True
         return "learned", norm, None
 
@@ -241,13 +244,9 @@ class Machine:
             raise LookupError(
                 "its order comes out differently than it was shown; was it made on another kind of processor?"
             )
-        clicks = np.zeros(len(stored.order), np.bool_)
-        clicks[impression.clicks] = True
-        examined = impression.examined
-        if examined is not None:
-            examined = max(examined, *(each + 1 for each in impression.clicks), 0)
         fresh = derive(self.definition.learn_key, self.state.step)
-        after = self.definition.algorithm.learn(self.state, rebuilt, Feedback.trusted(clicks, examined), fresh)
+        feedback = feedback_on(impression, len(stored.order))
+        after = self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh)
         if not np.isfinite(after.weights).all():
             raise ArithmeticError("the weights would no longer be finite")
         return after
