@@ -195,7 +195,7 @@ class FakeService(Service):
 
     def history(self, name: str, step: Any = "minute", start: float | None = None, end: float | None = None) -> History:
         self.ranker(name)
-        return history_of(name, step, [], HistoryState(0, {}, {}), ("bm25", "price"))
+        return history_of(name, step, [], HistoryState(0), ("bm25", "price"), b"")
 
     def impressions(self, name: str) -> list[ImpressionInfo]:
         self.ranker(name)

@@ -152,6 +152,8 @@ class TestUbi:
             ({"user_id": 7.0, "client_id": "c1"}, "7"),
             ({"user_id": 0}, "0"),
             ({"client_id": ""}, None),
+            ({"user_id": {"name": "u1"}, "client_id": "c1"}, "c1"),
+            ({"user_id": True, "client_id": ["c1"]}, None),
         ],
     )
     @pytest.mark.parametrize("action", ["click", "add_to_cart"])
@@ -163,7 +165,6 @@ class TestUbi:
         ("change", "reason"),
         [
             ({"query_id": None}, "without query_id"),
-            ({"user_id": {"name": "u1"}}, "user_id"),
             ({"event_attributes": None}, "object_id"),
             ({"event_attributes": {"position": {"ordinal": 1}}}, "object_id"),
             ({"event_attributes": {"object": {}}}, "object_id"),
