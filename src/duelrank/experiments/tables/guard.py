@@ -107,13 +107,11 @@ def _proved(which: int) -> _Writer:
 
 
 def _top_rung(runs: Frame, _: Frame) -> Cell:
-    """Return when the top of the ladder was first reached."""
-    found = []
-    for row in runs.rows():
-        up = row["guard_promotions"]
-        steps = _rungs(str(row["guard"])) - 1
-        found += [float(up[steps - 1])] if 0 < steps <= len(up) else []
-    return _times(found, len(runs))
+    """Return when the top of the ladder was first reached; all runs have the same guard."""
+    steps = _rungs(str(runs["guard"][0])) - 1 if len(runs) else 0
+    if not steps:
+        return Cell("–")
+    return _times([float(up[steps - 1]) for up in runs["guard_promotions"] if steps <= len(up)], len(runs))
 
 
 def _rungs(guard: str) -> int:
