@@ -24,6 +24,7 @@ __all__ = [
     "HistoryMark",
     "ImpressionInfo",
     "Invalid",
+    "LastStep",
     "Live",
     "Mode",
     "Model",
@@ -35,6 +36,7 @@ __all__ = [
     "RankerInfo",
     "RankerSpec",
     "Start",
+    "StepDocument",
     "VersionInfo",
     "VersionNumber",
     "VersionRanking",
@@ -389,6 +391,59 @@ class ModelCurves(msgspec.Struct, frozen=True):
     name: str
     model_version: int
     curves: list[FeatureCurve]
+
+
+class StepDocument(msgspec.Struct, frozen=True, gc=False):
+    """A document that was shown at a ``position``, from 1: whether it was ``clicked``, and whether it was taken as ``examined``.
+
+    ``examined`` is None where the algorithm does not ask that.
+    """
+
+    id: str
+    position: int
+    clicked: bool
+    examined: bool | None
+
+
+class LastStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The last impression that a ranker has learned from, and what it has learned.
+
+    Parameters
+    ----------
+    name
+        Of the ranker.
+    impression_id
+        Of the impression.
+    made_by_version, model_version
+        The version that the list was made with, and the one that is served now.
+    step
+        The number of impressions that were learned from, with this one.
+    documents
+        As they were shown.
+    direction, followed
+        Where the clicks point, by feature; and what was followed of it, which is the same where the algorithm has no projection.
+        All zero where they say nothing. Here and in the weights, a feature with a curve has the sum of its columns: how far the
+        curve rises from its lowest value to its highest.
+    direction_length, followed_length, angle
+        Their lengths, and the angle between them in degrees, over all columns; no angle where one of them is zero. The
+        cosine of the angle is the share of the length that a projection keeps, before anything is scaled.
+    weights_before, weights_after
+        By feature.
+    """
+
+    name: str
+    impression_id: str
+    made_by_version: int
+    model_version: int
+    step: int
+    documents: list[StepDocument]
+    direction: dict[str, float]
+    followed: dict[str, float]
+    direction_length: float
+    followed_length: float
+    angle: float | None
+    weights_before: dict[str, float]
+    weights_after: dict[str, float]
 
 
 class GuardAlarm(msgspec.Struct, frozen=True):

@@ -73,6 +73,10 @@ def test_the_whole_tour(kind, url):
 
         model = client.model("shop")
         assert model.weights.any()
+        step = client.last_step("shop")
+        assert (step.impression_id, step.step, step.model_version) == (shown[9].impression_id, 10, model.version)
+        assert [each.id for each in step.documents if each.clicked] == shown[9].ids[2:3]
+        assert step.weights_after == dict(zip(model.features, model.weights.tolist(), strict=True))
         assert LinearModel.from_json(client.export("shop", version=model.version)) == model
         assert json.loads(client.export("shop", "solr"))["features"] == [{"name": "bm25"}, {"name": "price"}]
         features = {"bm25": "bm25(title)", "price": "attribute(price)"}

@@ -18,7 +18,30 @@ from duelrank.representation import Representation
 from duelrank.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.validation import whole_number
 
-__all__ = ["Algorithm"]
+__all__ = ["Algorithm", "StepExplanation"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepExplanation:
+    """What one step of learning was made of; vectors are in the columns that the weights are for.
+
+    Parameters
+    ----------
+    before, after
+        The weights.
+    direction
+        Where the feedback points, before any projection; zero where it says nothing.
+    followed
+        What was followed of it; the direction itself where nothing is projected.
+    examined
+        One flag per shown position: whether it was taken as examined. None for an algorithm that does not ask.
+    """
+
+    before: Weights
+    after: Weights
+    direction: Gradient
+    followed: Gradient
+    examined: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,6 +144,12 @@ class Algorithm(Part, ABC):
         weights, memory = moved
         weights.setflags(write=False)  # states are shared, so they must be read-only
         return State(weights, state.step + 1, state.updates + 1, memory)
+
+    def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
+        """Return what `learn` does with the same arguments, in its parts; nothing changes, the stream neither."""
+        direction, _ = self.gradient(state, impression, feedback, stream.copy())
+        after = self.learn(state, impression, feedback, stream.copy())
+        return StepExplanation(state.weights, after.weights, direction, direction)
 
     def check_features(self, state: State, query: Query) -> None:
         """Raise `ShapeMismatch` if a query has another number of features than the ranker."""

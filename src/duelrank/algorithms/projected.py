@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from duelrank.algorithms.base import Algorithm
+from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.algorithms.dbgd import DBGD
 from duelrank.errors import InvalidRecipe
 from duelrank.memory import replaced
@@ -74,3 +74,11 @@ class Projected(Algorithm):
         """Move as the base does."""
         weights, memory = self.base.update(state.of("base"), gradient)
         return weights, replaced(state.memory, "base", memory)
+
+    def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
+        """Return what `learn` does: the base's direction, what the projection keeps of it, and what it took as examined."""
+        direction, _ = self.base.gradient(state.of("base"), impression, feedback, stream.copy())
+        followed, _ = self.gradient(state, impression, feedback, stream.copy())
+        after = self.learn(state, impression, feedback, stream.copy())
+        examined = self.projection.examined(state.of("projection").memory, impression, feedback)
+        return StepExplanation(state.weights, after.weights, direction, followed, examined)

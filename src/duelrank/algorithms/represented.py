@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.algorithms.base import Algorithm
+from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.memory import replaced
 from duelrank.registry import register, spell, walk
@@ -139,13 +139,27 @@ class Represented(Algorithm):
         self, own: State, inner: Impression, feedback: Feedback, stream: Stream, made: Memory, seen: Memory
     ) -> State:
         """Learn with the knots that a list was made with, and bring what was learned to those of today."""
-        there = self.representation.carry(own.weights, seen, made)
-        memory = self.base.start(there.shape[0], stream.copy()).memory  # what parts remember is of other columns
-        after = self.base.learn(State(there, own.step, own.updates, memory), inner, feedback, stream)
+        there = self._there(own, made, seen, stream)
+        after = self.base.learn(there, inner, feedback, stream)
         weights = own.weights
-        if after.weights is not there:
-            weights = frozen(weights + self.representation.carry(after.weights - there, made, seen))
+        if after.weights is not there.weights:
+            weights = frozen(weights + self.representation.carry(after.weights - there.weights, made, seen))
         return State(weights, after.step, after.updates, own.memory)
+
+    def _there(self, own: State, made: Memory, seen: Memory, stream: Stream) -> State:
+        """Return the base's state with the knots that a list was made with."""
+        weights = self.representation.carry(own.weights, seen, made)
+        memory = self.base.start(weights.shape[0], stream.copy()).memory  # what parts remember is of other columns
+        return State(weights, own.step, own.updates, memory)
+
+    def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
+        """Return what `learn` does; directions are in the columns that the list was made with."""
+        seen, own = _seen(state), _own(state)
+        made = with_knots(seen, impression.trace.get("knots"))
+        there = own if same_knots(made, seen) else self._there(own, made, seen, stream)
+        step = self.base.explain_step(there, _inner(impression), feedback, stream.copy())
+        after = self.learn(state, impression, feedback, stream.copy())
+        return replace(step, before=state.weights, after=after.weights)
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream

@@ -23,6 +23,7 @@ from duelrank.cli import (
     guard,
     keys,
     listing,
+    play,
     rankers,
     replay,
     reproduce,
@@ -141,6 +142,7 @@ app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
 app.command("export", cls=export.ExportCommand)(export.export)
 app.command("serve")(serve.serve)
+app.command("play")(play.play)
 app.command("dashboard")(dashboard.dashboard)
 app.command("guard")(guard.guard)
 app.command("replay")(replay.replay)

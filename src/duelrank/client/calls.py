@@ -20,6 +20,7 @@ from duelrank.api import (
     GuardInfo,
     GuardSpec,
     History,
+    LastStep,
     ModelCurves,
     RankAnswer,
     RankerInfo,
@@ -52,6 +53,7 @@ _read_versions = answer(tuple[VersionInfo, ...])
 _read_model = answer(api.Model)
 _read_curves = answer(ModelCurves)
 _read_guard = answer(GuardInfo)
+_read_last_step = answer(LastStep)
 _read_history = answer(History)
 
 
@@ -274,6 +276,11 @@ def history(
 def curves(name: str, version: int | None = None) -> Call[ModelCurves]:
     """Return what each feature adds to the score, as curves, the most important feature first."""
     return Call("GET", _path(name, "curves"), _read_curves, query=_version(version))
+
+
+def last_step(name: str) -> Call[LastStep]:
+    """Return what was learned from the last impression: examined documents, directions before and after projection, weights."""
+    return Call("GET", _path(name, "last-step"), _read_last_step)
 
 
 def versions(name: str) -> Call[tuple[VersionInfo, ...]]:

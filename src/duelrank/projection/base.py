@@ -42,6 +42,10 @@ class Projection(Part, ABC):
     ) -> tuple[Gradient, Memory]:
         """Return the projected gradient and the new memory."""
 
+    def examined(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.bool_] | None:
+        """Return which shown positions are taken as examined, None for a projection that does not ask."""
+        return None
+
 
 def top(depth: int, length: int) -> NDArray[np.float64]:
     """Return the weights of a user who examined only the first positions."""

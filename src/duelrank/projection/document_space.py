@@ -94,6 +94,11 @@ class DocumentSpace(Projection):
             memory = {**memory, "examined": documents[-self.remembered :].copy()}
         return gradient, memory
 
+    def examined(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.bool_]:
+        """Return which shown positions count, to an impression with clicks."""
+        weights = self.examination.weights(memory.get("examination", {}), impression, feedback)
+        return weights > self.threshold
+
     def _documents(self, memory: Memory, impression: Impression, feedback: Feedback) -> Features:
         """Stack the remembered and the examined documents."""
         features = impression.query.features

@@ -17,6 +17,7 @@ from duelrank.api import (
     GuardInfo,
     History,
     ImpressionInfo,
+    LastStep,
     ModelCurves,
     RankAnswer,
     RankedDocument,
@@ -49,6 +50,7 @@ from duelrank.serving.log.bodies import (
     StoredImpression,
     pack,
     pack_state,
+    unpack,
 )
 from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_features
 from duelrank.serving.log.tail import Tail
@@ -60,6 +62,7 @@ from duelrank.serving.ranker.guarding import event_sentence
 from duelrank.serving.ranker.history import STEPS, Step
 from duelrank.serving.ranker.rankers import Ranker, Rankers, read_history
 from duelrank.serving.ranker.start import beginning_of, default_representation
+from duelrank.serving.ranker.steps import explain_step
 from duelrank.serving.ranker.versions import Version, Versions
 from duelrank.serving.settings import Settings
 from duelrank.serving.webhooks import Webhooks
@@ -503,6 +506,25 @@ class Service:
         found = self._version_of(name, version)
         shown = found.definition.curves(found.state)
         return ModelCurves(name, found.version, [_feature_curve(each) for each in shown])
+
+    def last_step(self, name: str) -> LastStep:
+        """Return what was learned from the last impression, computed once more; reads the store.
+
+        Only the process that learns knows. Once the features of the impression were dropped, there is nothing to tell any more.
+        """
+        self._check_ready()
+        ranker = self._rankers[name]
+        if not self.leads:
+            raise NotReady("another process learns, and only that one knows its last step; ask again to reach it")
+        kept = None if ranker.machine is None else ranker.machine.last_step
+        if kept is None:
+            raise UnknownName(f"{name!r} has learned from no impression since this process began to learn")
+        event = self.storage.log.find(name, IMPRESSION, [kept.id]).get(kept.id)
+        stored = unpack(event.body, StoredImpression) if event is not None and event.body else None
+        raw = None if stored is None else read_features(self.storage, name, kept.impression.number, stored)
+        if stored is None or raw is None:
+            raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
+        return explain_step(kept, stored, raw, ranker.version.version)
 
     def impressions(self, name: str) -> list[ImpressionInfo]:
         """Return the newest impressions whose features are still there, newest first; reads the store."""

@@ -163,6 +163,20 @@ def check_learning_is_pure(algorithm: Algorithm) -> None:
     assert state == copy
 
 
+def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
+    """Explaining a step changes nothing, neither the stream; it ends where learning ends, and without clicks it points nowhere."""
+    learner = _learner(algorithm)
+    impression, stream = learner.rank(_query()), derive(1, 1)
+    step = algorithm.explain_step(learner.state, impression, _first(impression), stream)
+    assert np.array_equal(stream, derive(1, 1))
+    after = algorithm.learn(learner.state, impression, _first(impression), stream)
+    assert np.array_equal(step.before, learner.state.weights)
+    assert np.array_equal(step.after, after.weights)
+    assert step.followed.any() == (after.updates > learner.state.updates)
+    nothing = Feedback(np.zeros(impression.ranking.shape[0], np.bool_))
+    assert not algorithm.explain_step(learner.state, impression, nothing, derive(1, 1)).direction.any()
+
+
 def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
     """A learner that is saved as bytes and restored continues identically."""
     original = _learner(algorithm, 45)

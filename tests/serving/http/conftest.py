@@ -25,7 +25,9 @@ from duelrank.api import (
     GuardInfo,
     History,
     ImpressionInfo,
+    LastStep,
     ModelCurves,
+    StepDocument,
     VersionRanking,
 )
 from duelrank.cli import app
@@ -212,6 +214,25 @@ class FakeService(Service):
             for feature, weight in zip(model.features, model.weights.tolist(), strict=True)
         ]
         return ModelCurves(name, 1, lines)
+
+    def last_step(self, name: str) -> LastStep:
+        weights = dict.fromkeys(self.ranker(name).features, 0.5)
+        documents = [StepDocument("d1", 1, True, None)]
+        return LastStep(
+            name=name,
+            impression_id="i1",
+            made_by_version=1,
+            model_version=1,
+            step=1,
+            documents=documents,
+            direction=weights,
+            followed=weights,
+            direction_length=1.0,
+            followed_length=1.0,
+            angle=None,
+            weights_before=weights,
+            weights_after=weights,
+        )
 
 
 @pytest.fixture

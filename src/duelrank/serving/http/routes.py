@@ -22,6 +22,7 @@ from duelrank.api import (
     Health,
     History,
     ImpressionInfo,
+    LastStep,
     Live,
     Model,
     ModelCurves,
@@ -428,6 +429,15 @@ async def curves(call: Call) -> ModelCurves:
     return await asyncio.to_thread(call.service.curves, call.name, call.query.version)
 
 
+async def last_step(call: Call) -> LastStep:
+    """Show what was learned from the last impression.
+
+    Which of its documents were clicked and taken as examined, where the clicks point, what of that was followed after the
+    projection, and the weights before and after. It is computed when you ask, by the process that learns; others answer 503.
+    """
+    return await asyncio.to_thread(call.service.last_step, call.name)
+
+
 async def history(call: Call) -> History:
     """Show what a ranker did over time, in steps of a minute, an hour or a day.
 
@@ -678,6 +688,14 @@ OPERATIONS = (
         query=ModelQuery,
         answers=ModelCurves,
         raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/last-step",
+        handle=last_step,
+        needs="admin",
+        answers=LastStep,
+        raises=(UnknownName,),
     ),
     Operation(
         method="GET",

@@ -13,7 +13,7 @@ import numpy as np
 
 from duelrank.api import Change, RankerSpec
 from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
-from duelrank.guard import Guard
+from duelrank.guard import Guard, GuardSpec
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
     CLOSED,
@@ -38,9 +38,10 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.history import End, HistoryState, Recorder
+from duelrank.serving.ranker.steps import LearnedStep, feedback_on
 from duelrank.serving.ranker.watch import Watch, Watched
 from duelrank.storage import Event
-from duelrank.types import Features, Feedback, State
+from duelrank.types import Features, State
 
 __all__ = ["ClosedImpression", "Machine", "OpenImpression", "Outcome", "Tally", "needed"]
 
@@ -150,6 +151,7 @@ class Machine:
         self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
         self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
+        self.last_step: LearnedStep | None = None  # for `Service.last_step`; what is learned does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
     def apply(self, event: Event) -> ClosedImpression | None:
@@ -167,7 +169,7 @@ class Machine:
         elif event.kind == PUBLISHED:
             self._publish(unpack(event.body, Published))
         elif event.kind == CONTROL:
-            self._control(unpack(event.body, Control), event.time)
+            self._control(unpack(event.body, Control), event)
         else:
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later duelrank may know it"
@@ -228,6 +230,7 @@ class Machine:
         except Exception as error:
             return "failed", 0.0, f"{self.definition.spec.name!r} could not learn from impression {id!r}: {error}"
         norm = self.definition.distance(self.state, after)
+        self.last_step = LearnedStep(id, impression, self.definition, self.state_of(impression.version), self.state)
         self.state, self.changed = after, True
         return "learned", norm, None
 
@@ -241,13 +244,9 @@ class Machine:
             raise LookupError(
                 "its order comes out differently than it was shown; was it made on another kind of processor?"
             )
-        clicks = np.zeros(len(stored.order), np.bool_)
-        clicks[impression.clicks] = True
-        examined = impression.examined
-        if examined is not None:
-            examined = max(examined, *(each + 1 for each in impression.clicks), 0)
         fresh = derive(self.definition.learn_key, self.state.step)
-        after = self.definition.algorithm.learn(self.state, rebuilt, Feedback.trusted(clicks, examined), fresh)
+        feedback = feedback_on(impression, len(stored.order))
+        after = self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh)
         if not np.isfinite(after.weights).all():
             raise ArithmeticError("the weights would no longer be finite")
         return after
@@ -257,7 +256,9 @@ class Machine:
         guard, found = self.guard, None
         if guard is not None:
             found = (guard.period.wins, guard.period.losses, guard.detector.statistic, guard.learned_share)
-        return End(self.version, self.definition.rises(self.served), found)
+        # Between a change of features and the next version, what is served has other features than the definition.
+        weights = b"" if self.floor == self.version else self.definition.rises(self.served)
+        return End(self.version, weights, found)
 
     @property
     def guard(self) -> Guard | None:
@@ -279,7 +280,8 @@ class Machine:
         self.version, self.served, self.changed = published.version, self.state, False
         self._let_go(self.version - WINDOW - 1)
 
-    def _control(self, control: Control, time: float) -> None:
+    def _control(self, control: Control, event: Event) -> None:
+        before = (self.state, self.pin, self.frozen, self.definition, self.guard)
         old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
         if old is not None and control.features is not None:
             old = self.definition.carried(
@@ -288,6 +290,8 @@ class Machine:
         fits = old is not None and self.definition.fits(old)
         if control.action == "rollback" and old is not None and fits:
             self.state = self.definition.returned(self.state, old)
+            self.watch.go_back(self.version)
+            self._forget_votes()
         elif control.action == "pin" and control.version is not None and old is not None and fits:
             self.pin = control.version, old
         elif control.action == "unpin":
@@ -298,7 +302,8 @@ class Machine:
                 self.watch.resume(self.version)
                 self._forget_votes()
         elif control.action in ("alarm", "promote"):
-            if (back := self.watch.act(control.action, time, self.version)) is not None:
+            due = int(event.key.rpartition("/")[2])
+            if (back := self.watch.act(control.action, due, event.time, self.version)) is not None:
                 self.state = self.definition.returned(self.state, back)
                 self._forget_votes()
         elif control.action == "change" and control.change is not None:
@@ -307,7 +312,9 @@ class Machine:
             ):  # two changes that came at once and do not go together: the second does nothing
                 self._redefine(self.definition.changed(control.change))
         self.changed = self.changed or control.action != "start"
-        self.history.mark(time, control.action, _said(control), self.version)
+        after = (self.state, self.pin, self.frozen, self.definition, self.guard)
+        if control.action == "start" or any(one is not other for one, other in zip(before, after, strict=True)):
+            self.history.mark(event.time, control.action, _said(control), self.version)
 
     def _forget_votes(self) -> None:
         """Where the watch has begun anew, guard lists that are still open say nothing any more."""
@@ -331,7 +338,17 @@ class Machine:
             for impression in self.open.values():
                 impression.way = OLD
         if definition.spec.guard != before.spec.guard:
-            self.watch.change(definition.spec.guard)
+            self._watch_by(definition.spec.guard)
+
+    def _watch_by(self, spec: GuardSpec | None) -> None:
+        """Go on with another guard; one that comes or goes knows nothing of lists up to this version."""
+        if spec is None:
+            self.watch = Watch(None)
+        elif self.guard is None:
+            self.watch = Watch(spec, self.version, self.number)
+            self._forget_votes()
+        else:
+            self.watch.change(spec)
 
     def state_of(self, version: int) -> State | None:
         """Return the state of a version that open impressions were made with."""
@@ -387,7 +404,7 @@ class Machine:
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec)
         self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
-        self.watch.restore(found.watch, recipe)
+        self.watch = Watch.restored(found.watch, recipe)
         self.history.restore(found.history, found.number)
         self.references = Counter(impression.version for impression in self.open.values())
         self._states.clear()

@@ -36,6 +36,12 @@ SHADOW_WARNING = (
 )
 
 
+COLD_WARNING = (
+    "it starts from nothing, so at first it is worse than any good order of yours, and the guard is likely to say so with an alarm "
+    "before it has learned much; give it weights to start from"
+)
+
+
 class Ranker:
     """One ranker: how it was created, the version that impressions are made from, its machine if this process leads."""
 
@@ -78,8 +84,11 @@ class Ranker:
         return max(self.status, self.version.status, key=lambda each: each.number)
 
     def _warnings(self, status: Status) -> Iterator[str]:
-        if self.version.definition.spec.mode == "shadow":
+        spec, guard = self.version.definition.spec, status.guard
+        if spec.mode == "shadow":
             yield SHADOW_WARNING
+        if guard is not None and spec.start is None and not guard.promotions and not guard.raised:
+            yield COLD_WARNING
         if status.guard is not None and status.guard.raised and status.guard.last_alarm is not None:
             yield f"the guard has raised an alarm: {alarm_sentence(status.guard.last_alarm, status.guard.spec.false_alarm_every)}"
 
@@ -88,8 +97,8 @@ def read_history(
     storage: Storage, ranker: Ranker, step: Step, start: float | None = None, end: float | None = None
 ) -> History:
     """Return what a ranker did over time; from its machine, or from what the leader has noted for others."""
-    name, spec = ranker.created.spec.name, ranker.version.definition.spec
-    machine, state, pending = ranker.machine, HistoryState(0, {}, {}), list[Block]()
+    name, definition = ranker.created.spec.name, ranker.version.definition
+    machine, state, pending = ranker.machine, HistoryState(0), list[Block]()
     if machine is not None:  # in this order, and the store last: what moves on meanwhile is found twice, and not never
         state = machine.history.copy(machine.end())
         pending = [block for of, block in list(machine.history.done) if of == step]
@@ -106,7 +115,8 @@ def read_history(
             count += len(kept[info.number].points)
     kept |= {block.number: block for block in pending}
     blocks = [block for _, block in sorted(kept.items())]
-    return history_of(name, step, blocks, state, spec.features, start, end)
+    names = (definition.spec.features, definition.names_digest)
+    return history_of(name, step, blocks, state, *names, start, end)
 
 
 class Rankers:

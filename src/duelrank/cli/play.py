@@ -1,0 +1,85 @@
+"""``duelrank play``: a search whose ranker learns before your eyes, in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import webbrowser
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duelrank.cli.serve import need_extra
+
+if TYPE_CHECKING:
+    from duelrank.playground import Search
+
+__all__ = ["play"]
+
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
+AlgorithmOption = Annotated[
+    str | None,
+    typer.Option(
+        "--algorithm", metavar="RECIPE", help="What learns from your own clicks: wmgd-dsp(delta=0.3), unless given."
+    ),
+]
+FirstOption = Annotated[str, typer.Option("--first", metavar="RECIPE", help="What simulated users teach, on the left.")]
+SecondOption = Annotated[
+    str, typer.Option("--second", metavar="RECIPE", help="What simulated users teach, on the right.")
+]
+OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
+
+
+def play(
+    port: PortOption = 8000,
+    algorithm: AlgorithmOption = None,
+    first: FirstOption = "mgd",
+    second: SecondOption = "mgd-dsp",
+    open: OpenOption = True,
+) -> None:
+    """Search Python's documentation, click, and see a ranker learn; nothing is kept when it ends, with Ctrl-C."""
+    need_extra()
+    from duelrank.playground.app import ALGORITHM, Playground, check_recipes
+    from duelrank.playground.crowd import CrowdWish
+    from duelrank.serving.http.server import listen, run_server
+    from duelrank.serving.http.telemetry import configure_logging
+    from duelrank.storage import open_storage
+
+    configure_logging("text", False)
+    recipe, wish = algorithm or ALGORITHM, CrowdWish(algorithms=(first, second))
+    check_recipes(recipe, wish)
+    with open_storage("sqlite://") as storage, listen("127.0.0.1", port) as listening:
+        search = _indexed()
+        playground = Playground(storage, search, recipe, wish)
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/play"
+        run_server(playground.app, playground.service, listening, lambda: _ready(address, open))
+        search.close()
+    typer.echo("stopped; nothing was kept")
+
+
+def _indexed() -> Search:
+    from duelrank.playground import Search, read_library
+
+    began = time.perf_counter()
+    search = Search(read_library())
+    took = time.perf_counter() - began
+    version = ".".join(map(str, sys.version_info[:3]))
+    typer.echo(f"{len(search.documents):,} docstrings of Python {version} read and indexed in {took:.1f} s")
+    sys.stdout.flush()
+    return search
+
+
+def _ready(address: str, open: bool) -> None:
+    typer.echo(f"the playground is at {address} (Ctrl-C to stop)")
+    sys.stdout.flush()
+    if open and _has_screen():
+        Thread(
+            target=webbrowser.open, args=(address,), daemon=True
+        ).start()  # some browsers return when they are closed
+
+
+def _has_screen() -> bool:
+    """Whether a browser would have a window; one in the terminal would only hide the address."""
+    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))

@@ -1,0 +1,202 @@
+"""The playground as operations beside the API of the service, in one process and on one address.
+
+The search is ours: ``GET /play/search`` finds candidates with their features, as your search engine does. All else goes through
+the API that everybody uses: the page sends the candidates to ``POST /v1/rankers/mine/rank``, shows them in the order of the answer,
+sends clicks to ``POST /v1/rankers/mine/feedback``, and reads ``GET /v1/rankers/mine/last-step``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+
+from duelrank.algorithms import Algorithm
+from duelrank.api import RankerSpec, Start
+from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
+from duelrank.grammar import parse
+from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish, check_ranker, crowd_rankers
+from duelrank.playground.documents import Document
+from duelrank.playground.features import FEATURES
+from duelrank.playground.search import Search
+from duelrank.playground.taste import DEFAULT_TASTE
+from duelrank.serving import Service, Settings
+from duelrank.serving.http import KeyRing, create_app
+from duelrank.serving.http.dashboard import POLICY
+from duelrank.serving.http.errors import NoSuchPage
+from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
+from duelrank.storage import Storage
+
+__all__ = ["MINE", "SETTINGS", "Playground", "check_recipes", "own_ranker"]
+
+#: The ranker that the visitor teaches by hand, and what it learns with where nothing else is asked for: every click should tell.
+MINE, ALGORITHM = "mine", "wmgd-dsp(delta=0.3)"
+#: A service for one visitor: what was learned is served at once, and what was learned from is soon forgotten.
+SETTINGS = Settings(publish_every=0.05, poll_every=0.05, retention=60.0, tidy_every=20.0, keep_versions=20)
+#: Where the hand-taught ranker begins: what a search without learning would do.
+_BEGINNING = {"name match": 0.5, "summary match": 0.3, "text match": 0.2}
+
+_ASSETS = {"play.js": b"text/javascript; charset=utf-8", "play.css": b"text/css; charset=utf-8"}
+
+
+class SearchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to search for."""
+
+    q: str
+
+
+class DocumentQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which document."""
+
+    id: str
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A document that was found, with its features by name: what goes to the ranker."""
+
+    id: str
+    kind: str
+    summary: str
+    features: dict[str, float]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The candidates of a query, the first stage's best first."""
+
+    query: str
+    candidates: list[Candidate]
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """What the page has to know: the visitor's ranker, the features, how many documents there are, and the users' wishes."""
+
+    ranker: str
+    features: dict[str, str]
+    documents: int
+    taste: dict[str, float]
+    wish: CrowdWish
+
+
+def check_recipes(algorithm: str, wish: CrowdWish) -> None:
+    """Raise where a recipe cannot be served: that of the visitor's ranker, or one of the two that users teach."""
+    check_ranker("the recipe of your own ranker", own_ranker(algorithm), SETTINGS)
+    for spec in crowd_rankers(wish.algorithms):
+        check_ranker("a recipe for users", spec, SETTINGS)
+
+
+def own_ranker(algorithm: str = ALGORITHM) -> RankerSpec:
+    """Return the ranker that a visitor teaches by hand; one column per feature, unless the recipe says otherwise."""
+    spec = RankerSpec(MINE, algorithm, tuple(FEATURES), close_after=3600.0)
+    if ">>" in algorithm:
+        return spec
+    start = None if parse(algorithm, Algorithm).weights_follow_memory else Start(weights=_BEGINNING)
+    return msgspec.structs.replace(spec, representation="query-scaled", start=start)
+
+
+class Playground:
+    """A service with a search before it and a page to see it learn.
+
+    Parameters
+    ----------
+    storage
+        A store for this one time.
+    search
+        The search.
+    algorithm
+        Recipe of the ranker that the visitor teaches.
+    wish
+        What the simulated users begin with.
+    """
+
+    def __init__(
+        self, storage: Storage, search: Search, algorithm: str = ALGORITHM, wish: CrowdWish | None = None
+    ) -> None:
+        self.service, self._search, self._mine = Service(storage, SETTINGS), search, own_ranker(algorithm)
+        self.crowd = Crowd(self.service, search, wish)
+        self.app = create_app(self.service, KeyRing(storage), operations=(*OPERATIONS, *self._operations()))
+        self.app.router.lifespan_context = self._around(self.app.router.lifespan_context)
+
+    def _around(self, inner: Callable[[Starlette], Any]) -> Callable[[Starlette], Any]:
+        """Stop the users before the service stops."""
+
+        @asynccontextmanager
+        async def lifespan(app: Starlette) -> AsyncIterator[None]:
+            async with inner(app):
+                try:
+                    yield
+                finally:
+                    await self.crowd.stop()
+
+        return lifespan
+
+    def _operations(self) -> list[Operation]:
+        def one(method: str, path: str, handle: Callable[[Call], Awaitable[Any]], **others: Any) -> Operation:
+            return Operation(method=method, path=path, handle=handle, needs="admin", hidden=True, **others)
+
+        refused = (InvalidValue, InvalidRecipe, UnknownName, LimitExceeded)
+        return [
+            one("GET", "/play", self.page, always=True),
+            one("GET", "/play/setup", self.setup),
+            one("GET", "/play/search", self.search, query=SearchQuery),
+            one("GET", "/play/document", self.document, query=DocumentQuery),
+            one("GET", "/play/users", self.users),
+            one("POST", "/play/users", self.change_users, takes=CrowdWish, raises=refused),
+            one("POST", "/play/forget", self.forget),
+            one("GET", "/play/assets/{file}", self.asset, always=True),
+        ]
+
+    async def page(self, call: Call) -> Reply:
+        """Send the page."""
+        return Reply(_asset("play.html"), 200, b"text/html; charset=utf-8", POLICY)
+
+    async def asset(self, call: Call) -> Reply:
+        """Send a file of the page."""
+        if (name := call.path["file"]) not in _ASSETS:
+            raise NoSuchPage(f"there is no file {name[:200]!r} here")
+        return Reply(_asset(name), 200, _ASSETS[name], POLICY)
+
+    async def setup(self, call: Call) -> Setup:
+        """Say what there is to play with; the visitor's ranker is made for the first who asks."""
+        await self.service.create(self._mine)
+        return Setup(MINE, FEATURES, len(self._search.documents), DEFAULT_TASTE, self.crowd.wish)
+
+    async def search(self, call: Call) -> Found:
+        """Find the candidates of a query, with their features."""
+        found = await asyncio.to_thread(self._search.candidates, call.query.q[:1000])
+        rows = zip(found.documents, found.features.tolist(), strict=True)
+        return Found(found.query, [_candidate(document, row) for document, row in rows])
+
+    async def document(self, call: Call) -> Document:
+        """Return a docstring."""
+        if (found := self._search.document(call.query.id)) is None:
+            raise UnknownName(f"there is no docstring of {call.query.id[:200]!r}")
+        return found
+
+    async def forget(self, call: Call) -> Reply:
+        """Make the visitor's ranker anew."""
+        await self.service.delete(MINE)
+        await self.service.create(self._mine)
+        return Reply(b"", 204)
+
+    async def users(self, call: Call) -> CrowdState:
+        """Say how the simulated users do."""
+        return self.crowd.state()
+
+    async def change_users(self, call: Call) -> CrowdState:
+        """Let users search, or stop them."""
+        return await self.crowd.change(call.body)
+
+
+def _candidate(document: Document, row: list[float]) -> Candidate:
+    return Candidate(document.id, document.kind, document.summary, dict(zip(FEATURES, row, strict=True)))
+
+
+@cache
+def _asset(name: str) -> bytes:
+    return files("duelrank.playground").joinpath("assets", name).read_bytes()

@@ -1,0 +1,297 @@
+"""The playground in a real browser: what a visitor sees and does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+from tests.playground.conftest import HARM, library, search  # noqa: F401  # fixtures
+from tests.waiting import until
+
+from duelrank.playground import Playground
+from duelrank.serving.http.server import Protocol, listen
+from duelrank.storage import open_storage
+
+
+@pytest.fixture
+def address(search) -> Iterator[str]:  # noqa: F811
+    """Serve a playground over a small library, in a thread."""
+    with open_storage("sqlite://") as storage, listen("127.0.0.1", 0) as listening:
+        playground = Playground(storage, search)
+        server = uvicorn.Server(
+            uvicorn.Config(playground.app, http=Protocol, ws="none", lifespan="on", log_config=None)
+        )
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+        thread.start()
+        until(lambda: (server.started and playground.service.ready) or not thread.is_alive())
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/play"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def open_play(tab, address):
+    """Open the playground, and wait until it can be used."""
+
+    def open_play(fragment="", **options):
+        found = tab(address + fragment, **options)
+        found.page.set_default_timeout(120_000)  # the first ranker of a fresh clone is compiled
+        found.wait_for_selector("body[data-ready]", timeout=120_000)
+        return found
+
+    return open_play
+
+
+def hits(page) -> list[str]:
+    return page.locator(".hit .open code").all_inner_texts()
+
+
+def look_for(page, query="read file"):
+    page.fill("#query", query)
+    page.press("#query", "Enter")
+    page.wait_for_selector(".hit")
+    page.wait_for_selector("#done:not([disabled])")
+
+
+def leave(page):
+    page.click("#done")
+    page.wait_for_selector("text=The ranker has learned from this list")
+
+
+class TestSearchAndClick:
+    def test_ten_results_with_their_features_as_bars(self, open_play):
+        page = open_play()
+        assert "58 docstrings" in page.text("#about")
+        look_for(page)
+        assert len(hits(page)) == 10
+        bars = page.locator(".hit").first.locator(".features i b")
+        assert bars.count() == 11
+        heights = bars.evaluate_all("nodes => nodes.map(node => node.getBoundingClientRect().height)")
+        assert 20 < max(heights) <= 30
+        assert min(heights) == 0
+        said = page.locator(".features").first.get_attribute("aria-label")
+        assert said.startswith("Features: name match ")
+
+    def test_a_click_opens_the_docstring_and_counts(self, open_play, address):
+        page = open_play()
+        look_for(page)
+        second = page.locator(".hit").nth(1)
+        second.locator(".open").click()
+        second.locator("pre").wait_for()
+        assert "file" in second.locator("pre").inner_text()
+        assert second.locator(".open").get_attribute("aria-expanded") == "true"
+        assert second.locator(".clicked-badge").count() == 1
+        second.locator(".open").click()
+        assert second.locator("pre").is_hidden()
+        second.locator(".open").click()  # once more: it opens again, and counts once
+        assert second.locator("pre").is_visible()
+        assert second.locator(".clicked-badge").count() == 1
+        leave(page)
+        assert "1 click;" in page.text("#step-said")
+
+    def test_after_the_list_was_left_the_page_shows_what_was_learned(self, open_play):
+        page = open_play()
+        assert page.text("#version") == "version 1"
+        weights = page.locator("#weights .value").all_inner_texts()
+        look_for(page)
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        assert page.text("#version") == "version 2"
+        assert page.text("#steps") == "1 list learned from"
+        assert page.locator("#weights .value").all_inner_texts() != weights
+        assert page.locator("#weights u").count() > 0  # where they were before
+        badges = [each.split("\n")[-1] for each in page.locator(".hit .open").all_inner_texts()]
+        assert [text.endswith("taken as seen") for text in badges] == [True] * 4 + [False] * 6
+        assert page.text("#step-said") == "1 click; 4 of 10 documents are taken as seen."
+        picture = page.locator("#angle svg").get_attribute("aria-label")
+        assert "% of its length and turns it by" in picture
+        assert page.locator("#directions .bar").count() == 11
+
+    def test_weights_move_to_where_they_are(self, open_play):
+        page = open_play()
+        look_for(page)
+        page.locator(".hit .open").nth(4).click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        bars = "() => [...document.querySelectorAll('#weights .bar')].map(bar => {"
+        bars += "const b = bar.querySelector('b').getBoundingClientRect(), t = bar.querySelector('.track').getBoundingClientRect();"
+        bars += "const value = Number(bar.querySelector('.value').textContent);"
+        bars += "return [value, (value < 0 ? -1 : 1) * 2 * b.width / t.width]})"
+
+        def settled():
+            scales = [width / value for value, width in page.evaluate(bars) if abs(value) > 0.05]
+            return max(scales) < 1.1 * min(scales)  # all bars are as long as their numbers say
+
+        page.until(settled)
+
+    def test_search_again_and_moved_documents_are_marked(self, open_play):
+        page = open_play()
+        look_for(page)
+        assert page.locator(".moved").count() == 0
+        first = hits(page)
+        page.locator(".hit .open").nth(5).click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        page.click("text=Search again")
+        page.until(lambda: "last time" in page.text("#said"))
+        second = hits(page)
+        for place, id in enumerate(second):
+            mark = page.locator(".hit").nth(place).locator(".moved [aria-hidden]")
+            if id not in first:
+                assert mark.inner_text() == "new"
+            elif (by := first.index(id) - place) == 0:
+                assert mark.count() == 0
+            else:
+                assert mark.inner_text() == (f"▲ {by}" if by > 0 else f"▼ {-by}")
+        assert page.locator(".moved").count() > 0
+
+    def test_the_next_search_leaves_the_list_too(self, open_play):
+        page = open_play()
+        look_for(page)
+        page.locator(".hit .open").first.click()
+        page.locator(".hit pre").wait_for()
+        look_for(page, "secret")
+        page.until(lambda: page.text("#steps") == "1 list learned from")
+        assert page.text("#version") == "version 2"
+
+    def test_without_a_click_nothing_is_learned(self, open_play):
+        page = open_play()
+        weights = page.locator("#weights .value").all_inner_texts()
+        look_for(page)
+        leave(page)
+        assert page.text("#step-said") == "No click, so nothing was learned."
+        assert page.locator("#weights .value").all_inner_texts() == weights
+
+    def test_what_finds_nothing_and_begin_anew(self, open_play):
+        page = open_play()
+        page.fill("#query", "zzzzzz")
+        page.press("#query", "Enter")
+        page.until(lambda: "Nothing has these words" in page.text("#said"))
+        page.click("#hints button >> nth=1")
+        page.wait_for_selector(".hit")
+        page.locator(".hit .open").first.click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        page.click("#forget")
+        page.until(lambda: page.text("#version") == "version 1" and "All forgotten" in page.text("#said"))
+        assert page.locator(".hit").count() == 0
+
+    def test_docstrings_are_text_and_nothing_else(self, open_play):
+        page = open_play()
+        look_for(page, "harm")
+        page.locator(".hit", has_text="harm.harm").locator(".open").click()
+        text = page.locator(".hit pre")
+        text.wait_for()
+        assert text.inner_text() == f"Harm a file {HARM}."
+        assert page.title() == "duelrank playground"
+        assert page.locator(".hit img, .hit script").count() == 0
+
+    def test_by_keyboard_alone(self, open_play):
+        page = open_play()
+        page.focus("#query")
+        page.page.keyboard.type("read file")
+        page.page.keyboard.press("Enter")
+        page.wait_for_selector("#done:not([disabled])")
+        page.locator(".hit .open").first.focus()
+        page.page.keyboard.press("Enter")
+        page.locator(".hit pre").wait_for()
+        page.focus("#done")
+        page.page.keyboard.press("Space")
+        page.wait_for_selector("text=Search again")
+        assert page.evaluate("document.activeElement.textContent") == "Search again"
+        page.focus("#tab-hand")
+        page.page.keyboard.press("ArrowRight")
+        assert page.locator("#crowd").is_visible()
+        assert page.locator("#hand").is_hidden()
+
+
+class TestUsers:
+    def test_two_learners_side_by_side(self, open_play):
+        page = open_play("#crowd")
+        assert (page.text("#name-a"), page.text("#name-b")) == ("mgd", "mgd-dsp")
+        assert page.text("#lists") == "0"
+        page.click("#switch")
+        page.until(lambda: int(page.text("#lists").replace(",", "")) > 60)
+        assert page.text("#switch") == "Stop the users"
+        assert page.locator("#switch").get_attribute("aria-pressed") == "true"
+        page.until(lambda: page.locator("#chart polyline").count() == 2)
+        page.until(lambda: page.locator("#both .bar").count() == 11)
+        assert 0.0 < float(page.text("#ndcg-a")) <= 1.0
+        assert "a second" in page.text("#speed")
+        assert "now mgd 0." in page.locator("#chart svg").get_attribute("aria-label")
+        page.click("#switch")
+        page.until(lambda: page.text("#switch") == "Let them go on")
+        seen = page.text("#lists")
+        page.wait_for_timeout(500)
+        assert page.text("#lists") == seen
+        page.click("#anew")
+        page.until(lambda: page.text("#lists") == "0")
+
+    def test_taste_rate_and_noise_are_the_visitors(self, open_play, address):
+        page = open_play("#crowd")
+        page.locator("#taste-depth").evaluate("node => { node.value = -1; node.dispatchEvent(new Event('change')) }")
+        page.locator("#rate").evaluate("node => { node.value = 3; node.dispatchEvent(new Event('input')) }")
+        assert page.text("#rate-said") == "1000"
+        page.select_option("#noise", "informational")
+
+        def wish():
+            return page.evaluate("fetch('/play/setup').then(answer => answer.json()).then(found => found.wish)")
+
+        page.until(lambda: wish()["noise"] == "informational")
+        found = wish()
+        assert (found["taste"]["depth"], found["rate"]) == (-1.0, 1000.0)
+
+    def test_any_two_recipes_and_errors_in_a_sentence(self, open_play):
+        page = open_play("#crowd")
+        page.fill("#recipe-b", "nothing-of-this-name")
+        page.press("#recipe-b", "Tab")
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert page.text("#trouble").startswith("the second recipe: ")
+        page.fill("#recipe-b", "pdgd")
+        page.press("#recipe-b", "Tab")
+        page.until(lambda: page.text("#name-b") == "pdgd")
+        assert page.locator("#trouble").is_hidden()
+
+    def test_somebody_who_comes_later_sees_them_too(self, open_play):
+        page = open_play("#crowd")
+        page.click("#switch")
+        page.until(lambda: page.text("#lists") != "0")
+        other = open_play("#crowd")
+        other.until(lambda: other.text("#switch") == "Stop the users" and other.text("#lists") != "0")
+        page.click("#switch")
+        page.until(lambda: page.text("#switch") == "Let them go on")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_it_fits_and_has_no_serious_finding(open_play, width, dark):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    page = open_play(width=width, dark=dark, bypass_csp=True)  # axe is a script from elsewhere
+    look_for(page)
+    page.locator(".hit .open").nth(1).click()
+    page.locator(".hit pre").wait_for()
+    leave(page)
+    page.wait_for_timeout(700)  # colours and bars move
+    for tab in ("#tab-hand", "#tab-crowd"):
+        page.click(tab)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        found = axe.Axe().run(page.page).response["violations"]
+        assert [
+            (each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")
+        ] == []
+
+
+def test_nothing_is_loaded_from_elsewhere(browser, address):
+    context = browser.new_context()
+    asked = []
+    page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]", timeout=120_000)
+    origin = address.removesuffix("/play")
+    assert [url for url in asked if not url.startswith((origin, "data:"))] == []
+    context.close()
