@@ -149,6 +149,9 @@ def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
             assert hours.lists["explored"][:240] == [6] * 240  # the last version may be published later
             assert days.lists["explored"][:10] == [144] * 10
             assert size < 60_000
+            for start in (minutes.time[0] - 1.0, minutes.time[700], minutes.time[701] + 30.0, minutes.time[-1]):
+                part = service.history("shop", "minute", start)
+                assert part.time == [time for time in minutes.time if time + MINUTE > start]
             return minutes
 
     found = asyncio.run(main())

@@ -15,7 +15,6 @@ from duelrank.serving.ranker.guarding import alarm_sentence, guard_info
 from duelrank.serving.ranker.history import (
     HISTORY,
     MOST_POINTS,
-    STEPS,
     Block,
     HistoryState,
     Step,
@@ -105,14 +104,15 @@ def read_history(
     elif (found := storage.snapshots.load(name, HISTORY)) is not None:
         state = unpack(found.body, HistoryState)
     kind, kept, count = block_kind(step), dict[int, Block](), 0
-    seconds, points = STEPS[step]
     for info in reversed(storage.snapshots.list(name, kind)):
-        if count >= MOST_POINTS or (start is not None and (info.number + 1) * points * seconds <= start):
+        if count >= MOST_POINTS:
             break
         body = storage.snapshots.load(name, kind, info.number)
         if body is not None:
             kept[info.number] = unpack(body.body, Block)
             count += len(kept[info.number].points)
+        if start is not None and info.time <= start:  # those before it begin before it, and end before it begins
+            break
     kept |= {block.number: block for block in pending}
     blocks = [block for _, block in sorted(kept.items())]
     names = (definition.spec.features, definition.names_digest)
