@@ -45,6 +45,12 @@ settings.load_profile("duelrank")
 _numbers = itertools.count(1)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the tests in a browser to those who ask for them: ``make browser``."""
+    asked = any("browser" in str(argument) for argument in config.invocation_params.args)
+    return True if collection_path == Path(__file__).parent / "browser" and not asked else None
+
+
 @pytest.fixture
 def clean_registry() -> Iterator[None]:
     """Forget what a test registers, and the extensions that it loads."""

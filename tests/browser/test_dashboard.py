@@ -6,8 +6,8 @@ import time
 
 import msgspec
 import pytest
-from tests.browser.conftest import FAST, SPEC, serving
 from tests.browser.histories import plausible
+from tests.serving.http.served import FAST, SPEC, serving
 
 from duelrank.api import GuardSpec, RankerSpec
 from duelrank.serving import Service
@@ -66,7 +66,7 @@ class TestFollowing:
         page.until(lambda: page.text("#tile-lists") == "10" and page.text("#tile-learned") == "10")
         page.until(lambda: page.page.locator("#chart-reward canvas").count() == 1)
         page.until(lambda: "100.0%" in page.text("#tile-clicked"))
-        assert "missing" not in page.text("[data-panel=trouble]")
+        assert "No trouble" in page.text("[data-panel=trouble]")
 
     def test_a_cut_stream_is_told_and_mended(self, storage, tab):
         with serving(Service(storage, FAST)) as served:
@@ -181,7 +181,7 @@ class TestPanels:
     def test_another_time(self, painted, tab):
         page = tab(f"{painted.url}/dashboard/shop")
         page.until(lambda: page.page.locator("#chart-reward canvas").count() == 1)
-        page.page.get_by_text("7 days").click()
+        page.page.check("input[value=week]")
         page.until(lambda: "hours" in page.text("#hint-reward"))
 
 
@@ -256,22 +256,37 @@ class TestKeys:
         page.until(lambda: "not known" in page.text("#notice"))
         assert page.page.locator("#key-card").is_visible()
 
-    def test_to_look_and_to_act(self, locked, tab):
-        served, look, admin = locked
+    def test_one_that_is_not_for_this_is_refused(self, locked, tab):
+        page = tab(f"{locked[0].url}/dashboard")
+        self.enter(page, locked[1])
+        page.until(lambda: "scope admin" in page.text("#notice"))
+        self.enter(page, locked[2])
+        page.until(lambda: state(page) == "live")
+        assert not page.page.locator("#notice").is_visible()
+
+    def test_typed_once_it_is_for_everything(self, locked, tab):
+        served, _, admin = locked
         page = tab(f"{served.url}/dashboard")
-        self.enter(page, look)
+        self.enter(page, admin)
         page.until(lambda: state(page) == "live" and page.text("#tile-lists") == "5")
-        page.until(lambda: "scope admin" in page.text("[data-panel=compare]"))
-        page.page.click("#freeze")
-        page.page.click("#ask-yes")
-        page.until(lambda: "scope admin" in page.text("#ask-error"))
-        assert not served.service.ranker("shop").frozen
-        page.page.fill("#ask-key-input", admin)
-        page.page.click("#ask-yes")
-        page.until(lambda: page.text("#state") == "frozen")
-        page.page.click("#resume")  # typed once
-        page.page.click("#ask-yes")
-        page.until(lambda: page.text("#state") == "learns")
+        page.until(lambda: page.page.locator("#list-one li").count() == 5)
+        for action, after in (("freeze", "frozen"), ("resume", "learns")):
+            page.page.click(f"#{action}")
+            page.page.click("#ask-yes")
+            page.until(lambda after=after: page.text("#state") == after)
+
+    def test_one_that_is_revoked_meanwhile_is_asked_for_again(self, locked, tab):
+        served, _, admin = locked
+        page = tab(f"{served.url}/dashboard")
+        self.enter(page, admin)
+        page.until(lambda: state(page) == "live")
+        other, kept = make_key(["admin"])
+        served.storage.keys.add(kept)
+        served.storage.keys.revoke(admin.split("_")[1])
+        page.until(lambda: page.page.locator("#key-card").is_visible())
+        assert not page.page.locator("#panels").is_visible()
+        self.enter(page, other)
+        page.until(lambda: state(page) == "live")
 
     def test_it_stays_in_memory(self, locked, tab):
         served, _, admin = locked
@@ -317,7 +332,11 @@ class TestSafety:
         page = tab(f"{painted.url}/dashboard/shop")
         page.until(lambda: page.page.locator(".chart canvas").count() >= 9)
         page.page.evaluate(
-            """() => { const bad = document.createElement("script"); bad.textContent = "window.bad = 1"; document.body.append(bad) }"""
+            """() => {
+              const bad = document.createElement("script");
+              bad.textContent = "window.bad = 1";
+              document.body.append(bad);
+            }"""
         )
         assert page.page.evaluate("window.bad") is None
         assert len(page.complaints) == 1  # that one, and nothing of our own

@@ -17,7 +17,7 @@ from duelrank.guard import ConfidenceSequence, Detector, EValue
 from duelrank.guard.detector import _MOST, ALTERNATIVES, MOST_MARGIN
 from duelrank.kernels import guard as kernels
 from duelrank.randomness import stream
-from duelrank.testing.reference import guard as twins
+from duelrank.testing import evidence as twins
 
 BILLION = 10**9
 OUTCOMES = st.lists(st.booleans(), max_size=60)

@@ -14,7 +14,7 @@ import pytest
 from duelrank.api import Change, GuardSpec, Start
 from duelrank.errors import InvalidValue
 from duelrank.guard.lists import BASELINE, LEARNED
-from duelrank.serving import Observer
+from duelrank.serving import Observer, Service
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import BASELINE as OWN_ORDER
 from duelrank.serving.log.bodies import CONTROL, GUARD, Control, StoredImpression, pack, unpack, unpack_teams
@@ -310,12 +310,6 @@ def test_a_user_has_one_vote_a_day(storage, kit):
             await vote(service, kit, 10, LEARNED, user_id="bob")
             await kit.learned(service, 8)
             assert (service.guard("shop").wins, service.guard("shop").repeated) == (5, 3)
-            for bad in ("", "x" * 600):
-                counts = await service.feedback("shop", [kit.event(10, event_id=f"bad{len(bad)}", user_id=bad)])
-                assert (counts.accepted, counts.expired) == (0, 1)
-                await service.rank("shop", kit.request(20))
-                counts = await service.feedback("shop", [kit.event(20, event_id=f"bad{len(bad)}", user_id=bad)])
-                assert "user_id" in counts.invalid[0].reason
         async with kit.running(storage, clock=clock) as service:
             await vote(service, kit, 11, LEARNED, user_id="bob")
             await kit.learned(service, 9)
@@ -393,7 +387,82 @@ def test_lists_of_what_was_watched_before_say_nothing_after_a_resume(storage, ki
     kit.verified(storage)
 
 
+def test_one_without_weights_ties_with_the_own_order(storage, kit):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(guard=GuardSpec(share=1.0)))
+            for number in range(20):
+                assert ids(await service.rank("shop", kit.request(number))) == [f"d{i}" for i in range(5)]
+                await service.feedback("shop", [kit.event(number, ["d1"])])
+            await kit.learned(service, 20)
+            assert (service.guard("shop").ties, service.guard("shop").decisive) == (20, 0)
+            assert "starts from nothing" in service.ranker("shop").warnings[0]
+
+    asyncio.run(main())
+
+
+def test_what_an_operator_goes_back_to_is_watched_anew(storage, kit):
+    async def main():
+        async with kit.running(storage) as service:
+            guard = GuardSpec(share=0.5, false_alarm_every=100.0, on_alarm="rollback", promote=(1.0,))
+            await service.create(kit.spec(start=AGAINST, guard=guard))
+            await votes(service, kit, range(40), LEARNED)
+            await votes(service, kit, range(40, 55), BASELINE)
+            await kit.learned(service, 55)
+            assert service._rankers["shop"].machine.watch.proven is not None
+            assert service.guard("shop").statistic > 0.0
+            await service.control("shop", "rollback", 1)
+            assert service._rankers["shop"].machine.watch.proven is None
+            assert (service.guard("shop").statistic, service.guard("shop").decisive) == (0.0, 0)
+
+    asyncio.run(main())
+    kit.verified(storage)
+
+
+def test_an_alarm_that_nobody_was_told_of_is_told_by_the_next_process(storage, kit, monkeypatch):
+    told = []
+
+    class Watching(Observer):
+        def guard_event(self, name, event, info):
+            told.append(event)
+
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
+            with monkeypatch.context() as patched:
+                patched.setattr(Learner, "_tell_guard_event", lambda *_: None)  # killed before it could
+                patched.setattr(Learner, "_checkpoint", lambda *_, **__: None)
+                await votes(service, kit, range(30), BASELINE)
+                await settled(service, kit, 1)
+                await service.stop()
+        for expected in (["alarm"], ["alarm"]):  # once
+            service = Service(storage, kit.fast)
+            service.observer = Watching()
+            await service.start()
+            await service.wait_ready()
+            await kit.learned(service, 30)
+            await service.stop()
+            assert told == expected
+
+    asyncio.run(main())
+
+
 class TestChanges:
+    def test_an_alarm_that_was_only_told_steps_back_when_it_shall(self, storage, kit):
+        async def main():
+            async with kit.running(storage) as service:
+                guard = GuardSpec(share=1.0, false_alarm_every=100.0, on_alarm="tell", promote=(1.0,))
+                await service.create(kit.spec(start=AGAINST, guard=guard))
+                await votes(service, kit, range(30), BASELINE)
+                await settled(service, kit, 1)
+                await service.change("shop", Change(guard=ALWAYS))
+                await votes(service, kit, range(30, 32), BASELINE)
+                await settled(service, kit, 2)
+                assert service.guard("shop").learned_share == 0.0
+
+        asyncio.run(main())
+        kit.verified(storage)
+
     def test_a_guard_comes_and_goes(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:

@@ -17,7 +17,8 @@ from duelrank.serving.ranker.history import STEPS, Block, End, Recorder, block_k
 from duelrank.storage import open_storage
 
 MINUTE, HOUR, DAY = (STEPS[step][0] for step in ("minute", "hour", "day"))
-END = End(3, np.array([0.5, -1.0], "<f4").tobytes(), (6, 2, 1.5, 0.5))
+NAMES = (("a", "b"), b"a, b")
+END = End(3, NAMES[1] + np.array([0.5, -1.0], "<f4").tobytes(), (6, 2, 1.5, 0.5))
 
 
 def ids(answer):
@@ -148,6 +149,9 @@ def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
             assert hours.lists["explored"][:240] == [6] * 240  # the last version may be published later
             assert days.lists["explored"][:10] == [144] * 10
             assert size < 60_000
+            for start in (minutes.time[0] - 1.0, minutes.time[700], minutes.time[701] + 30.0, minutes.time[-1]):
+                part = service.history("shop", "minute", start)
+                assert part.time == [time for time in minutes.time if time + MINUTE > start]
             return minutes
 
     found = asyncio.run(main())
@@ -168,7 +172,7 @@ def test_only_so_many_points_are_kept_and_leave_it(monkeypatch):
         recorder.count()
         blocks += [block for step, block in recorder.done if step == "minute"]
         recorder.done.clear()
-    found = history_of("shop", "minute", blocks, recorder.copy(END), ("a", "b"))
+    found = history_of("shop", "minute", blocks, recorder.copy(END), *NAMES)
     assert len(found.time) == history.MOST_POINTS
     assert found.time[-1] == 60.0 * 4999
     assert found.weights == {"a": [0.5] * 2000, "b": [-1.0] * 2000}
@@ -181,10 +185,22 @@ def test_clocks_may_go_back_and_stand_still():
         recorder.begin(time, lambda: END)
         recorder.made(0, 1, 2)
         recorder.count()
-    found = history_of("shop", "minute", [], recorder.copy(END), ("a", "b"))
+    found = history_of("shop", "minute", [], recorder.copy(END), *NAMES)
     assert found.time == [600.0, 660.0, 720.0]
     assert found.lists["greedy"] == [1, 3, 1]
     assert found.trouble == {"missing": [1, 3, 1], "out_of_range": [2, 6, 2]}
+
+
+def test_where_a_clock_had_jumped_ahead_time_goes_on_when_it_comes_back():
+    recorder = Recorder(0)
+    for time in (600.0, 8_000_000.0, 660.0, 720.0, 720.0):
+        recorder.begin(time, lambda: END)
+        recorder.made(0, 0, 0)
+        recorder.count()
+    for step, found in (("minute", [1, 1, 2, 1]), ("hour", [4, 1]), ("day", [4, 1])):
+        told = history_of("shop", step, [], recorder.copy(END), *NAMES)
+        assert told.lists["greedy"] == found
+        assert told.time == sorted(set(told.time))
 
 
 def test_marks_are_bounded_and_outlive_their_minute():
@@ -195,7 +211,7 @@ def test_marks_are_bounded_and_outlive_their_minute():
         recorder.count()
     recorder.begin(86_400.0 * 3, lambda: END)
     recorder.count()
-    found = history_of("shop", "day", [], recorder.copy(END), ("a", "b"))
+    found = history_of("shop", "day", [], recorder.copy(END), *NAMES)
     assert len(found.marks) == history.MOST_MARKS
     assert found.marks[-1].text == str(history.MOST_MARKS + 49)
     assert len(found.time) == 2
@@ -223,8 +239,8 @@ def test_features_of_other_names_have_no_weights():
     recorder = Recorder(0)
     recorder.begin(0.0, lambda: END)
     recorder.count()
-    state = recorder.copy(replace(END, weights=np.zeros(3, "<f4").tobytes()))
-    assert history_of("shop", "minute", [], state, ("a", "b")).weights == {"a": [None], "b": [None]}
+    state = recorder.copy(replace(END, weights=b"a, c" + np.zeros(2, "<f4").tobytes()))
+    assert history_of("shop", "minute", [], state, *NAMES).weights == {"a": [None], "b": [None]}
 
 
 def test_curves_are_told_by_how_much_they_rise(storage, kit):

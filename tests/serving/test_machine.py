@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD
-from duelrank.api import GuardSpec, RankerSpec
+from duelrank.api import Change, GuardSpec, RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
 from duelrank.guard import guard as guarding
 from duelrank.representation import knots
@@ -25,6 +25,7 @@ from duelrank.serving.log.bodies import (
     unpack_state,
 )
 from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.history import history_of
 from duelrank.serving.ranker.machine import WINDOW, Machine
 from duelrank.storage import Event
 from duelrank.types import State
@@ -33,6 +34,26 @@ DEFINITION = Definition(RankerSpec("shop", "mgd-dsp", ("a", "b", "c"), length=3,
 CURVES = [
     Definition(RankerSpec("shop", "pdgd", ("a", "b", "c"), representation, length=3, seed=3), 0.0)
     for representation in ("ramps", "query-scaled >> curves", "query-scaled")
+]
+FIXED = Definition(
+    RankerSpec(
+        "shop",
+        "mgd-dsp",
+        ("a", "b", "c"),
+        {"kind": "fixed", "features": {"a": {"min_max": {"minimum": 0.0, "maximum": 2.0}}}},
+        length=3,
+        seed=3,
+        guard=GuardSpec(0.7, 2.0, promote=(0.5, 1.0)),
+    ),
+    0.0,
+)
+CHANGES = [
+    Change(add_features=("d",)),
+    Change(retire_features=("b",)),
+    Change(add_features=("e",), retire_features=("a",)),
+    Change(guard=None),
+    Change(guard=GuardSpec(0.7, 2.0, promote=(0.5, 1.0))),
+    Change(guard=GuardSpec(0.5, 3.0, on_alarm="rollback", promote=(1.0,)), length=2),
 ]
 GUARDED = [
     Definition(
@@ -64,6 +85,8 @@ steps = st.one_of(
     st.tuples(st.just("published")),
     st.tuples(st.just("control"), st.sampled_from(["freeze", "resume", "rollback", "pin", "unpin"])),
     st.tuples(st.just("guard")),
+    st.tuples(st.just("change"), st.integers(0, len(CHANGES) - 1)),
+    st.tuples(st.just("wait"), st.sampled_from([1.0, 60.0, 3600.0, 100_000.0, -30.0, -7200.0])),
 )
 
 
@@ -75,7 +98,8 @@ class Log:
         self.events: list[Event] = []
         self.shown: dict[str, tuple[StoredImpression, np.ndarray]] = {}
         self.states: dict[int, State] = {1: definition.start}
-        self.machine = self.fresh()
+        self.features = {1: definition.spec.features}
+        self.machine, self.now = self.fresh(), 1e6
 
     def fresh(self) -> Machine:
         return Machine(self.definition, self.fetch, self.states.get, most_states=1)
@@ -84,17 +108,21 @@ class Log:
         return self.shown.get(id)
 
     def add(self, kind, key, body) -> None:
-        self.events.append(Event(3 * len(self.events) + 1, "shop", kind, key, float(len(self.events)), body))
+        self.events.append(Event(3 * len(self.events) + 1, "shop", kind, key, self.now, body))
         self.machine.apply(self.events[-1])
 
     def step(self, kind, *what) -> None:
         machine = self.machine
+        definition = machine.definition
         if kind == "ranked" and f"i{what[0]}" not in self.shown:
-            key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random((5, 3))
-            raw.flags.writeable = False
             version = max(1, machine.version - what[1])  # who serves may be a little behind
+            if self.features[version] != definition.spec.features:
+                return  # and knows other features then: what it makes teaches nothing, and is not made here
+            shape = (5, len(definition.spec.features))
+            key, raw = f"i{what[0]}", np.random.default_rng(what[0]).random(shape)
+            raw.flags.writeable = False
             share = 1.0 if machine.guard is None else machine.guard.learned_share
-            made = self.definition.order(self.states[version], machine.frozen, key, raw, 3, None, share)
+            made = definition.order(self.states[version], machine.frozen, key, raw, 3, None, share)
             self.shown[key] = StoredImpression.of(version, list("vwxyz"), *made), raw
             self.add("ranked", key, pack(self.shown[key][0]))
         elif kind == "feedback":
@@ -106,9 +134,17 @@ class Log:
         elif kind == "published":
             self.add("published", str(machine.version + 1), pack(machine.publication()))
             self.states[machine.version] = machine.served
+            self.features[machine.version] = definition.spec.features
         elif kind == "control":
             state = pack_state(machine.served) if what[0] in ("rollback", "pin") else None
-            self.add("control", f"{len(self.events)}", pack(Control(what[0], machine.version, state)))
+            features = self.features[machine.version] if state else None
+            self.add(
+                "control", f"{len(self.events)}", pack(Control(what[0], machine.version, state, features=features))
+            )
+        elif kind == "change":
+            self.add("control", f"{len(self.events)}", pack(Control("change", change=CHANGES[what[0]])))
+        elif kind == "wait":
+            self.now += what[0]
         elif kind == "guard" and (due := machine.watch.due()) is not None:
             self.add("control", due[0], pack(due[1]))
 
@@ -120,7 +156,7 @@ def test_it_may_stop_and_go_on_anywhere(definition, taken, where):
         _stop_and_go_on(definition, taken, where)
 
 
-@pytest.mark.parametrize("definition", GUARDED, ids=lambda each: each.spec.guard.on_alarm)
+@pytest.mark.parametrize("definition", [*GUARDED, FIXED], ids=["baseline", "rollback", "tell", "fixed"])
 @given(st.lists(steps, max_size=60), st.integers(0, 60))
 def test_a_guarded_one_may_too(definition, taken, where):
     with patch.multiple(guarding, LEVEL=0.9, SLACK=0.9):  # proofs and promotions after a list or two
@@ -136,6 +172,8 @@ def _stop_and_go_on(definition, taken, where):
         first.apply(event)
     second.restore(first.checkpoint())
     assert second.checkpoint() == first.checkpoint()
+    names = (first.definition.spec.features, first.definition.names_digest)
+    history_of("shop", "day", [], first.history.copy(first.end()), *names)  # whenever one looks
     for event in log.events:  # those before `where` once more: they count once
         second.apply(event)
     assert second.checkpoint() == log.machine.checkpoint()

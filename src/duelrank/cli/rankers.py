@@ -151,12 +151,7 @@ def create(
     json: JsonOption = False,
 ) -> None:
     """Create a ranker; the same command again changes nothing."""
-    from duelrank.cli.export import feature_names
-    from duelrank.errors import InvalidValue
-
-    names = feature_names(features, features_file)
-    if not names:
-        raise InvalidValue("a ranker needs features: give their names with --features or --features-file")
+    names = _feature_names(features, features_file)
     start = _start(weight, from_ranker, from_version, model)
     with connect(url, api_key) as client:
         info = client.create_ranker(
@@ -336,6 +331,16 @@ def connect(url: str, api_key: str | None) -> Iterator[Client]:
                 raise
             hint = "give a key of scope admin with --api-key or DUELRANK_API_KEY (duelrank keys create --scope admin)"
             raise ServiceError(error.status, error.title, f"{error.detail}; {hint}") from None
+
+
+def _feature_names(names: str | None, file: Path | None) -> Iterable[str]:
+    from duelrank.cli.export import feature_names
+    from duelrank.errors import InvalidValue
+
+    found = feature_names(names, file)
+    if not found:
+        raise InvalidValue("a ranker needs features: give their names with --features or --features-file")
+    return found
 
 
 def _start(

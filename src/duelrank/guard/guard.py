@@ -24,6 +24,8 @@ Due = Literal["alarm", "promote"]
 LEVEL = 0.05
 #: "Lately" is about so many decisive lists.
 MEMORY = 100
+#: Of a ladder.
+MOST_RUNGS = 20
 #: One rung up when the lower end of the band is above one half less this.
 SLACK = 0.01
 
@@ -226,14 +228,23 @@ class Guard(Value, frozen=True):
             return self
         return self._with(detector=self.detector.reset(), rung=0, reason=None, raised=False, **_NO_VOTES)
 
+    def restarted(self) -> Guard:
+        """Return the guard after an operator has gone back to another version: it watches anew; the rung and an alarm stay."""
+        return self._with(detector=self.detector.reset(), reason=None, **_NO_VOTES)
+
     def changed(self, spec: GuardSpec) -> Guard:
-        """Return the guard with other settings; it begins anew where it promises something else, but an alarm stands."""
+        """Return the guard with other settings; it begins anew where it promises something else, but an alarm stands.
+
+        One that was only told does not stand where something shall be done about it: it is raised again by the next decisive list.
+        """
         check_guard(spec)
+        told = self.last_alarm is not None and self.last_alarm.did == "tell" and spec.on_alarm != "tell"
+        raised = self.raised and not told
         promises = ("false_alarm_every", "margin", "promote")
         if any(getattr(spec, name) != getattr(self.spec, name) for name in promises):
-            kept = {name: getattr(self, name) for name in ("counts", "alarms", "promotions", "last_alarm", "raised")}
-            return Guard.begin(spec)._with(**kept)
-        return self._with(spec=spec)
+            kept = {name: getattr(self, name) for name in ("counts", "alarms", "promotions", "last_alarm")}
+            return Guard.begin(spec)._with(raised=raised, **kept)
+        return self._with(spec=spec, raised=raised)
 
     def _with(self, **changes: object) -> Guard:
         return msgspec.structs.replace(self, **changes)
@@ -257,9 +268,11 @@ def check_guard(spec: GuardSpec) -> None:
     except InvalidValue as error:
         raise InvalidValue(f"guard: {error}") from None
     rungs = spec.promote
-    if not rungs or not all(0.0 < rung <= 1.0 for rung in rungs) or any(a >= b for a, b in pairwise(rungs)):
+    rising = all(0.0 < rung <= 1.0 for rung in rungs) and all(a < b for a, b in pairwise(rungs))
+    if not rising or not 0 < len(rungs) <= MOST_RUNGS:
         raise InvalidValue(
-            f"guard: promote has rising shares above 0 and up to 1, such as [0.1, 0.5, 1.0], got {list(rungs)}; [1.0] is no ladder"
+            f"guard: promote has 1 to {MOST_RUNGS} rising shares above 0 and up to 1, such as [0.1, 0.5, 1.0], got "
+            f"{list(rungs[: MOST_RUNGS + 1])}; [1.0] is no ladder"
         )
     if spec.webhook is not None:
         _check_address(spec.webhook)

@@ -40,7 +40,7 @@ class Voters:
     def admit(self, user: bytes, time: float) -> bool:
         """Whether a user may vote at a time, in seconds; who may has voted then."""
         day = int(time // _DAY)
-        if day > self.day:
+        if not self.day - 1 <= day <= self.day:  # a new day, or a clock had jumped ahead
             self.day, self._voted = day, {}
         if user in self._voted:
             return False

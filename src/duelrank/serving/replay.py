@@ -162,16 +162,13 @@ class _Replay:
     def _before_control(self, event: Event) -> str | None:
         """Compare what a guard did with what it has to do here; where an operator was quicker, it has nothing to do."""
         said, machine = unpack(event.body, Control), self._machine
-        if said.evidence is None or self._tolerance is not None:
+        if said.evidence is None or machine.guard is None or self._tolerance is not None:
             return None
-        reason = None if machine.guard is None else machine.guard.reason
-        if reason is None or reason.due != said.action:
-            due = int(event.key.rpartition("/")[2])
-            return (
-                None
-                if machine.watch.due_since >= due
-                else f"event {event.number} is an {said.action}, not so in the replay"
-            )
+        due, reason = int(event.key.rpartition("/")[2]), machine.guard.reason
+        if machine.watch.due_since < due:
+            return f"event {event.number} is an {said.action}, of which the replay knows nothing"
+        if reason is None or reason.due != said.action or machine.watch.due_since != due:
+            return None
         found = Evidence(reason.statistic, reason.wins, reason.losses)
         return None if found == said.evidence else f"event {event.number}: {said.evidence}, but the replay has {found}"
 

@@ -201,7 +201,7 @@ def _attempt(sent: _Message, limit: float) -> tuple[str, bool]:
         return f"there was no answer within {limit:g} s", True
     except OSError as error:
         return f"there was no answer: {error.strerror or error}", True
-    except (HTTPException, ValueError) as error:
+    except Exception as error:  # whatever it is, the next message must be sent
         return f"there was no answer in HTTP ({type(error).__name__})", True
     if 200 <= status < 300:
         return "", False

@@ -244,7 +244,8 @@ class GuardedLearner:
         to_version = None if proven is None else proven.updates
         self.guard = self.guard.alarmed(float(self._lists), self.learner.state.updates, to_version)
         if proven is not None and self.settings.on_alarm == "rollback":
-            self.learner.state = proven
+            state = self.learner.state  # the counts go on: they name random streams, of which each is used once
+            self.learner.state = replace(proven, step=state.step, updates=state.updates)
 
     def _harm(self) -> None:
         state = self.learner.state

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from tests.browser.conftest import FAST, SPEC, Served, serving
 from tests.serving.http import test_openapi
+from tests.serving.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER, until
 
 from duelrank.serving import Service
@@ -155,7 +155,7 @@ class TestLive:
                 pass
 
     def test_a_revoked_key_ends_it(self, storage):
-        key, kept = make_key(["rank"])
+        key, kept = make_key(["admin"])
         storage.keys.add(kept)
         with serving(Service(storage, FAST)) as served:
             served.do(served.service.create(SPEC))

@@ -22,8 +22,8 @@ from duelrank.storage import open_storage
 class Server:
     """A running `duelrank serve`; its words are in ``said``, its log in a file."""
 
-    def __init__(self, *words, env=None):
-        command = [sys.executable, "-m", "duelrank", "serve", "--port", "0", *map(str, words)]
+    def __init__(self, *words, env=None, command="serve"):
+        command = [sys.executable, "-m", "duelrank", command, "--port", "0", *map(str, words)]
         environment = os.environ | {"COLUMNS": "500", "PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}
         descriptor, self.log = tempfile.mkstemp(prefix="duelrank-log-")
         self.process = subprocess.Popen(
@@ -117,6 +117,45 @@ def test_from_start_to_stop(server, store):
         until(lambda: client.get("/v1/rankers/shop").json()["learned"] == 1)
     assert again.stop(signal.SIGINT) == 0
     assert "Traceback" not in server.said + again.said + server.logged() + again.logged()
+
+
+class TestDashboard:
+    """``duelrank dashboard``: a store is looked at, while nobody serves from it and while somebody does."""
+
+    @pytest.mark.parametrize("meanwhile", [False, True])
+    def test_looking(self, server, store, tmp_path, meanwhile):
+        assert f"dashboard: {server.url}/dashboard" in server.said
+        httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
+        if not meanwhile:
+            assert server.stop() == 0
+        looking = Server(tmp_path / "shop.db", "--no-browser", "--ranker", "shop", command="dashboard")
+        try:
+            assert f"{looking.url}/dashboard/shop" in looking.said
+            assert "the store is only read" in looking.said
+            until(lambda: httpx.get(f"{looking.url}/v1/rankers/shop", timeout=FOR_EVER).status_code == 200)
+            assert "data-read-only" in httpx.get(f"{looking.url}/dashboard/shop", timeout=FOR_EVER).text
+            refused = httpx.post(f"{looking.url}/v1/rankers/shop/freeze", timeout=FOR_EVER)
+            assert (refused.status_code, refused.json()["type"]) == (403, "/docs#read-only")
+        finally:
+            assert looking.stop(signal.SIGINT) == 0
+        assert "Traceback" not in looking.said + looking.logged()
+
+    def test_keys_of_the_store_are_asked_for_unless_one_says_not(self, server, store, tmp_path, cli):
+        server.stop()
+        with open_storage(store) as storage:
+            storage.keys.add(make_key(["rank"])[1])
+        for words, status in (((), 401), (("--without-keys",), 200)):
+            looking = Server(tmp_path / "shop.db", "--no-browser", *words, command="dashboard")
+            assert httpx.get(f"{looking.url}/v1/rankers", timeout=FOR_EVER).status_code == status
+            assert looking.stop() == 0
+
+    def test_a_store_that_there_is_not(self, tmp_path, refused):
+        assert "does not exist" in refused("dashboard", tmp_path / "nothing.db")
+
+    def test_the_network_without_keys(self, server, tmp_path, refused):
+        assert "can be reached from other machines" in refused(
+            "dashboard", tmp_path / "shop.db", "--host", "0.0.0.0", "--port", 0, "--without-keys"
+        )
 
 
 def test_a_webhook_is_announced_without_its_secret(store):

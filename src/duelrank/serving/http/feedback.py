@@ -43,15 +43,15 @@ class UbiEvent(msgspec.Struct, frozen=True):
 
     A "click" is a click on the document ``event_attributes.object.object_id`` of the impression ``query_id``. All other
     actions are taken and kept, and nothing is learned from them. UBI events have no id of their own: the same content counts
-    once. ``user_id`` is who it was, or ``client_id`` where it is missing; a number means its decimal text. Fields that UBI has and
-    duelrank does not use are allowed.
+    once. ``user_id`` is who it was, or ``client_id`` where it is missing; a number means its decimal text, and what is neither text
+    nor number is left out. Fields that UBI has and duelrank does not use are allowed.
     """
 
     action_name: str
     timestamp: str | float | None = None
     query_id: str | None = None
-    user_id: str | int | float | None = None
-    client_id: str | int | float | None = None
+    user_id: Any = None
+    client_id: Any = None
     event_attributes: UbiAttributes | None = None
 
 
@@ -130,7 +130,7 @@ def _from_ubi(text: bytes) -> Decoded:
 def _user(event: UbiEvent) -> str | None:
     """Return who did it: the user or, where that is not known, the client, which is mostly a browser."""
     for id in (event.user_id, event.client_id):
-        if id is not None and id != "":
+        if isinstance(id, (str, int, float)) and not isinstance(id, bool) and id != "":
             return _text(id)
     return None
 

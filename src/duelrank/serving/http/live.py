@@ -59,4 +59,4 @@ def _check_key(call: Call) -> None:
     """Raise where the key was revoked meanwhile."""
     keys = call.desk.gate.keys
     if keys.in_force:
-        keys.holder(token_of(call.headers), "rank")
+        keys.holder(token_of(call.headers), "admin")

@@ -63,6 +63,8 @@ CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
 TIDY_AGAIN = 1.0
 # Seconds between two notes for followers of how far a ranker has come.
 STATUS_SECONDS = 0.5
+# The kind of snapshot whose number is that of the newest event of a guard that everybody was told of.
+TOLD = "told"
 # Seconds between two notes for followers of what has happened lately.
 HISTORY_SECONDS = 2.0
 
@@ -158,9 +160,13 @@ class Learner:
             break
         course = _Course(ranker.created, machine, self._clock.monotonic())
         time = ranker.created.created
+        told = self._storage.snapshots.load(name, TOLD)
         for event in events(self._storage.log, name, machine.number, last):
+            guard = machine.guard
             machine.apply(event)
             course.unsaved_events += 1
+            if event.kind == CONTROL and (told is None or event.number > told.number):
+                self._tell_guard_event(name, guard, machine)  # the last leader got no further than to note it
             time = event.time if event.kind == PUBLISHED else time
         self._set_deadlines(course)
         newest = versions.load()
@@ -271,7 +277,7 @@ class Learner:
             self._rankers.observer.guard_list(name, closed.vote)
 
     def _tell_guard_event(self, name: str, before: Guard | None, machine: Machine) -> None:
-        """Tell what a guard has done with an event that was just applied."""
+        """Tell what a guard has done with an event that was just applied, and note that it was told."""
         after = machine.guard
         if before is None or after is None or after is before:
             return
@@ -284,6 +290,8 @@ class Learner:
             happened = "resume"
         if happened is not None:
             self._announce(name, happened, guard_info(name, machine.version, after))
+            self._storage.snapshots.save(name, TOLD, machine.number, self._clock.time(), b"")
+            self._storage.snapshots.prune(name, TOLD, 1)
 
     def _look_after(self, found: list[Event]) -> None:
         """Close, write down and tell what is due: of the rankers with events now, and of all now and then."""
@@ -347,7 +355,8 @@ class Learner:
         while done:
             step, block = done[0]
             kind, (seconds, points) = block_kind(step), STEPS[step]
-            self._storage.snapshots.save(name, kind, block.number, float(block.number * seconds), pack(block))
+            begun = float(block.points[0].at * seconds)
+            self._storage.snapshots.save(name, kind, block.number, begun, pack(block))
             self._storage.snapshots.prune(name, kind, MOST_POINTS // points + 1)
             del done[0]
 
@@ -421,8 +430,9 @@ class Learner:
 
     def finish(self) -> None:
         """Apply what is there, and write down where all rankers stand."""
-        last, before = self._storage.log.last_number(), -1
-        while before < self._cursor < last:  # the last may never come, where it was deleted
+        before = -1
+        # The last event may never come, where it was deleted; a step may append some more.
+        while before < self._cursor < self._storage.log.last_number():
             before = self._cursor
             self.step()
         self._save_versions()

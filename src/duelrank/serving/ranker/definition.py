@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -267,8 +268,10 @@ class Definition:
         query = self.query(raw)  # also where nothing is ranked: what it refuses must not depend on chance
         if kind == "baseline":
             return list(range(min(length, n_documents))), BASELINE, b""
-        best = self.algorithm.best(state, query, derive(self._rank_key, number))
-        ranking, teams = guard_list(np.arange(n_documents), best, length, draws)
+        own = np.arange(n_documents)
+        # Without any weights it has no opinion: that is a tie with the client's order, not a random order that would lose.
+        best = self.algorithm.best(state, query, derive(self._rank_key, number)) if state.weights.any() else own
+        ranking, teams = guard_list(own, best, length, draws)
         return ranking.tolist(), GUARD, pack_teams(teams)
 
     def _order(
@@ -309,13 +312,22 @@ class Definition:
         """Return what each feature adds to the score, as curves, the most important first."""
         return shown_curves(self.representation, state.weights, _seen(state), self.spec.features)
 
+    @cached_property
+    def names_digest(self) -> bytes:
+        """Four bytes that hardly fit the names of other features, or others in number or order."""
+        return zlib.crc32("\0".join(self.spec.features).encode()).to_bytes(4, "little")
+
     def rises(self, state: State) -> bytes:
-        """Return how much the curve of each feature rises over its domain, as float32; of the first 50 features."""
+        """Return how much the curve of each feature rises over its domain, as float32 behind the digest of their names.
+
+        Of the first 50 features.
+        """
         seen = _seen(state)
         knots = knots_of(seen)
         first = self.representation if knots is None or not np.isnan(knots[0, 0]) else QueryScaled()
         curves = first.curves(state.weights, seen)[:MOST_FEATURES]
-        return np.array([curve.heights[-1] - curve.heights[0] for curve in curves], "<f4").tobytes()
+        rises = np.array([curve.heights[-1] - curve.heights[0] for curve in curves], "<f4")
+        return self.names_digest + rises.tobytes()
 
     def checked_weights(self, given: Mapping[str, float]) -> bytes:
         """Return weights by name as bytes, in the order of the features."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -43,6 +44,8 @@ STEPS: dict[Step, tuple[int, int]] = {"minute": (60, 20), "hour": (3600, 12), "d
 MOST_POINTS = 2000
 #: Clicks at so many positions are counted.
 MOST_POSITIONS = 50
+#: Minutes by which clocks of several processes may differ.
+TOLERANCE = 60
 #: Marks in one block; beyond that the oldest go.
 MOST_MARKS = 100
 
@@ -53,7 +56,7 @@ _N = len(KINDS)
 
 @dataclass(frozen=True)
 class End:
-    """How a ranker was at the end of a step: its version, weights as float32, and its guard.
+    """How a ranker was at the end of a step: its version, weights (see `Definition.rises`), and its guard.
 
     The guard: wins and losses of its period, the detector's statistic, the share of lists that the learned ranker decides.
     """
@@ -109,7 +112,7 @@ class Mark(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Block(msgspec.Struct, array_like=True):
-    """Points of one step that are done, and what happened in their time; the number is that of the point with which it began."""
+    """Points of one step that are done, and what happened in their time; blocks are counted from 1."""
 
     number: int
     points: list[Point] = []
@@ -117,11 +120,15 @@ class Block(msgspec.Struct, array_like=True):
 
 
 class HistoryState(msgspec.Struct, array_like=True):
-    """All that a recorder has: the number of the event behind which it began, open points and open blocks by step."""
+    """All that a recorder has, by step: open points, open blocks, and how many blocks were begun.
+
+    ``since`` is the number of the event behind which it began.
+    """
 
     since: int
-    open: dict[str, Point]
-    blocks: dict[str, Block]
+    open: dict[str, Point] = {}
+    blocks: dict[str, Block] = {}
+    begun: dict[str, int] = {}
 
 
 class Recorder:
@@ -134,7 +141,7 @@ class Recorder:
     """
 
     def __init__(self, since: int) -> None:
-        self._state = HistoryState(since, {}, {})
+        self._state = HistoryState(since)
         self._minute: Point | None = None
         #: Blocks that are full, to be kept elsewhere.
         self.done: list[tuple[Step, Block]] = []
@@ -150,14 +157,14 @@ class Recorder:
         Parameters
         ----------
         time
-            Of the event. Clocks may go back; minutes do not.
+            Of the event. Where clocks differ a little, minutes do not go back; where one had jumped ahead, they do.
         end
             How the ranker is before the event.
         """
         at = int(time // 60)
         if self._minute is None:
             self._minute = self._opened("minute", at)
-        elif at > self._minute.at:
+        elif at > self._minute.at or at < self._minute.at - TOLERANCE:
             self._end_minute(end())
             self._minute = self._opened("minute", at)
 
@@ -202,16 +209,19 @@ class Recorder:
     def mark(self, time: float, event: str, text: str, version: int) -> None:
         """Something happened."""
         for step in STEPS:
-            block = self._block(step, self._now.at * 60 // STEPS[step][0])
+            block = self._block(step)
             block.marks.append(Mark(time, event, text, version))
             del block.marks[:-MOST_MARKS]
 
     def _opened(self, step: Step, at: int) -> Point:
         return self._state.open.setdefault(step, Point(at))
 
-    def _block(self, step: Step, at: int) -> Block:
+    def _block(self, step: Step) -> Block:
         """Return the open block, which begins here where there is none."""
-        return self._state.blocks.setdefault(step, Block(at))
+        if step not in self._state.blocks:
+            self._state.begun[step] = self._state.begun.get(step, 0) + 1
+            self._state.blocks[step] = Block(self._state.begun[step])
+        return self._state.blocks[step]
 
     def _end_minute(self, end: End) -> None:
         """Put the minute away, and add it to its hour; an hour that is over is put away then, and so on."""
@@ -221,7 +231,7 @@ class Recorder:
         self._add("hour", point, "minute")
 
     def _put_away(self, step: Step, point: Point) -> None:
-        block = self._block(step, point.at)
+        block = self._block(step)
         block.points.append(point)
         if len(block.points) == STEPS[step][1]:
             self.done.append((step, block))  # first: who reads in another thread must find it
@@ -230,7 +240,7 @@ class Recorder:
     def _add(self, step: Step, part: Point, shorter: Step) -> None:
         at = part.at * STEPS[shorter][0] // STEPS[step][0]
         open = self._state.open.get(step)
-        if open is not None and open.at < at:
+        if open is not None and open.at != at:
             del self._state.open[step]
             self._put_away(step, open)
             if step == "hour":
@@ -251,7 +261,7 @@ class Recorder:
 
     def restore(self, noted: HistoryState | None, since: int) -> None:
         """Go on from what was noted, or begin behind an event."""
-        self._state = HistoryState(since, {}, {}) if noted is None else noted
+        self._state = HistoryState(since) if noted is None else noted
         self._minute = self._state.open.get("minute")
         self.done = []
 
@@ -267,6 +277,7 @@ def history_of(
     blocks: Sequence[Block],
     state: HistoryState,
     features: Sequence[str],
+    digest: bytes,
     start: float | None = None,
     end: float | None = None,
 ) -> History:
@@ -282,6 +293,8 @@ def history_of(
         Those that are kept elsewhere, oldest first.
     state
         The rest.
+    digest
+        Of the names of the features.
     start, end
         Seconds since 1970 that points must not be before, or behind.
     """
@@ -296,11 +309,22 @@ def history_of(
             _join(points, open, open.at * STEPS[each][0] // STEPS[step][0])
     length = STEPS[step][0]
     first, last = -math.inf if start is None else start, math.inf if end is None else end
+    points = _in_order(points)
     points = [each for each in points if first < (each.at + 1) * length and each.at * length <= last][-MOST_POINTS:]
-    if points:
+    if len(points) == MOST_POINTS:
         first = max(first, points[0].at * length)
     marks = [mark for block in every for mark in block.marks if first <= mark.time <= last]
-    return _columns(name, step, points, marks, features)
+    return _columns(name, step, points, sorted(marks, key=lambda mark: mark.time), features, digest)
+
+
+def _in_order(points: list[Point]) -> list[Point]:
+    """Return points as time goes: where a clock had jumped ahead, some come late, and some twice."""
+    if all(one.at < other.at for one, other in pairwise(points)):
+        return points
+    ordered: list[Point] = []
+    for each in sorted(points, key=lambda point: point.at):
+        _join(ordered, each, each.at)
+    return ordered
 
 
 def _join(points: list[Point], part: Point, at: int) -> None:
@@ -312,7 +336,9 @@ def _join(points: list[Point], part: Point, at: int) -> None:
     points.append(joined)
 
 
-def _columns(name: str, step: Step, points: list[Point], marks: list[Mark], features: Sequence[str]) -> History:
+def _columns(
+    name: str, step: Step, points: list[Point], marks: list[Mark], features: Sequence[str], digest: bytes
+) -> History:
     shown: list[int] = []
     clicks: list[int] = []
     for each in points:
@@ -336,7 +362,7 @@ def _columns(name: str, step: Step, points: list[Point], marks: list[Mark], feat
         events=[each.events for each in points],
         trouble={"missing": [each.missing for each in points], "out_of_range": [each.out_of_range for each in points]},
         model_version=[each.version for each in points],
-        weights=_weights(points, features),
+        weights=_weights(points, features[:MOST_FEATURES], digest),
         positions_shown=shown,
         positions_clicked=clicks,
         guard=_guard(points),
@@ -344,12 +370,16 @@ def _columns(name: str, step: Step, points: list[Point], marks: list[Mark], feat
     )
 
 
-def _weights(points: list[Point], features: Sequence[str]) -> dict[str, list[float | None]]:
-    """Return weights by name; where features have changed since, there are no older ones."""
-    names = features[:MOST_FEATURES]
-    found = [np.frombuffer(each.weights, "<f4") for each in points]
-    rows = [row.astype(np.float64).tolist() if len(row) == len(names) else [None] * len(names) for row in found]
+def _weights(points: list[Point], names: Sequence[str], digest: bytes) -> dict[str, list[float | None]]:
+    """Return weights by name; those of other features than there are now are left out."""
+    unknown: list[float | None] = [None] * len(names)
+    rows = [_row(each.weights[4:]) if each.weights[:4] == digest else unknown for each in points]
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _row(weights: bytes) -> list[float | None]:
+    row: list[float | None] = np.frombuffer(weights, "<f4").astype(np.float64).tolist()
+    return row
 
 
 def _guard(points: list[Point]) -> HistoryGuard | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from duelrank.api import Change, RankerSpec
 from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
-from duelrank.guard import Guard
+from duelrank.guard import Guard, GuardSpec
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
     CLOSED,
@@ -169,7 +169,7 @@ class Machine:
         elif event.kind == PUBLISHED:
             self._publish(unpack(event.body, Published))
         elif event.kind == CONTROL:
-            self._control(unpack(event.body, Control), event.time)
+            self._control(unpack(event.body, Control), event)
         else:
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later duelrank may know it"
@@ -256,7 +256,9 @@ class Machine:
         guard, found = self.guard, None
         if guard is not None:
             found = (guard.period.wins, guard.period.losses, guard.detector.statistic, guard.learned_share)
-        return End(self.version, self.definition.rises(self.served), found)
+        # Between a change of features and the next version, what is served has other features than the definition.
+        weights = b"" if self.floor == self.version else self.definition.rises(self.served)
+        return End(self.version, weights, found)
 
     @property
     def guard(self) -> Guard | None:
@@ -278,7 +280,8 @@ class Machine:
         self.version, self.served, self.changed = published.version, self.state, False
         self._let_go(self.version - WINDOW - 1)
 
-    def _control(self, control: Control, time: float) -> None:
+    def _control(self, control: Control, event: Event) -> None:
+        before = (self.state, self.pin, self.frozen, self.definition, self.guard)
         old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
         if old is not None and control.features is not None:
             old = self.definition.carried(
@@ -287,6 +290,8 @@ class Machine:
         fits = old is not None and self.definition.fits(old)
         if control.action == "rollback" and old is not None and fits:
             self.state = self.definition.returned(self.state, old)
+            self.watch.go_back(self.version)
+            self._forget_votes()
         elif control.action == "pin" and control.version is not None and old is not None and fits:
             self.pin = control.version, old
         elif control.action == "unpin":
@@ -297,7 +302,8 @@ class Machine:
                 self.watch.resume(self.version)
                 self._forget_votes()
         elif control.action in ("alarm", "promote"):
-            if (back := self.watch.act(control.action, time, self.version)) is not None:
+            due = int(event.key.rpartition("/")[2])
+            if (back := self.watch.act(control.action, due, event.time, self.version)) is not None:
                 self.state = self.definition.returned(self.state, back)
                 self._forget_votes()
         elif control.action == "change" and control.change is not None:
@@ -306,7 +312,9 @@ class Machine:
             ):  # two changes that came at once and do not go together: the second does nothing
                 self._redefine(self.definition.changed(control.change))
         self.changed = self.changed or control.action != "start"
-        self.history.mark(time, control.action, _said(control), self.version)
+        after = (self.state, self.pin, self.frozen, self.definition, self.guard)
+        if control.action == "start" or any(one is not other for one, other in zip(before, after, strict=True)):
+            self.history.mark(event.time, control.action, _said(control), self.version)
 
     def _forget_votes(self) -> None:
         """Where the watch has begun anew, guard lists that are still open say nothing any more."""
@@ -330,7 +338,17 @@ class Machine:
             for impression in self.open.values():
                 impression.way = OLD
         if definition.spec.guard != before.spec.guard:
-            self.watch.change(definition.spec.guard)
+            self._watch_by(definition.spec.guard)
+
+    def _watch_by(self, spec: GuardSpec | None) -> None:
+        """Go on with another guard; one that comes or goes knows nothing of lists up to this version."""
+        if spec is None:
+            self.watch = Watch(None)
+        elif self.guard is None:
+            self.watch = Watch(spec, self.version, self.number)
+            self._forget_votes()
+        else:
+            self.watch.change(spec)
 
     def state_of(self, version: int) -> State | None:
         """Return the state of a version that open impressions were made with."""
@@ -386,7 +404,7 @@ class Machine:
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec)
         self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
-        self.watch.restore(found.watch, recipe)
+        self.watch = Watch.restored(found.watch, recipe)
         self.history.restore(found.history, found.number)
         self.references = Counter(impression.version for impression in self.open.values())
         self._states.clear()

@@ -15,7 +15,6 @@ from duelrank.serving.ranker.guarding import alarm_sentence, guard_info
 from duelrank.serving.ranker.history import (
     HISTORY,
     MOST_POINTS,
-    STEPS,
     Block,
     HistoryState,
     Step,
@@ -33,6 +32,12 @@ logger = logging.getLogger("duelrank.serving")
 SHADOW_WARNING = (
     "a shadow learns from impressions in your order: users look at the top first, so its weights are biased for or against what "
     "you sort by; do not judge features by them, and let a ranker learn from its own rankings before you trust it"
+)
+
+
+COLD_WARNING = (
+    "it starts from nothing, so at first it is worse than any good order of yours, and the guard is likely to say so with an alarm "
+    "before it has learned much; give it weights to start from"
 )
 
 
@@ -78,8 +83,11 @@ class Ranker:
         return max(self.status, self.version.status, key=lambda each: each.number)
 
     def _warnings(self, status: Status) -> Iterator[str]:
-        if self.version.definition.spec.mode == "shadow":
+        spec, guard = self.version.definition.spec, status.guard
+        if spec.mode == "shadow":
             yield SHADOW_WARNING
+        if guard is not None and spec.start is None and not guard.promotions and not guard.raised:
+            yield COLD_WARNING
         if status.guard is not None and status.guard.raised and status.guard.last_alarm is not None:
             yield f"the guard has raised an alarm: {alarm_sentence(status.guard.last_alarm, status.guard.spec.false_alarm_every)}"
 
@@ -88,25 +96,27 @@ def read_history(
     storage: Storage, ranker: Ranker, step: Step, start: float | None = None, end: float | None = None
 ) -> History:
     """Return what a ranker did over time; from its machine, or from what the leader has noted for others."""
-    name, spec = ranker.created.spec.name, ranker.version.definition.spec
-    machine, state, pending = ranker.machine, HistoryState(0, {}, {}), list[Block]()
+    name, definition = ranker.created.spec.name, ranker.version.definition
+    machine, state, pending = ranker.machine, HistoryState(0), list[Block]()
     if machine is not None:  # in this order, and the store last: what moves on meanwhile is found twice, and not never
         state = machine.history.copy(machine.end())
         pending = [block for of, block in list(machine.history.done) if of == step]
     elif (found := storage.snapshots.load(name, HISTORY)) is not None:
         state = unpack(found.body, HistoryState)
     kind, kept, count = block_kind(step), dict[int, Block](), 0
-    seconds, points = STEPS[step]
     for info in reversed(storage.snapshots.list(name, kind)):
-        if count >= MOST_POINTS or (start is not None and (info.number + 1) * points * seconds <= start):
+        if count >= MOST_POINTS:
             break
         body = storage.snapshots.load(name, kind, info.number)
         if body is not None:
             kept[info.number] = unpack(body.body, Block)
             count += len(kept[info.number].points)
+        if start is not None and info.time <= start:  # those before it begin before it, and end before it begins
+            break
     kept |= {block.number: block for block in pending}
     blocks = [block for _, block in sorted(kept.items())]
-    return history_of(name, step, blocks, state, spec.features, start, end)
+    names = (definition.spec.features, definition.names_digest)
+    return history_of(name, step, blocks, state, *names, start, end)
 
 
 class Rankers:

@@ -35,12 +35,15 @@ class Watch:
     ----------
     spec
         How it is guarded.
+    floor
+        Guard lists of versions up to this one say nothing of what is watched now.
+    due_since
+        The number of the event with which something became due; what became due before it began does not concern it.
     """
 
-    def __init__(self, spec: GuardSpec | None) -> None:
+    def __init__(self, spec: GuardSpec | None, floor: int = 0, due_since: int = 0) -> None:
         self.guard = None if spec is None else Guard.begin(spec)
-        self.floor = 0  # guard lists of versions up to this one say nothing of what is watched now
-        self.due_since = 0  # the number of the event with which something became due
+        self.floor, self.due_since = floor, due_since
         self.proven: tuple[int, State] | None = None  # the newest version that had proved gain, to roll back to
         self._voters = Voters()
 
@@ -49,14 +52,17 @@ class Watch:
         """Whether an alarm has made the ranker step back: nothing is learned."""
         return self.guard is not None and self.guard.stepped_back
 
-    def change(self, spec: GuardSpec | None) -> None:
-        """Go on with other settings."""
-        if spec is None:
-            self.guard, self._voters = None, Voters()
-        else:
-            self.guard = Guard.begin(spec) if self.guard is None else self.guard.changed(spec)
-        if spec is None or spec.on_alarm != "rollback":
+    def change(self, spec: GuardSpec) -> None:
+        """Go on with other settings of the guard that there is."""
+        assert self.guard is not None
+        self.guard = self.guard.changed(spec)
+        if spec.on_alarm != "rollback":
             self.proven = None
+
+    def go_back(self, version: int) -> None:
+        """An operator has gone back to an earlier version: what was seen of those up to this one says nothing of it."""
+        if self.guard is not None:
+            self.guard, self.floor, self.proven = self.guard.restarted(), version, None
 
     def carry(self, carried: Callable[[State], State]) -> None:
         """Go on with other features."""
@@ -101,18 +107,20 @@ class Watch:
         evidence = Evidence(reason.statistic, reason.wins, reason.losses)
         return f"{reason.due}/{self.due_since}", Control(reason.due, evidence=evidence)
 
-    def act(self, action: str, time: float, version: int) -> State | None:
+    def act(self, action: str, due: int, time: float, version: int) -> State | None:
         """Do what is due, unless an operator was quicker; return the state to go back to, where there is one.
 
         Parameters
         ----------
         action
             "alarm" or "promote".
+        due
+            The number of the event with which it became due.
         time, version
             When, and the version that is served.
         """
         guard = self.guard
-        if guard is None or guard.due != action:
+        if guard is None or guard.due != action or due != self.due_since:
             return None
         if action == "promote":
             self.guard = guard.promoted()
@@ -136,11 +144,12 @@ class Watch:
         proven = None if self.proven is None else (self.proven[0], pack_state(self.proven[1]))
         return Watched(self.guard, self.floor, self.due_since, proven, (self._voters.day, self._voters.hashes))
 
-    def restore(self, noted: Watched | None, recipe: Part) -> None:
-        """Go on from what was noted."""
-        if noted is None:
-            self.guard, self.floor, self.due_since, self.proven, self._voters = None, 0, 0, None, Voters()
-            return
-        self.guard, self.floor, self.due_since = noted.guard, noted.floor, noted.due_since
-        self.proven = None if noted.proven is None else (noted.proven[0], unpack_state(noted.proven[1], recipe))
-        self._voters = Voters(*noted.voters)
+    @classmethod
+    def restored(cls, noted: Watched | None, recipe: Part) -> Watch:
+        """Return a watch that goes on from what was noted."""
+        watch = cls(None)
+        if noted is not None:
+            watch.guard, watch.floor, watch.due_since = noted.guard, noted.floor, noted.due_since
+            watch.proven = None if noted.proven is None else (noted.proven[0], unpack_state(noted.proven[1], recipe))
+            watch._voters = Voters(*noted.voters)
+        return watch

@@ -763,6 +763,8 @@ function failed(error, again) {
   if (!(error instanceof Refused) && !(error instanceof TypeError)) console.error(error);
 }
 
+const POLLING = "Live stream cut: asking every few seconds";
+
 /** Follow the live stream; while it is cut, ask every few seconds, and say so. */
 async function follow(asked) {
   for (let tries = 0; asked === generation; tries++) {
@@ -773,10 +775,12 @@ async function follow(asked) {
       if (error.status === 401) return failed(error);
     }
     if (asked !== generation) return;
-    setStatus("polling", "Live stream cut: asking every few seconds");
+    if (!tries) setStatus("polling", POLLING);
     await new Promise((done) => setTimeout(done, RETRY[Math.min(tries, RETRY.length - 1)]));
+    if (asked !== generation) return;
     try {
-      if (asked === generation) await readAll(asked);
+      await readAll(asked);
+      if (asked === generation) setStatus("polling", POLLING);
     } catch (error) {
       if (asked !== generation) return;
       if (error.status === 401) return failed(error);
