@@ -42,7 +42,9 @@ def served(storage) -> Iterator[Served]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # while Playwright runs, its event loop is the one of this thread: no other test could have one
 def browser() -> Iterator[Any]:
     """A Chromium without a window."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")

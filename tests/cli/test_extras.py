@@ -30,6 +30,7 @@ OPTIONAL = {
 }  # fmt: skip
 COMMANDS = {
     "serve": ["serve"],
+    "play": ["play"],
     "keys create": ["keys", "create", "--store", "sqlite://"],
     "replay": ["replay", "{folder}/none.db"],
     "rankers list": ["rankers", "list"],
@@ -38,7 +39,9 @@ COMMANDS = {
     "compare --scheduler": ["compare", "mgd", "-n", "10", "--runs", "1", "--scheduler", "tcp://127.0.0.1:9"],
     "--store": ["keys", "list", "--store", "postgresql://nobody@localhost/nothing"],
 }
-EXTRAS = dict(zip(COMMANDS, ["serve", "serve", "serve", "client", "onnx", "plot", "cluster", "postgres"], strict=True))
+EXTRAS = dict(
+    zip(COMMANDS, ["serve", "serve", "serve", "serve", "client", "onnx", "plot", "cluster", "postgres"], strict=True)
+)
 
 
 @pytest.fixture(scope="module")

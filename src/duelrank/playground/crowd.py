@@ -26,7 +26,18 @@ from duelrank.serving.ranker.definition import Definition
 from duelrank.types import Labels
 from duelrank.users import Preset, User
 
-__all__ = ["NAMES", "Crowd", "CrowdState", "CrowdWish", "Curve", "Side", "check_ranker", "crowd_rankers"]
+__all__ = [
+    "NAMES",
+    "Crowd",
+    "CrowdState",
+    "CrowdWish",
+    "Curve",
+    "Question",
+    "Side",
+    "check_ranker",
+    "crowd_rankers",
+    "questions",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +133,7 @@ class Curve:
         return float(np.mean(self._lately)) if self._lately else None
 
 
-class _Question:
+class Question:
     """A query that users ask: its candidates as the service takes them, and how they like them."""
 
     def __init__(self, search: Search, text: str) -> None:
@@ -151,7 +162,7 @@ class Crowd:
         self._changing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._wanted, self._made = False, ("", "")  # whether they should go on, and the recipes of the rankers
-        self._questions: list[_Question] = []
+        self._questions: list[Question] = []
         self._user = _user(self.wish.noise)
         self._forget()
 
@@ -185,7 +196,7 @@ class Crowd:
             raise InvalidValue(f"users search from 1 to {MOST_LISTS:,.0f} times a second, got {wish.rate!r}")
         async with self._changing:
             if not self._questions:
-                self._questions = await asyncio.to_thread(_questions, self._search)
+                self._questions = await asyncio.to_thread(questions, self._search)
             if wish.anew or wish.algorithms != self._made:
                 await self._make(wish.algorithms)
             for each in self._questions:
@@ -254,7 +265,7 @@ class Crowd:
         for curve, value in zip(self.curves, seen, strict=True):
             curve.add(value)
 
-    async def _ask(self, ranker: str, question: _Question, number: int) -> float:
+    async def _ask(self, ranker: str, question: Question, number: int) -> float:
         """Ask, click and leave; return the nDCG@10 of what was shown. The same user has the same luck with both rankers."""
         answer = await self._service.rank(ranker, RankRequest(question.documents))
         shown = question.grades[[question.places[id] for id in answer.ids]]
@@ -287,16 +298,16 @@ def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
         raise InvalidRecipe(f"{what}: {error}") from None
 
 
-def _questions(search: Search) -> list[_Question]:
+def questions(search: Search) -> list[Question]:
     """Return queries that people might ask: words of the names of some documents, chosen by chance once and for all."""
     _METRIC.of(np.ones(2, np.int8), np.ones(2, np.int8))  # compiles, here where nobody waits for it
     _user("perfect").click(np.ones(2, np.int8), derive(_CLICKS, 0))
-    chance, found = stream(1, "playground/questions"), dict[str, _Question]()
+    chance, found = stream(1, "playground/questions"), dict[str, Question]()
     for _ in range(20 * N_QUERIES):
         name = search.documents[int(below(chance, len(search.documents)))].name
         text = _query_of([word.lower() for word in words(name).split() if word.isalpha() and len(word) > 2])
         if text and text not in found:
-            question = _Question(search, text)
+            question = Question(search, text)
             if len(question.places) >= FEWEST_CANDIDATES:
                 found[text] = question
         if len(found) == N_QUERIES:

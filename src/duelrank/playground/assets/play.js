@@ -33,8 +33,10 @@ function trouble(error) {
   $("trouble").hidden = !error;
   $("trouble").textContent = error ? (error instanceof TypeError ? "The playground does not answer; was it stopped?" : error.message) : "";
 }
-const attempt = (work) => async (...given) => {
-  try { await work(...given); trouble(null); } catch (error) { trouble(error); }
+/** What the visitor does, one thing after the other; where it fails, the page says why. */
+let turn = Promise.resolve();
+const attempt = (work) => (...given) => {
+  turn = turn.then(() => work(...given)).then(() => trouble(null), trouble);
 };
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -126,9 +128,9 @@ async function open(id) {
   opener.setAttribute("aria-expanded", "true");
 }
 
-/** Leave the list: nothing more will come, so the ranker learns; then show what. */
+/** Leave the list: nothing more will come, so the ranker learns; then show what. Return whether it has learned. */
 async function leave() {
-  if (!shown) return;
+  if (!shown) return false;
   const left = shown;
   shown = null;
   $("done").disabled = true;
@@ -136,17 +138,18 @@ async function leave() {
   for (let tries = 0; tries < 200; tries++) { // until what was learned is served
     if ((await call("GET", ranker())).model_version > left.version) {
       showStep(await call("GET", ranker("/last-step")));
-      return;
+      return true;
     }
     await pause(25);
   }
+  return false;
 }
 
 async function done() {
   const query = shown?.query;
-  await leave();
+  const learned = await leave();
   const again = h("button", { type: "button", onclick: attempt(() => search(query)) }, "Search again");
-  $("said").replaceChildren("The ranker has learned from this list. ", again);
+  $("said").replaceChildren(learned ? "The ranker has learned from this list. " : "Nothing was learned from this list. ", again);
   again.focus();
 }
 
