@@ -221,6 +221,7 @@ class TestUsers:
         page.until(lambda: page.locator("#chart polyline").count() == 2)
         page.until(lambda: page.locator("#both .bar").count() == 11)
         assert 0.0 < float(page.text("#ndcg-a")) <= 1.0
+        assert 0.0 < float(page.text("#overall-b")) <= 1.0
         assert "a second" in page.text("#speed")
         assert "now mgd 0." in page.locator("#chart svg").get_attribute("aria-label")
         page.click("#switch")

@@ -48,10 +48,12 @@ def test_equal_documents_have_equal_grades():
 def test_a_curve_has_few_points_and_forgets_nothing():
     curve = Curve()
     assert curve.lately is None
+    assert curve.overall is None
     for value in range(10_000):
         curve.add(float(value))
     assert MOST_POINTS / 2 <= len(curve.points) < MOST_POINTS
     assert len(curve.points) * curve.per_point == 10_000 - 10_000 % curve.per_point
     assert curve.points[0] == pytest.approx((curve.per_point - 1) / 2)
     assert curve.points == sorted(curve.points)
+    assert curve.overall == pytest.approx(4999.5)
     assert curve.lately == pytest.approx(10_000 - 100.5)

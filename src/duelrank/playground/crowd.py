@@ -89,12 +89,13 @@ class CrowdWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of the two: its ranker, its recipe, and the nDCG@10 of what users saw, by equal numbers of lists, and of late."""
+    """One of the two: its ranker, its recipe, and the nDCG@10 of what users saw: by equal numbers of lists, of late, and of all."""
 
     ranker: str
     algorithm: str
     curve: list[float]
     lately: float | None
+    overall: float | None
 
 
 class CrowdState(msgspec.Struct, frozen=True):
@@ -113,11 +114,13 @@ class Curve:
 
     def __init__(self) -> None:
         self.per_point, self.points = 5, list[float]()
+        self._sum, self._count = 0.0, 0
         self._open: list[float] = []
         self._lately: deque[float] = deque(maxlen=LATELY)
 
     def add(self, value: float) -> None:
         """Take one more number."""
+        self._sum, self._count = self._sum + value, self._count + 1
         self._lately.append(value)
         self._open.append(value)
         if len(self._open) == self.per_point:
@@ -131,6 +134,11 @@ class Curve:
     def lately(self) -> float | None:
         """The mean of the newest numbers."""
         return float(np.mean(self._lately)) if self._lately else None
+
+    @property
+    def overall(self) -> float | None:
+        """The mean of all numbers."""
+        return self._sum / self._count if self._count else None
 
 
 class Question:
@@ -180,7 +188,7 @@ class Crowd:
     def state(self) -> CrowdState:
         """Return how it goes."""
         rows = zip(NAMES, self.wish.algorithms, self.curves, strict=True)
-        sides = [Side(name, text, curve.points, curve.lately) for name, text, curve in rows]
+        sides = [Side(name, text, curve.points, curve.lately, curve.overall) for name, text, curve in rows]
         per_point = self.curves[0].per_point
         return CrowdState(self.running, self.lists, self._per_second(), per_point, sides, self.error)
 

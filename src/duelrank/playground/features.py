@@ -1,4 +1,4 @@
-"""What the ranker sees of a document: ten numbers that a person understands, and their names."""
+"""What the ranker sees of a document: eleven numbers that a person understands, and their names."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const SHORT = { "name match": "name", "summary match": "summ.", "text match": "text", "exact name": "exact", "long name": "chars", "long text": "words", imported: "imp.", private: "priv.", module: "mod." };
+const SHORT = { "name match": "name", "summary match": "sum.", "text match": "text", "exact name": "exact", "long name": "chars", "long text": "words", imported: "imp.", private: "priv.", module: "mod." };
 let setup = null; // ranker, features, wishes
 let shown = null; // the list on the screen: query, impression, documents, clicks
 const before = new Map(); // query -> ids of the list that was shown last time
@@ -307,6 +307,7 @@ function showCrowd(state) {
   state.sides.forEach((each, index) => {
     $(`name-${SIDES[index]}`).textContent = each.algorithm;
     $(`ndcg-${SIDES[index]}`).textContent = each.lately === null ? "–" : each.lately.toFixed(3);
+    $(`overall-${SIDES[index]}`).textContent = each.overall === null ? "–" : each.overall.toFixed(3);
   });
   $("chart").replaceChildren(chart(state));
   if (state.error) trouble(new Error(state.error));
