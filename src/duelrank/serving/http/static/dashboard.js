@@ -182,7 +182,7 @@ function options(chart, size) {
     legend: { show: false },
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...(given.time ? { sync: { key: "time" } } : {}) },
     scales: {
-      x: { time: Boolean(given.time), ...(given.xRange ? { range: given.xRange } : {}) },
+      x: { time: Boolean(given.time), range: given.xRange || ((plot, low, high) => (chart.x.length === 1 ? [low - 300, low + 300] : [low, high])) },
       y: { ...(given.log ? { distr: 3 } : {}), range: (plot, low, high) => given_range(chart, low, high) },
     },
     axes: [
@@ -755,7 +755,7 @@ function failed(error, again) {
     key = "";
     return;
   }
-  setStatus("off", "No answer");
+  setStatus("off", error instanceof Refused && error.status < 500 ? "Refused" : "No answer");
   say(error instanceof Refused ? error.message : "The service does not answer; this page tries again every few seconds.");
   if (error.status === 403 && page.keys === "yes") $("key-card").hidden = false;
   if (!(error instanceof Refused) || error.status >= 429) setTimeout(again, POLL);
