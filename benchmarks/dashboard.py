@@ -94,7 +94,7 @@ def paint(url: str) -> None:
             context = browser.new_context(viewport={"width": 1440, "height": 900})
             page = context.new_page()
             page.goto(url)
-            page.wait_for_function("document.querySelectorAll('.chart canvas').length >= 5", timeout=60_000)
+            page.wait_for_selector("#chart-events canvas", timeout=60_000)  # the last of them
             drawn = page.evaluate("performance.now()")
             first = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
             asked, size = page.evaluate(
@@ -174,7 +174,7 @@ def shot(browser: Browser, url: str, path: Path, dark: bool) -> None:
     page.wait_for_timeout(2500)
     page.screenshot(path=path)
     context.close()
-    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+    Image.open(path).convert("RGB").quantize(255).save(path, optimize=True)
     print(f"{path}: {path.stat().st_size:,} bytes")
 
 

@@ -66,6 +66,10 @@ class TestFollowing:
         page.until(lambda: page.text("#tile-lists") == "10" and page.text("#tile-learned") == "10")
         page.until(lambda: page.page.locator("#chart-reward canvas").count() == 1)
         page.until(lambda: "100.0%" in page.text("#tile-clicked"))
+        low, high = page.page.evaluate(
+            "[charts.get('chart-reward').plot.scales.x.min, charts.get('chart-reward').plot.scales.x.max]"
+        )
+        assert high - low < 3600  # one minute is no reason to show years
         assert "No trouble" in page.text("[data-panel=trouble]")
 
     def test_a_cut_stream_is_told_and_mended(self, storage, tab):

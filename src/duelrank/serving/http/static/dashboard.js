@@ -36,7 +36,7 @@ const faint = (colour, alpha) => colour + Math.round(alpha * 255).toString(16).p
 const whole = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const percent = (x, digits = 1) => (x == null ? "–" : (100 * x).toFixed(digits) + "%");
-const short = (x) => (x == null ? "–" : Math.abs(x) >= 10000 ? compact.format(x) : whole.format(x));
+const short = (x) => (x == null ? "–" : Math.abs(x) >= 100000 ? compact.format(x) : whole.format(x));
 const decimal = (x, digits = 3) => (x == null ? "–" : x.toFixed(digits));
 const moment = (seconds, long) =>
   new Date(seconds * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", ...(long ? { year: "numeric" } : {}), hour: "2-digit", minute: "2-digit", ...(long ? { second: "2-digit" } : {}) });
@@ -182,7 +182,7 @@ function options(chart, size) {
     legend: { show: false },
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...(given.time ? { sync: { key: "time" } } : {}) },
     scales: {
-      x: { time: Boolean(given.time), ...(given.xRange ? { range: given.xRange } : {}) },
+      x: { time: Boolean(given.time), range: given.xRange || ((plot, low, high) => (chart.x.length === 1 ? [low - 300, low + 300] : [low, high])) },
       y: { ...(given.log ? { distr: 3 } : {}), range: (plot, low, high) => given_range(chart, low, high) },
     },
     axes: [
@@ -370,16 +370,15 @@ function stepOf(range) {
   return seconds <= 1.3 * 86400 ? "minute" : seconds <= 80 * 86400 ? "hour" : "day";
 }
 
-async function readHistory() {
-  const step = stepOf(range), now = Date.now() / 1000;
-  const start = range === "all" ? "" : `&start=${now - RANGES[range]}`;
-  let found = await get(of(`/history?step=${step}${start}`));
-  if (!found.time.length && info.impressions && start) { // a log that has ended: its last days, not ours
-    found = await get(of(`/history?step=${step}`));
-    const last = found.time[found.time.length - 1];
-    if (last != null) found = await get(of(`/history?step=${step}&start=${last - RANGES[range]}`));
-  }
-  return found;
+/** Ask for the history of the chosen time; of a log that has ended, for its last days, not ours. */
+async function readHistory(found) {
+  const step = stepOf(range);
+  const since = (start) => get(of(`/history?step=${step}${start == null ? "" : `&start=${start}`}`));
+  if (range === "all") return since();
+  const read = await since(Date.now() / 1000 - RANGES[range]);
+  if (read.time.length || !(await found).impressions) return read;
+  const last = (await since()).time.at(-1);
+  return last == null ? read : since(last - RANGES[range]);
 }
 
 // ---------------------------------------------------------------- the panels
@@ -468,7 +467,7 @@ function showReward(shown, x, closed, clicked) {
   const some = sum(closed) > 0, raw = (part) => part.map((value, at) => (closed[at] ? value / closed[at] : null));
   const given = { time: true, range: [0], empty: info.impressions ? "No closed list with feedback yet." : undefined };
   const lines = (label, colour, part, format) => [
-    { label: `${label}, one ${shown.step}`, colour, values: raw(part), width: 0.6, fade: 0.35, silent: true, format },
+    { label: `${label}, one ${shown.step}`, colour, values: raw(part), width: 0.6, fade: 0.25, silent: true, format },
     { label, colour, values: moving(part, closed, width), width: 2, format },
   ];
   setText("hint-reward", `Of closed lists with feedback: the share with a click${width > 1 ? `; the bold line is a mean of ${width} ${shown.step}s` : ""}.`);
@@ -701,7 +700,7 @@ async function open() {
   const asked = ++generation;
   pulse = { time: [], rate: [], lag: [] };
   try {
-    const rankers = await get("/v1/rankers");
+    const [rankers] = await Promise.all([get("/v1/rankers"), name ? readAll(asked) : null]);
     if (asked !== generation) return;
     say("");
     $("key-card").hidden = true;
@@ -718,11 +717,12 @@ async function open() {
       return;
     }
     $("actions").hidden = readOnly;
+    const first = !name;
     name = name || rankers[0].name;
     fill("ranker", rankers.map((each) => [each.name, each.name]), name);
     $("ranker").disabled = false;
     document.title = `${name} · duelrank dashboard`;
-    await readAll(asked);
+    if (first) await readAll(asked);
     if (asked !== generation) return;
     follow(asked);
     readLists();
@@ -733,12 +733,11 @@ async function open() {
 }
 
 async function readAll(asked) {
-  const found = await get(of());
-  const watched = found.guard ? await get(of("/guard")) : null;
-  info = found;
-  const read = await readHistory();
+  const found = get(of());
+  if (range === "all") info = await found; // how old it is says which steps to ask for
+  const [now, watched, read] = await Promise.all([found, found.then((each) => (each.guard ? get(of("/guard")) : null)), readHistory(found)]);
   if (asked !== generation) return;
-  [guard, hist] = [watched, read];
+  [info, guard, hist] = [now, watched, read];
   show();
   readAll.at = Date.now();
 }
@@ -756,7 +755,7 @@ function failed(error, again) {
     key = "";
     return;
   }
-  setStatus("off", "No answer");
+  setStatus("off", error instanceof Refused && error.status < 500 ? "Refused" : "No answer");
   say(error instanceof Refused ? error.message : "The service does not answer; this page tries again every few seconds.");
   if (error.status === 403 && page.keys === "yes") $("key-card").hidden = false;
   if (!(error instanceof Refused) || error.status >= 429) setTimeout(again, POLL);
