@@ -36,8 +36,8 @@ SHADOW_WARNING = (
 
 
 COLD_WARNING = (
-    "it starts from nothing, so at first it is worse than any good order of yours, and the guard is likely to say so with an alarm "
-    "before it has learned much; give it weights to start from"
+    "it starts from nothing, so at first it is worse than a good order of yours, and on a low rung it learns slowly: the guard may "
+    "raise an alarm before it has learned enough; better give it weights to start from, close to what you sort by"
 )
 
 
