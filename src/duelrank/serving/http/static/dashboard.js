@@ -178,7 +178,7 @@ function options(chart, size) {
   const format = series[0].format || short;
   return {
     ...size,
-    padding: [16, 8, 0, 0],
+    padding: [16, 18, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...(given.time ? { sync: { key: "time" } } : {}) },
     scales: {
