@@ -186,7 +186,7 @@ function options(chart, size) {
       y: { ...(given.log ? { distr: 3 } : {}), range: (plot, low, high) => given_range(chart, low, high) },
     },
     axes: [
-      { ...axis, grid: { show: false }, size: given.time ? 38 : 26, gap: 6, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: given.xTicks } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
+      { ...axis, grid: { show: false }, size: given.time ? 38 : 26, gap: 6, space: given.time ? 76 : 50, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: given.xTicks } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
       { ...axis, size: 50, gap: 5, ...(given.log ? { splits: powers, filter: (plot, splits) => splits } : {}), values: (plot, ticks) => ticks.map((tick) => (tick == null ? "" : (given.yFormat || format)(tick))) },
     ],
     series: [
