@@ -14,6 +14,7 @@ from duelrank.guard import ConfidenceSequence
 from duelrank.serving.log.bodies import unpack
 from duelrank.serving.ranker import history
 from duelrank.serving.ranker.history import STEPS, Block, End, Recorder, block_kind, history_of
+from duelrank.serving.replay import replay
 from duelrank.storage import open_storage
 
 MINUTE, HOUR, DAY = (STEPS[step][0] for step in ("minute", "hour", "day"))
@@ -125,29 +126,29 @@ def test_the_guard_and_troubles_are_in_it(storage, kit):
 
 
 def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
-    """A list every ten minutes for ten days."""
+    """A list every quarter of an hour for six days."""
 
     async def main():
         clock = kit.clock()
         clock.now = 20_000 * float(DAY)
-        async with kit.running(storage, clock=clock) as service:
+        async with kit.running(storage, clock=clock, keep_features=1e9, retention=1e9) as service:
             await service.create(kit.spec())
             size = 0
-            for number in range(10 * 24 * 6):
+            for number in range(6 * 24 * 4):
                 await traffic(service, kit, [number])
-                clock.advance(600.0)
-                if number % 500 == 499:
+                clock.advance(900.0)
+                if number % 200 == 199:
                     await kit.learned(service, number + 1)
                     size = max(size, len(service._rankers["shop"].machine.checkpoint()))
-            await kit.learned(service, 1440)
+            await kit.learned(service, 576)
             minutes, hours, days = (service.history("shop", step) for step in ("minute", "hour", "day"))
-            assert [sum(map(bool, each.lists["explored"])) for each in (minutes, hours, days)] == [1440, 240, 10]
+            assert [sum(map(bool, each.lists["explored"])) for each in (minutes, hours, days)] == [576, 144, 6]
             for each in (minutes, hours, days):
                 assert each.time == sorted(set(each.time))
-                assert sum(sum(kind) for kind in each.lists.values()) == 1440
-                assert each.positions_clicked[0] == 1440
-            assert hours.lists["explored"][:240] == [6] * 240  # the last version may be published later
-            assert days.lists["explored"][:10] == [144] * 10
+                assert sum(sum(kind) for kind in each.lists.values()) == 576
+                assert each.positions_clicked[0] == 576
+            assert hours.lists["explored"][:144] == [4] * 144  # the last version may be published later
+            assert days.lists["explored"][:6] == [96] * 6
             assert size < 60_000
             for start in (minutes.time[0] - 1.0, minutes.time[700], minutes.time[701] + 30.0, minutes.time[-1]):
                 part = service.history("shop", "minute", start)
@@ -155,12 +156,17 @@ def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
             return minutes
 
     found = asyncio.run(main())
-    kit.verified(storage)
+    kept = storage.snapshots.list("shop", block_kind("minute"))
+    assert kit.verified(storage).snapshots_compared > len(kept) > 25
+    one = storage.snapshots.load("shop", block_kind("minute"), kept[-1].number)
+    storage.snapshots.save("shop", block_kind("minute"), one.number, one.time, one.body[:-1] + b"\x01")
+    assert "history" in replay(storage, "shop").difference
+    storage.snapshots.save("shop", block_kind("minute"), one.number, one.time, one.body)
     blocks = [
         storage.snapshots.load("shop", block_kind("minute"), each.number)
         for each in storage.snapshots.list("shop", block_kind("minute"))
     ]
-    assert sum(len(unpack(each.body, Block).points) for each in blocks) > 1400
+    assert sum(len(unpack(each.body, Block).points) for each in blocks) > 550
     assert found.seconds == 60
 
 

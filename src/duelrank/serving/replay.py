@@ -18,12 +18,14 @@ from duelrank.serving.log.bodies import (
     Published,
     StoredImpression,
     digest,
+    pack,
     pack_state,
     unpack,
 )
 from duelrank.serving.log.impressions import read_impression
 from duelrank.serving.ranker.definition import Definition
-from duelrank.serving.ranker.machine import Machine
+from duelrank.serving.ranker.history import block_kind
+from duelrank.serving.ranker.machine import Machine, history_since
 from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events
 from duelrank.storage import Event, Storage
 from duelrank.types import Features, State
@@ -105,6 +107,8 @@ class _Replay:
         self._largest = 0.0
         self._dropped = storage.log.dropped(name)
         self._after = self._begin()
+        newest = storage.snapshots.load(name, CHECKPOINT)
+        self._history_since = None if newest is None else history_since(newest.body)
         self.failed_before = self._machine.tally.failed
 
     @property
@@ -185,6 +189,19 @@ class _Replay:
             self._compared_snapshots += 1
             if checkpoint is not None and not machine.equals(checkpoint.body):
                 return f"the checkpoint at event {event.number} differs from the replay"
+        return self._compare_history(event)
+
+    def _compare_history(self, event: Event) -> str | None:
+        """Compare the parts of the history that were kept, where the replay has all that is in them."""
+        done, machine = self._machine.history.done, self._machine
+        while done:
+            step, block = done.pop(0)
+            kept = self._storage.snapshots.load(self._name, block_kind(step), block.number)
+            if kept is None or self._tolerance is not None or machine.history.since != self._history_since:
+                continue
+            self._compared_snapshots += 1
+            if kept.body != pack(block):
+                return f"the history by the {step} up to event {event.number} differs from the replay"
         return None
 
     def _agree(self, stored: State, found: State) -> bool:

@@ -43,7 +43,7 @@ from duelrank.serving.ranker.watch import Watch, Watched
 from duelrank.storage import Event
 from duelrank.types import Features, State
 
-__all__ = ["ClosedImpression", "Machine", "OpenImpression", "Outcome", "Tally", "needed"]
+__all__ = ["ClosedImpression", "Machine", "OpenImpression", "Outcome", "Tally", "history_since", "needed"]
 
 Outcome = Literal["learned", "no_feedback", "skipped", "failed"]
 #: Returns the body of an impression and its features, by its id and its number; None where they are gone.
@@ -445,6 +445,12 @@ def _said(control: Control) -> str:
 
 
 _SAME = {name: getattr(Change(), name) for name in Change.__struct_fields__}
+
+
+def history_since(checkpoint: bytes) -> int | None:
+    """Return the number of the event behind which the history in a checkpoint began, None where it has none."""
+    found = unpack(checkpoint, _Checkpoint).history
+    return None if found is None else found.since
 
 
 def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
