@@ -150,7 +150,7 @@ def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
             assert hours.lists["explored"][:144] == [4] * 144  # the last version may be published later
             assert days.lists["explored"][:6] == [96] * 6
             assert size < 60_000
-            for start in (minutes.time[0] - 1.0, minutes.time[700], minutes.time[701] + 30.0, minutes.time[-1]):
+            for start in (minutes.time[0] - 1.0, minutes.time[300], minutes.time[301] + 30.0, minutes.time[-1]):
                 part = service.history("shop", "minute", start)
                 assert part.time == [time for time in minutes.time if time + MINUTE > start]
             return minutes
