@@ -190,7 +190,8 @@ def without_secrets(address: str) -> str:
 
 
 def _host(parts: SplitResult) -> str:
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    whole = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return whole.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair would break the log
 
 
 def _attempt(sent: _Message, limit: float) -> tuple[str, bool]:
