@@ -25,7 +25,7 @@ done = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]
 print(json.dumps([[each.exit_code, each.stderr] for each in done]))
 """
 OPTIONAL = {
-    "dask", "distributed", "httptools", "httpx", "matplotlib", "msgspec", "onnx", "prometheus_client", "psycopg",
+    "dask", "distributed", "httptools", "httpx", "matplotlib", "onnx", "prometheus_client", "psycopg",
     "starlette", "threadpoolctl", "uvicorn", "uvloop",
 }  # fmt: skip
 COMMANDS = {

@@ -291,17 +291,18 @@ class Service:
 
     def ranker(self, name: str) -> RankerInfo:
         """Return one ranker; may read the store."""
+        return self._known(name).info()
+
+    def _known(self, name: str) -> Ranker:
+        """Return a ranker to look at, also one that another process has created a moment ago."""
         self._check_ready()
         if name not in self._rankers and self.storage.shared:
             self._rankers.refresh()
-        return self._rankers[name].info()
+        return self._rankers[name]
 
     def guard(self, name: str) -> GuardInfo:
         """Return how a guarded ranker does against the client's own order; may read the store."""
-        self._check_ready()
-        if name not in self._rankers and self.storage.shared:
-            self._rankers.refresh()
-        found = self._rankers[name].guard()
+        found = self._known(name).guard()
         if found is None:
             raise InvalidValue(
                 f'the ranker {name!r} has no guard; give it one with a change, such as {{"guard": {{}}}}'
@@ -322,13 +323,9 @@ class Service:
         start, end
             Seconds since 1970; the newest 2,000 steps between them are returned.
         """
-        self._check_ready()
         if step not in STEPS:
             raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
-        if name not in self._rankers and self.storage.shared:
-            self._rankers.refresh()
-        ranker = self._rankers[name]
-        return read_history(self.storage, ranker, step, start, end)
+        return read_history(self.storage, self._known(name), step, start, end)
 
     async def rank(self, name: str, request: RankRequest) -> RankAnswer:
         """Return the ranking to show; when it returns, the impression is in the store."""

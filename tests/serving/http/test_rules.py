@@ -15,7 +15,7 @@ from duelrank.serving.http.metrics import Metrics
 FILE = Path(__file__).parents[3] / "deploy" / "prometheus-rules.yml"
 RULES = [rule for group in yaml.safe_load(FILE.read_text())["groups"] for rule in group["rules"]]
 #: Those whose worth somebody has to be told of.
-HEARD = {"alarm", "statistic", "threshold", "win_rate_high", "lists_total"}
+HEARD = {"alarm", "events_total", "statistic", "threshold", "win_rate_high", "lists_total"}
 
 
 def exported() -> dict[str, set[str]]:
