@@ -32,16 +32,13 @@ COMMANDS = {
     "serve": ["serve"],
     "play": ["play"],
     "keys create": ["keys", "create", "--store", "sqlite://"],
-    "replay": ["replay", "{folder}/none.db"],
     "rankers list": ["rankers", "list"],
     "export": ["export", "{folder}/learner.npz", "--format", "onnx", "--out", "{folder}/model.onnx"],
     "compare --plot": ["compare", "mgd", "-n", "10", "--runs", "1", "--plot", "{folder}/curves.png"],
     "compare --scheduler": ["compare", "mgd", "-n", "10", "--runs", "1", "--scheduler", "tcp://127.0.0.1:9"],
     "--store": ["keys", "list", "--store", "postgresql://nobody@localhost/nothing"],
 }
-EXTRAS = dict(
-    zip(COMMANDS, ["serve", "serve", "serve", "serve", "client", "onnx", "plot", "cluster", "postgres"], strict=True)
-)
+EXTRAS = dict(zip(COMMANDS, ["serve", "serve", "serve", "client", "onnx", "plot", "cluster", "postgres"], strict=True))
 
 
 @pytest.fixture(scope="module")
