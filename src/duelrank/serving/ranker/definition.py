@@ -46,6 +46,8 @@ from duelrank.validation import whole_number
 
 __all__ = ["Definition", "settled"]
 
+#: So many lists at most warm a ranker up.
+WARM_UPS = 20
 #: Of so many features it is told how they rise.
 MOST_FEATURES = 50
 
@@ -122,18 +124,27 @@ class Definition:
         return State(weights, step, updates, replaced(fresh.memory, "representation", seen))
 
     def warm_up(self) -> None:
-        """Rank and learn once, for nothing: kernels are compiled before anybody waits for them."""
+        """Rank and learn, for nothing: kernels are compiled before anybody waits for them.
+
+        It goes on until the weights have moved, because a list that nobody won leaves out the kernels of a step; the learner would
+        compile them beside all who ask.
+        """
         raw = np.frombuffer(np.eye(3, len(self.spec.features)).tobytes()).reshape(3, -1)
         query, fresh = self.query(raw), derive(self._rank_key, 0)
         self.algorithm.best(self.start, query, fresh)
-        made = [self.algorithm.rank(self.start, query, 2, fresh)]
         if self.spec.guard is not None:
+            draw_kind(fresh, 0.5, 0.5)
             guard_list(np.arange(3), np.arange(3), 2, fresh)
-        if self.spec.mode == "shadow":
-            made.append(self.algorithm.observe_list(self.start, query, np.arange(2), fresh))
-        for impression in made:
-            feedback = Feedback.trusted(np.array([False, True]), None)
-            self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, 0))
+        for number in range(WARM_UPS):
+            draws = derive(self._rank_key, number)
+            if self.spec.mode == "shadow":
+                impression = self.algorithm.observe_list(self.start, query, np.array([0, 1]), draws)
+            else:
+                impression = self.algorithm.rank(self.start, query, 2, draws)
+            feedback = Feedback.trusted(np.array([number % 2 == 1, number % 2 == 0]), None)
+            after = self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, number))
+            if after.weights.shape != self.start.weights.shape or (after.weights != self.start.weights).any():
+                break
         if self.representation.learns:  # it may begin without knots
             knots = frozen(np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1)))  # read-only, as all knots are
             self.representation.apply(raw, with_knots(self.start.memory["representation"], knots))
