@@ -13,6 +13,7 @@ from duelrank.serving.log.appender import Appender
 from duelrank.serving.log.bodies import StoredImpression
 from duelrank.serving.log.impressions import KnownImpression, RecentImpressions
 from duelrank.serving.log.tail import MOST, MOST_BYTES, Tail
+from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import NewEvent, Receipt, open_storage
 
 
@@ -142,3 +143,15 @@ class TestAppender:
 def test_the_key_of_an_event_without_an_id_is_that_of_earlier_versions():
     """An event that was sent before an update, and again after it, still counts once."""
     assert made_up(FeedbackEvent("i1", ["d3"], 5, True)) == "=ebd1c83b40db9b6fe548ae72a7731e60"
+
+
+@pytest.mark.parametrize("mode", ["learn", "shadow"])
+@pytest.mark.parametrize("recipe", ["mgd-dsp", "wmgd-dsp", "pdgd", "query-scaled >> curves >> mgd-dsp"])
+def test_a_ranker_is_warmed_up_until_a_step_was_taken(recipe, mode, kit, monkeypatch):
+    """Else the learner compiles the kernels of a step beside all who ask, which took minutes under load."""
+    definition = Definition(kit.spec(algorithm=recipe, mode=mode), 0.0)
+    states, learn = [], type(definition.algorithm).learn
+    monkeypatch.setattr(type(definition.algorithm), "learn", lambda *given: states.append(learn(*given)) or states[-1])
+    definition.warm_up()
+    start = definition.start.weights
+    assert any(state.weights.shape != start.shape or (state.weights != start).any() for state in states)
