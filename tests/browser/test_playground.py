@@ -180,6 +180,55 @@ class TestSearchAndClick:
         page.until(lambda: page.text("#version") == "version 1" and "All forgotten" in page.text("#said"))
         assert page.locator(".hit").count() == 0
 
+    def test_what_was_pressed_on_the_old_list_does_not_act_on_the_new_one(self, open_play):
+        page = open_play()
+        look_for(page)
+        sent = []
+        page.on("request", lambda request: sent.append(request.post_data) if "feedback" in request.url else None)
+        # The search that is under way shows the same documents again, and some click and "Done" are still for the old list.
+        page.evaluate("""() => {
+            const old = [...document.querySelectorAll(".hit .open")];
+            document.querySelector("#form .main").click();
+            old.forEach(each => each.click());
+            document.querySelector("#done").click();
+        }""")
+        page.until(lambda: "last time" in page.text("#said") and page.locator("#done").is_enabled())
+        page.locator(".hit .open").first.click()
+        page.locator(".hit pre").wait_for()
+        assert page.locator(".hit.clicked").count() == 1
+        assert page.locator("#trouble").is_hidden()
+        assert ["close" in each for each in sent] == [True, False]  # the old list was left, then one click on the new one
+
+    def test_done_is_pressed_once(self, open_play):
+        page = open_play()
+        look_for(page)
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        page.evaluate("() => { const done = document.querySelector('#done'); done.click(); done.click() }")
+        page.wait_for_selector("text=Search again")
+        look_for(page, "secret")  # comes after all that was pressed before
+        page.locator(".hit .open").first.click()
+        page.locator(".hit pre").wait_for()
+        page.evaluate("() => { const done = document.querySelector('#done'); done.click(); done.click() }")
+        page.wait_for_selector("text=Search again")
+        assert "The ranker has learned" in page.text("#said")
+        page.click("text=Search again")
+        page.until(lambda: "last time" in page.text("#said"))
+        assert page.locator("#trouble").is_hidden()
+
+    def test_a_list_may_be_left_when_the_playground_answers_again(self, open_play):
+        page = open_play()
+        look_for(page)
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        page.context.set_offline(True)
+        page.click("#done")
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert page.text("#trouble") == "The playground does not answer; was it stopped?"
+        page.context.set_offline(False)
+        leave(page)
+        assert page.locator("#trouble").is_hidden()
+
     def test_docstrings_are_text_and_nothing_else(self, open_play):
         page = open_play()
         look_for(page, "harm")

@@ -4,7 +4,7 @@
 const $ = (id) => document.getElementById(id);
 const SHORT = { "name match": "name", "summary match": "sum.", "text match": "text", "exact name": "exact", "long name": "chars", "long text": "words", imported: "imp.", private: "priv.", module: "mod." };
 let setup = null; // ranker, features, wishes
-let shown = null; // the list on the screen: query, impression, documents, clicks
+let shown = null; // the list that is open: query, impression, version, clicks, features as the ranker sees them
 const before = new Map(); // query -> ids of the list that was shown last time
 
 /** An element with text and children; text is never read as HTML. */
@@ -24,14 +24,20 @@ const g = (tag, attributes, ...children) => h(tag, { svg: true, ...attributes },
 async function call(method, path, body, extra) {
   const options = { method, headers: body === undefined ? {} : { "Content-Type": "application/json" }, ...extra };
   if (body !== undefined) options.body = JSON.stringify(body);
-  const answer = await fetch(path, options);
-  if (answer.ok) return answer.status === 204 ? null : answer.json();
-  const problem = await answer.json().catch(() => ({}));
-  throw Object.assign(new Error(problem.detail || problem.title || answer.statusText), { status: answer.status });
+  const silent = () => { throw Object.assign(new Error("The playground does not answer; was it stopped?"), { silent: true }); };
+  const [answer, text] = await fetch(path, options).then(async (found) => [found, await found.text()]).catch(silent);
+  if (answer.ok) return text ? JSON.parse(text) : null;
+  throw Object.assign(new Error(sentence(text) || answer.statusText), { status: answer.status });
+}
+function sentence(text) {
+  try {
+    const problem = JSON.parse(text);
+    return problem.detail || problem.title;
+  } catch { return text; }
 }
 function trouble(error) {
   $("trouble").hidden = !error;
-  $("trouble").textContent = error ? (error instanceof TypeError ? "The playground does not answer; was it stopped?" : error.message) : "";
+  $("trouble").textContent = error ? error.message : "";
 }
 /** What the visitor does, one thing after the other; where it fails, the page says why. */
 let turn = Promise.resolve();
@@ -44,13 +50,17 @@ const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseco
 
 const ranker = (rest = "") => `/v1/rankers/${setup.ranker}${rest}`;
 
-async function search(query) {
+/** Search as soon as what was begun before is done; the list on the screen is left. */
+function ask(query) {
   query = query.trim();
   if (!query) return;
+  $("done").disabled = true;
+  attempt(search)(query);
+}
+
+async function search(query) {
   await leave();
   const found = await call("GET", `/play/search?q=${encodeURIComponent(query)}`);
-  shown = null;
-  $("done").disabled = true;
   if (!found.candidates.length) {
     $("results").replaceChildren();
     $("said").textContent = "Nothing has these words; try others.";
@@ -62,7 +72,7 @@ async function search(query) {
   const ids = answer.ranking.map((each) => each.id);
   shown = { query, impression: answer.impression_id, version: answer.model_version, ids, clicks: [], scaled: scaled(found.candidates) };
   const last = before.get(query);
-  $("results").replaceChildren(...answer.ranking.map((each) => result(each, byId.get(each.id), last)));
+  $("results").replaceChildren(...answer.ranking.map((each) => result(shown, each, byId.get(each.id), last)));
   const moved = last ? ids.filter((id, place) => last.indexOf(id) !== place).length : 0;
   const compared = last ? `; ${moved ? `${moved} of ${ids.length} are elsewhere than last time` : "the order is as last time"}` : "";
   $("said").textContent = `${ids.length} of ${found.candidates.length} found, in the order of version ${answer.model_version}${compared}. Open what you like.`;
@@ -81,11 +91,12 @@ function scaled(candidates) {
   return new Map(candidates.map((each) => [each.id, Object.fromEntries(Object.entries(ranges).map(([name, range]) => [name, scale(each.features[name], range)]))]));
 }
 
-function result(ranked, candidate, last) {
-  const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(ranked.id)) }, h("code", {}, candidate.id), h("span", { class: "kind" }, candidate.kind));
+function result(list, ranked, candidate, last) {
+  const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(list, hit, ranked.id)) }, h("code", {}, candidate.id), h("span", { class: "kind" }, candidate.kind));
   const place = h("div", { class: "place" }, h("span", { class: "hidden" }, "position "), String(ranked.position), last ? movement(last.indexOf(ranked.id), ranked.position - 1) : null);
   const words = h("div", {}, opener, h("p", { class: "summary" }, candidate.summary));
-  return h("li", { class: "card hit", "data-id": ranked.id }, place, words, bars(shown.scaled.get(ranked.id), ranked.explain ?? {}));
+  const hit = h("li", { class: "card hit", "data-id": ranked.id }, place, words, bars(list.scaled.get(ranked.id), ranked.explain ?? {}));
+  return hit;
 }
 
 function movement(from, to) {
@@ -107,9 +118,9 @@ function bars(values, adds) {
   return h("div", { class: "features", role: "img", "aria-label": `Features: ${said}` }, ...cells);
 }
 
-/** A click: it opens the docstring, and counts. */
-async function open(id) {
-  const hit = document.querySelector(`.hit[data-id="${CSS.escape(id)}"]`);
+/** A click: it opens the docstring, and counts where the list is still open. */
+async function open(list, hit, id) {
+  if (!hit.isConnected) return; // by now another list is on the screen, which was not what was clicked
   const opener = hit.querySelector(".open");
   const text = hit.querySelector("pre");
   if (text) {
@@ -117,38 +128,47 @@ async function open(id) {
     opener.setAttribute("aria-expanded", String(!text.hidden));
     return;
   }
-  if (shown && !shown.clicks.includes(id)) {
-    shown.clicks.push(id);
+  if (shown === list && !list.clicks.includes(id)) {
+    await call("POST", ranker("/feedback"), { impression_id: list.impression, clicks: [id] });
+    list.clicks.push(id);
     hit.classList.add("clicked");
     opener.append(h("span", { class: "badge clicked-badge" }, "clicked"));
-    await call("POST", ranker("/feedback"), { impression_id: shown.impression, clicks: [id] });
   }
   const found = await call("GET", `/play/document?id=${encodeURIComponent(id)}`);
   hit.append(h("pre", { tabindex: "0", "aria-label": `Docstring of ${id}` }, found.text));
   opener.setAttribute("aria-expanded", "true");
 }
 
-/** Leave the list: nothing more will come, so the ranker learns; then show what. Return whether it has learned. */
+/** Leave the list: nothing more will come, so the ranker learns; then show what. Return that step, null where there is none. */
 async function leave() {
-  if (!shown) return false;
+  if (!shown) return null;
   const left = shown;
   shown = null;
   $("done").disabled = true;
-  await call("POST", ranker("/feedback"), { impression_id: left.impression, close: true });
-  for (let tries = 0; tries < 200; tries++) { // until what was learned is served
+  try {
+    await call("POST", ranker("/feedback"), { impression_id: left.impression, close: true });
+  } catch (error) {
+    if (error.silent) { // it may be left when the playground answers again
+      shown = left;
+      $("done").disabled = false;
+    }
+    throw error;
+  }
+  for (let tries = 0; tries < 2400; tries++) { // until what was learned is served; the first time, that may have to be compiled
     if ((await call("GET", ranker())).model_version > left.version) {
-      showStep(await call("GET", ranker("/last-step")));
-      return true;
+      const step = await call("GET", ranker("/last-step"));
+      showStep(step);
+      return step;
     }
     await pause(25);
   }
-  return false;
+  return null;
 }
 
-async function done() {
-  const query = shown?.query;
+async function done(list) {
+  if (shown !== list) return; // left already, by a search that was asked for before
   const learned = await leave();
-  const again = h("button", { type: "button", onclick: attempt(() => search(query)) }, "Search again");
+  const again = h("button", { type: "button", onclick: () => { again.disabled = true; ask(list.query); } }, "Search again");
   $("said").replaceChildren(learned ? "The ranker has learned from this list. " : "Nothing was learned from this list. ", again);
   again.focus();
 }
@@ -400,9 +420,9 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }
   if (location.hash === "#crowd") choose($("tab-crowd"));
-  $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(search)($("query").value); });
-  for (const hint of $("hints").querySelectorAll("button")) hint.addEventListener("click", () => { $("query").value = hint.textContent; attempt(search)(hint.textContent); });
-  $("done").addEventListener("click", attempt(done));
+  $("form").addEventListener("submit", (event) => { event.preventDefault(); ask($("query").value); });
+  for (const hint of $("hints").querySelectorAll("button")) hint.addEventListener("click", () => { $("query").value = hint.textContent; ask(hint.textContent); });
+  $("done").addEventListener("click", () => { $("done").disabled = true; attempt(done)(shown); });
   $("forget").addEventListener("click", attempt(forget));
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   $("switch").addEventListener("click", attempt(() => tell({ running: !wish.running })));
