@@ -197,7 +197,10 @@ class TestSearchAndClick:
         page.locator(".hit pre").wait_for()
         assert page.locator(".hit.clicked").count() == 1
         assert page.locator("#trouble").is_hidden()
-        assert ["close" in each for each in sent] == [True, False]  # the old list was left, then one click on the new one
+        assert ["close" in each for each in sent] == [
+            True,
+            False,
+        ]  # the old list was left, then one click on the new one
 
     def test_done_is_pressed_once(self, open_play):
         page = open_play()
@@ -304,7 +307,23 @@ class TestUsers:
         page.fill("#recipe-b", "pdgd")
         page.press("#recipe-b", "Tab")
         page.until(lambda: page.text("#name-b") == "pdgd")
-        assert page.locator("#trouble").is_hidden()
+        page.until(lambda: page.locator("#trouble").is_hidden())
+
+    def test_a_wrong_recipe_keeps_nobody_from_anything_else(self, open_play):
+        page = open_play("#crowd")
+        page.click("#switch")
+        page.until(lambda: page.text("#switch") == "Stop the users")
+        page.fill("#recipe-b", "mgd-ds")
+        page.press("#recipe-b", "Tab")
+        page.wait_for_selector("#trouble:not([hidden])")
+        page.select_option("#noise", "navigational")
+        page.until(lambda: page.evaluate("fetch('/play/setup').then(a => a.json())")["wish"]["noise"] == "navigational")
+        page.click("#switch")
+        page.until(lambda: page.text("#switch") == "Let them go on")
+        page.click("#switch")  # now the recipe is asked for
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert page.text("#trouble").startswith("the second recipe: ")
+        assert page.text("#switch") == "Let them go on"
 
     def test_somebody_who_comes_later_sees_them_too(self, open_play):
         page = open_play("#crowd")

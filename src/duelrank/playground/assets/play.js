@@ -274,17 +274,23 @@ async function forget() {
 
 // Let users search
 
-let wish = null; // what the visitor wants of the users
+let wish = null; // what the visitor wants of the users, as it was accepted
 let watching = false;
 const SIDES = ["a", "b"];
 
+/** What cannot be wrong. A recipe may be half typed, so it is sent only where it is asked for. */
 function wishFromPage() {
   const taste = {};
   for (const input of $("taste").querySelectorAll("input")) taste[input.dataset.feature] = Number(input.value);
-  const algorithms = SIDES.map((side) => $(`recipe-${side}`).value.trim());
-  return { ...wish, rate: lists(), noise: $("noise").value, taste, algorithms, anew: false };
+  return { ...wish, rate: lists(), noise: $("noise").value, taste, anew: false };
 }
+const recipes = () => ({ algorithms: SIDES.map((side) => $(`recipe-${side}`).value.trim()) });
 const lists = () => Number((10 ** Number($("rate").value)).toPrecision(2)); // from 1 to 1,000; each step of the slider by a few percent
+
+const start = () => tell({ ...recipes(), running: true });
+async function stop() {
+  showCrowd(await call("POST", "/play/users", { ...wish, running: false }));
+}
 
 async function tell(change) {
   const wanted = { ...wishFromPage(), ...change };
@@ -320,6 +326,7 @@ async function watch() {
 
 function showCrowd(state) {
   wish.running = state.running;
+  wish.algorithms = state.sides.map((each) => each.algorithm);
   $("switch").textContent = state.running ? "Stop the users" : state.lists ? "Let them go on" : "Let users search";
   $("switch").setAttribute("aria-pressed", String(state.running));
   $("lists").textContent = state.lists.toLocaleString("en");
@@ -425,10 +432,11 @@ document.addEventListener("DOMContentLoaded", () => {
   $("done").addEventListener("click", () => { $("done").disabled = true; attempt(done)(shown); });
   $("forget").addEventListener("click", attempt(forget));
   $("controls").addEventListener("submit", (event) => event.preventDefault());
-  $("switch").addEventListener("click", attempt(() => tell({ running: !wish.running })));
-  $("anew").addEventListener("click", attempt(() => tell({ anew: true })));
+  $("switch").addEventListener("click", () => attempt(wish.running ? stop : start)());
+  $("anew").addEventListener("click", attempt(() => tell({ ...recipes(), anew: true })));
   $("rate").addEventListener("input", () => { $("rate-said").textContent = lists(); });
-  for (const id of ["rate", "noise", "recipe-a", "recipe-b"]) $(id).addEventListener("change", attempt(() => tell({})));
+  for (const id of ["rate", "noise"]) $(id).addEventListener("change", attempt(() => tell({})));
+  for (const side of SIDES) $(`recipe-${side}`).addEventListener("change", attempt(() => tell(recipes())));
   window.addEventListener("pagehide", () => { // whoever goes away has left the list too
     if (shown) call("POST", ranker("/feedback"), { impression_id: shown.impression, close: true }, { keepalive: true }).catch(() => {});
   });
