@@ -109,6 +109,8 @@ class TestSearchAndClick:
         assert page.text("#step-said") == "1 click; 4 of 10 documents are taken as seen."
         picture = page.locator("#angle svg").get_attribute("aria-label")
         assert "% of its length and turns it by" in picture
+        assert picture.endswith("°; what is left is then scaled to length 1.00.")
+        assert "→" not in page.locator("#angle svg").text_content()
         assert page.locator("#directions .bar").count() == 11
 
     def test_weights_move_to_where_they_are(self, open_play):
@@ -162,9 +164,23 @@ class TestSearchAndClick:
         page = open_play()
         weights = page.locator("#weights .value").all_inner_texts()
         look_for(page)
-        leave(page)
+        page.click("#done")
+        page.wait_for_selector("text=Nothing was learned from this list")
         assert page.text("#step-said") == "No click, so nothing was learned."
         assert page.locator("#weights .value").all_inner_texts() == weights
+
+    def test_who_comes_back_sees_what_was_learned(self, open_play):
+        page = open_play()
+        assert page.text("#steps") == "no list yet"
+        look_for(page)
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        said = page.text("#step-said")
+        page.page.reload()
+        page.wait_for_selector("body[data-ready]")
+        assert (page.text("#version"), page.text("#steps")) == ("version 2", "1 list learned from")
+        assert page.text("#step-said") == said
 
     def test_what_finds_nothing_and_begin_anew(self, open_play):
         page = open_play()
@@ -209,8 +225,8 @@ class TestSearchAndClick:
         page.locator(".hit pre").wait_for()
         page.evaluate("() => { const done = document.querySelector('#done'); done.click(); done.click() }")
         page.wait_for_selector("text=Search again")
-        look_for(page, "secret")  # comes after all that was pressed before
-        page.locator(".hit .open").first.click()
+        look_for(page, "file")  # comes after all that was pressed before
+        page.locator(".hit .open").nth(2).click()
         page.locator(".hit pre").wait_for()
         page.evaluate("() => { const done = document.querySelector('#done'); done.click(); done.click() }")
         page.wait_for_selector("text=Search again")

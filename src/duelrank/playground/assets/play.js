@@ -167,11 +167,15 @@ async function leave() {
 
 async function done(list) {
   if (shown !== list) return; // left already, by a search that was asked for before
-  const learned = await leave();
+  $("said").textContent = "The ranker learns …";
+  const step = await leave();
   const again = h("button", { type: "button", onclick: () => { again.disabled = true; ask(list.query); } }, "Search again");
-  $("said").replaceChildren(learned ? "The ranker has learned from this list. " : "Nothing was learned from this list. ", again);
+  const said = !step ? "The ranker has not come to this list yet. " : idle(step) ? "Nothing was learned from this list. " : "The ranker has learned from this list. ";
+  $("said").replaceChildren(said, again);
   again.focus();
 }
+
+const idle = (step) => step.followed_length === 0;
 
 function showStep(step) {
   for (const each of step.documents) {
@@ -184,7 +188,7 @@ function showStep(step) {
   const seen = step.documents.filter((each) => each.examined).length;
   const asked = step.documents.some((each) => each.examined !== null);
   const looked = asked ? `; ${seen} of ${step.documents.length} documents are taken as seen` : "";
-  const nothing = step.direction_length === 0;
+  const nothing = idle(step);
   $("step").hidden = false;
   $("step-said").textContent = nothing
     ? `${clicks ? "The clicks do not say which way is better" : "No click"}, so nothing was learned.`
@@ -194,8 +198,11 @@ function showStep(step) {
   $("directions").replaceChildren(...(nothing ? [] : Object.keys(step.followed).map((name) => row(name, [["", step.direction[name] / longest], ["", step.followed[name] / longest]], step.followed[name]))));
   $("directions-note").textContent = nothing ? "" : asked ? "Hollow: where the clicks point. Solid: what is left of it after the projection, and followed." : "Where the clicks point, which is followed as it is: this algorithm has no projection.";
   showWeights(step.weights_after, step.weights_before);
-  $("version").textContent = `version ${step.model_version}`;
-  $("steps").textContent = `${step.step} list${step.step === 1 ? "" : "s"} learned from`;
+  showCount(step.model_version, step.step);
+}
+function showCount(version, lists) {
+  $("version").textContent = `version ${version}`;
+  $("steps").textContent = lists ? `${lists} list${lists === 1 ? "" : "s"} learned from` : "no list yet";
 }
 
 /** The projection as a picture: the direction above the space of what was seen, and its shadow. */
@@ -205,7 +212,8 @@ function angle(step) {
   const long = Math.min(170, 80 / Math.sin(radians)); // as long as there is room
   const [tipX, tipY] = [x + long * Math.cos(radians), y - long * Math.sin(radians)];
   const kept = Math.max(0, Math.cos(radians));
-  const words = `The projection keeps ${Math.round(100 * kept)}% of its length and turns it by ${step.angle.toFixed(0)}°; length ${step.direction_length.toFixed(2)} before, ${step.followed_length.toFixed(2)} after.`;
+  const after = Math.abs(step.followed_length - kept * step.direction_length) > 0.005 ? `then scaled to length ${step.followed_length.toFixed(2)}` : "";
+  const words = `The projection keeps ${Math.round(100 * kept)}% of its length and turns it by ${step.angle.toFixed(0)}°${after && `; what is left is ${after}`}.`;
   return h("figure", { class: "plain" },
     g("svg", { viewBox: "0 0 360 116", role: "img", "aria-label": words },
       g("line", { class: "plane", x1: 8, y1: y, x2: 352, y2: y }),
@@ -215,7 +223,7 @@ function angle(step) {
       g("line", { class: "ray kept", x1: x, y1: y, x2: tipX, y2: y }),
       g("text", { x: 200, y: 24 }, `turned by ${step.angle.toFixed(0)}°`),
       g("text", { x: 200, y: 42 }, `keeps ${Math.round(100 * kept)}% of its length`),
-      g("text", { x: 200, y: 60 }, `length ${step.direction_length.toFixed(2)} → ${step.followed_length.toFixed(2)}`),
+      g("text", { x: 200, y: 60 }, after),
       g("text", { x: 8, y: 111 }, "what the documents that you have seen can tell")));
 }
 
@@ -256,7 +264,13 @@ async function showModel() {
   const model = await call("GET", ranker("/model"));
   const weights = Object.fromEntries(Object.entries(model.weights).map(([name, value]) => [name, total(value)]));
   showWeights(weights, weights);
-  $("version").textContent = `version ${model.model_version}`;
+  showCount(model.model_version, (await call("GET", ranker())).learned);
+}
+/** What was learned before the page was opened; of an old list, the service has forgotten it. */
+async function showLastStep() {
+  try {
+    showStep(await call("GET", ranker("/last-step")));
+  } catch (error) { if (error.status !== 404) throw error; }
 }
 const total = (weight) => (Array.isArray(weight) ? weight.reduce((one, other) => one + other, 0) : weight);
 
@@ -267,7 +281,6 @@ async function forget() {
   $("results").replaceChildren();
   await call("POST", "/play/forget");
   $("step").hidden = true;
-  $("steps").textContent = "no list yet";
   $("said").textContent = "All forgotten: it begins anew.";
   await showModel();
 }
@@ -411,6 +424,7 @@ async function begin() {
   SIDES.forEach((side, index) => { $(`recipe-${side}`).value = wish.algorithms[index]; });
   showCrowd(await call("GET", "/play/users"));
   await showModel();
+  await showLastStep();
   if (wish.running) watch();
   document.body.dataset.ready = "yes";
 }
