@@ -326,12 +326,19 @@ function slider(name, value) {
 async function watch() {
   if (watching) return;
   watching = true;
+  let said = ""; // what went wrong here, until it goes well again
   for (let round = 0; wish.running || round === 0; round++) {
     try {
       const state = await call("GET", "/play/users");
+      if (said && $("trouble").textContent === said) trouble(null);
+      said = "";
       showCrowd(state);
-      if (round % 3 === 0 && state.lists) await showBoth(state);
-    } catch (error) { trouble(error); await pause(1000); }
+      if (round % 3 === 0 && state.lists && !state.error) await showBoth(state);
+    } catch (error) {
+      said = error.message;
+      trouble(error);
+      await pause(1000);
+    }
     await pause(document.hidden ? 2000 : 250);
   }
   watching = false;
@@ -410,7 +417,7 @@ function choose(tab) {
     each.tabIndex = chosen ? 0 : -1;
     $(each.getAttribute("aria-controls")).hidden = !chosen;
   }
-  history.replaceState(null, "", `#${tab.getAttribute("aria-controls")}`);
+  history.replaceState(null, "", `#${tab.id.replace("tab-", "")}`); // no element has that id, so the browser does not scroll to it
 }
 
 async function begin() {
