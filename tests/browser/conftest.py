@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.serving.http.served import FAST, SPEC, Served, serving
+from tests.waiting import FOR_EVER
 
 from duelrank.serving import Service
 from duelrank.storage import Storage, open_storage
@@ -64,7 +65,7 @@ class Tab:
         self.complaints: list[str] = []
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         page.on("console", self._note)
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(1000 * FOR_EVER)
 
     def _note(self, message: Any) -> None:
         if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
@@ -78,7 +79,7 @@ class Tab:
 
     def until(self, condition: Callable[[], Any]) -> None:
         """Wait for something in the page; the browser goes on meanwhile, which a plain sleep would not let it."""
-        end = time.monotonic() + 30.0
+        end = time.monotonic() + FOR_EVER
         while not condition():
             assert time.monotonic() < end, self.page.locator("body").inner_text()[:3000]
             self.page.wait_for_timeout(50)

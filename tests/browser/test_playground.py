@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 from tests.playground.conftest import HARM, library, search  # noqa: F401  # fixtures
-from tests.waiting import until
+from tests.waiting import FOR_EVER, until
 
 from duelrank.playground import Playground
 from duelrank.serving.http.server import Protocol, listen
@@ -38,8 +38,7 @@ def open_play(tab, address):
 
     def open_play(fragment="", **options):
         found = tab(address + fragment, **options)
-        found.page.set_default_timeout(120_000)  # the first ranker of a fresh clone is compiled
-        found.wait_for_selector("body[data-ready]", timeout=120_000)
+        found.wait_for_selector("body[data-ready]")
         return found
 
     return open_play
@@ -59,6 +58,12 @@ def look_for(page, query="read file"):
 def leave(page):
     page.click("#done")
     page.wait_for_selector("text=The ranker has learned from this list")
+
+
+def at_rest(page) -> bool:
+    """Whether nothing moves; what begins to move with the next frames counts too."""
+    frames = "for (let each = 0; each < 4; each++) await new Promise(requestAnimationFrame);"
+    return page.evaluate(f"async () => {{ {frames} return document.getAnimations().length === 0 }}")
 
 
 class TestSearchAndClick:
@@ -85,9 +90,9 @@ class TestSearchAndClick:
         assert second.locator(".open").get_attribute("aria-expanded") == "true"
         assert second.locator(".clicked-badge").count() == 1
         second.locator(".open").click()
-        assert second.locator("pre").is_hidden()
+        second.locator("pre").wait_for(state="hidden")
         second.locator(".open").click()  # once more: it opens again, and counts once
-        assert second.locator("pre").is_visible()
+        second.locator("pre").wait_for()
         assert second.locator(".clicked-badge").count() == 1
         leave(page)
         assert "1 click;" in page.text("#step-said")
@@ -109,6 +114,8 @@ class TestSearchAndClick:
         assert page.text("#step-said") == "1 click; 4 of 10 documents are taken as seen."
         picture = page.locator("#angle svg").get_attribute("aria-label")
         assert "% of its length and turns it by" in picture
+        assert picture.endswith("°; what is left is then scaled to length 1.00.")
+        assert "→" not in page.locator("#angle svg").text_content()
         assert page.locator("#directions .bar").count() == 11
 
     def test_weights_move_to_where_they_are(self, open_play):
@@ -120,13 +127,16 @@ class TestSearchAndClick:
         bars = "() => [...document.querySelectorAll('#weights .bar')].map(bar => {"
         bars += "const b = bar.querySelector('b').getBoundingClientRect(), t = bar.querySelector('.track').getBoundingClientRect();"
         bars += "const value = Number(bar.querySelector('.value').textContent);"
-        bars += "return [value, (value < 0 ? -1 : 1) * 2 * b.width / t.width]})"
+        bars += "return [value, (bar.querySelector('b').matches('.minus') ? -1 : 1) * 2 * b.width / t.width]})"
 
         def settled():
-            scales = [width / value for value, width in page.evaluate(bars) if abs(value) > 0.05]
-            return max(scales) < 1.1 * min(scales)  # all bars are as long as their numbers say
+            found = page.evaluate(bars)
+            weight, length = max(found, key=lambda each: abs(each[0]))
+            scale = length / weight  # 0.01: a number on the page is rounded to 0.01, and a bar to parts of a pixel
+            return all(abs(length - scale * weight) < 0.005 * abs(scale) + 0.01 for weight, length in found)
 
-        page.until(settled)
+        page.until(lambda: at_rest(page))
+        page.until(settled)  # all bars are as long as their numbers say
 
     def test_search_again_and_moved_documents_are_marked(self, open_play):
         page = open_play()
@@ -162,9 +172,23 @@ class TestSearchAndClick:
         page = open_play()
         weights = page.locator("#weights .value").all_inner_texts()
         look_for(page)
-        leave(page)
+        page.click("#done")
+        page.wait_for_selector("text=Nothing was learned from this list")
         assert page.text("#step-said") == "No click, so nothing was learned."
         assert page.locator("#weights .value").all_inner_texts() == weights
+
+    def test_who_comes_back_sees_what_was_learned(self, open_play):
+        page = open_play()
+        assert page.text("#steps") == "no list yet"
+        look_for(page)
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        leave(page)
+        said = page.text("#step-said")
+        page.page.reload()
+        page.wait_for_selector("body[data-ready]")
+        assert (page.text("#version"), page.text("#steps")) == ("version 2", "1 list learned from")
+        assert page.text("#step-said") == said
 
     def test_what_finds_nothing_and_begin_anew(self, open_play):
         page = open_play()
@@ -180,6 +204,58 @@ class TestSearchAndClick:
         page.until(lambda: page.text("#version") == "version 1" and "All forgotten" in page.text("#said"))
         assert page.locator(".hit").count() == 0
 
+    def test_what_was_pressed_on_the_old_list_does_not_act_on_the_new_one(self, open_play):
+        page = open_play()
+        look_for(page)
+        sent = []
+        page.on("request", lambda request: sent.append(request.post_data) if "feedback" in request.url else None)
+        # The search that is under way shows the same documents again, and some click and "Done" are still for the old list.
+        page.evaluate("""() => {
+            const old = [...document.querySelectorAll(".hit .open")];
+            document.querySelector("#form .main").click();
+            old.forEach(each => each.click());
+            document.querySelector("#done").click();
+        }""")
+        page.until(lambda: "last time" in page.text("#said") and page.locator("#done").is_enabled())
+        page.locator(".hit .open").first.click()
+        page.locator(".hit pre").wait_for()
+        assert page.locator(".hit.clicked").count() == 1
+        assert page.locator("#trouble").is_hidden()
+        assert ["close" in each for each in sent] == [
+            True,
+            False,
+        ]  # the old list was left, then one click on the new one
+
+    def test_done_is_pressed_once(self, open_play):
+        page = open_play()
+        look_for(page)
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        page.evaluate("() => { const done = document.querySelector('#done'); done.click(); done.click() }")
+        page.wait_for_selector("text=Search again")
+        look_for(page, "file")  # comes after all that was pressed before
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        page.evaluate("() => { const done = document.querySelector('#done'); done.click(); done.click() }")
+        page.wait_for_selector("text=Search again")
+        assert "The ranker has learned" in page.text("#said")
+        page.click("text=Search again")
+        page.until(lambda: "last time" in page.text("#said"))
+        assert page.locator("#trouble").is_hidden()
+
+    def test_a_list_may_be_left_when_the_playground_answers_again(self, open_play):
+        page = open_play()
+        look_for(page)
+        page.locator(".hit .open").nth(2).click()
+        page.locator(".hit pre").wait_for()
+        page.context.set_offline(True)
+        page.click("#done")
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert page.text("#trouble") == "The playground does not answer; was it stopped?"
+        page.context.set_offline(False)
+        leave(page)
+        assert page.locator("#trouble").is_hidden()
+
     def test_docstrings_are_text_and_nothing_else(self, open_play):
         page = open_play()
         look_for(page, "harm")
@@ -192,21 +268,35 @@ class TestSearchAndClick:
 
     def test_by_keyboard_alone(self, open_play):
         page = open_play()
-        page.focus("#query")
-        page.page.keyboard.type("read file")
-        page.page.keyboard.press("Enter")
+        keyboard = page.page.keyboard
+
+        def press_to(key, selector):
+            """Press a key until something has the focus; return how often."""
+            for times in range(1, 60):
+                keyboard.press(key)
+                if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                    return times
+            raise AssertionError(f"{key} does not lead to {selector}")
+
+        assert press_to("Tab", "#tab-hand") == 1
+        assert press_to("Tab", "#query") == 1  # of the tabs, the one that is chosen is a stop
+        keyboard.type("read file")
+        keyboard.press("Enter")
         page.wait_for_selector("#done:not([disabled])")
-        page.locator(".hit .open").first.focus()
-        page.page.keyboard.press("Enter")
+        assert press_to("Tab", "#done") == 2
+        assert press_to("Tab", ".hit:first-child .open") == 6  # after five hints
+        keyboard.press("Enter")
         page.locator(".hit pre").wait_for()
-        page.focus("#done")
-        page.page.keyboard.press("Space")
+        assert press_to("Tab", ".hit:first-child pre") == 1  # a long one is scrolled by keys
+        press_to("Shift+Tab", "#done")
+        keyboard.press("Space")
         page.wait_for_selector("text=Search again")
         assert page.evaluate("document.activeElement.textContent") == "Search again"
-        page.focus("#tab-hand")
-        page.page.keyboard.press("ArrowRight")
-        assert page.locator("#crowd").is_visible()
-        assert page.locator("#hand").is_hidden()
+        press_to("Shift+Tab", "#tab-hand")
+        keyboard.press("ArrowRight")
+        assert page.locator("#panel-crowd").is_visible()
+        assert page.locator("#panel-hand").is_hidden()
+        assert press_to("Tab", "#switch") == 1
 
 
 class TestUsers:
@@ -255,7 +345,41 @@ class TestUsers:
         page.fill("#recipe-b", "pdgd")
         page.press("#recipe-b", "Tab")
         page.until(lambda: page.text("#name-b") == "pdgd")
-        assert page.locator("#trouble").is_hidden()
+        page.until(lambda: page.locator("#trouble").is_hidden())
+
+    def test_what_it_could_not_see_for_a_while(self, open_play):
+        page = open_play("#crowd")
+        page.click("#switch")
+        page.until(lambda: page.text("#switch") == "Stop the users")
+        page.context.set_offline(True)
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert page.text("#trouble") == "The playground does not answer; was it stopped?"
+        page.context.set_offline(False)
+        page.until(lambda: page.locator("#trouble").is_hidden())
+
+    def test_a_small_screen_begins_at_the_top(self, open_play):
+        page = open_play("#crowd", width=390, height=600)
+        page.page.reload()
+        page.wait_for_selector("body[data-ready]")
+        assert page.locator("#panel-crowd").is_visible()
+        assert page.url.endswith("/play#crowd")
+        assert page.evaluate("window.scrollY") == 0
+
+    def test_a_wrong_recipe_keeps_nobody_from_anything_else(self, open_play):
+        page = open_play("#crowd")
+        page.click("#switch")
+        page.until(lambda: page.text("#switch") == "Stop the users")
+        page.fill("#recipe-b", "mgd-ds")
+        page.press("#recipe-b", "Tab")
+        page.wait_for_selector("#trouble:not([hidden])")
+        page.select_option("#noise", "navigational")
+        page.until(lambda: page.evaluate("fetch('/play/setup').then(a => a.json())")["wish"]["noise"] == "navigational")
+        page.click("#switch")
+        page.until(lambda: page.text("#switch") == "Let them go on")
+        page.click("#switch")  # now the recipe is asked for
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert page.text("#trouble").startswith("the second recipe: ")
+        assert page.text("#switch") == "Let them go on"
 
     def test_somebody_who_comes_later_sees_them_too(self, open_play):
         page = open_play("#crowd")
@@ -276,7 +400,7 @@ def test_it_fits_and_has_no_serious_finding(open_play, width, dark):
     page.locator(".hit .open").nth(1).click()
     page.locator(".hit pre").wait_for()
     leave(page)
-    page.wait_for_timeout(700)  # colours and bars move
+    page.until(lambda: at_rest(page))  # colours and bars move
     for tab in ("#tab-hand", "#tab-crowd"):
         page.click(tab)
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -292,7 +416,7 @@ def test_nothing_is_loaded_from_elsewhere(browser, address):
     page = context.new_page()
     page.on("request", lambda request: asked.append(request.url))
     page.goto(address)
-    page.wait_for_selector("body[data-ready]", timeout=120_000)
+    page.wait_for_selector("body[data-ready]", timeout=1000 * FOR_EVER)
     origin = address.removesuffix("/play")
     assert [url for url in asked if not url.startswith((origin, "data:"))] == []
     context.close()

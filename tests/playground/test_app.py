@@ -190,6 +190,32 @@ class TestCrowd:
 
         crowded(search, work)
 
+    def test_a_ranker_that_is_gone_is_made_anew_when_they_go_on(self, search):
+        async def work(crowd, service):
+            await crowd.change(CrowdWish(running=True))
+            await service.delete(NAMES[1])
+            await until_async(lambda: not crowd.running)
+            assert (await crowd.change(CrowdWish(running=True))).error == ""
+            await until_async(lambda: crowd.lists >= 5, crowd.state)
+            await crowd.change(CrowdWish(running=False))
+            assert [service.ranker(name).impressions for name in NAMES] == [
+                crowd.lists
+            ] * 2  # both begin again: it is fair
+
+        crowded(search, work)
+
+    def test_a_bad_recipe_is_refused_before_anything_is_prepared(self, search, monkeypatch):
+        def prepared(search):
+            raise AssertionError("questions were looked for first")
+
+        monkeypatch.setattr("duelrank.playground.crowd.questions", prepared)
+
+        async def work(crowd, service):
+            with pytest.raises(InvalidRecipe, match="the first recipe"):
+                await crowd.change(CrowdWish(running=True, algorithms=("mdg", "mgd")))
+
+        crowded(search, work)
+
     def test_no_faster_than_asked(self, search):
         async def work(crowd, service):
             await crowd.change(CrowdWish(running=True, rate=1.0))

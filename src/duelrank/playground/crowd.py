@@ -202,10 +202,12 @@ class Crowd:
         weights = as_weights(wish.taste)
         if not 1.0 <= wish.rate <= MOST_LISTS:
             raise InvalidValue(f"users search from 1 to {MOST_LISTS:,.0f} times a second, got {wish.rate!r}")
+        if wish.algorithms != self._made:  # before anything that takes long
+            await self._check(wish.algorithms)
         async with self._changing:
             if not self._questions:
                 self._questions = await asyncio.to_thread(questions, self._search)
-            if wish.anew or wish.algorithms != self._made:
+            if wish.anew or wish.algorithms != self._made or (wish.running and not self._there()):
                 await self._make(wish.algorithms)
             for each in self._questions:
                 each.grades = grades(weights, each.features)
@@ -219,14 +221,22 @@ class Crowd:
                 await self.stop()
         return self.state()
 
-    async def _make(self, algorithms: tuple[str, str]) -> None:
-        """Make the two rankers anew, which know nothing; where that cannot be, the old ones stay."""
-        specs = crowd_rankers(algorithms)
-        for which, spec in zip(("first", "second"), specs, strict=True):
+    def _there(self) -> bool:
+        """Whether both rankers are there; anybody may delete one over HTTP."""
+        try:
+            return all(self._service.ranker(name) for name in NAMES)
+        except UnknownName:
+            return False
+
+    async def _check(self, algorithms: tuple[str, str]) -> None:
+        for which, spec in zip(("first", "second"), crowd_rankers(algorithms), strict=True):
             await asyncio.to_thread(check_ranker, f"the {which} recipe", spec, self._service.settings)
+
+    async def _make(self, algorithms: tuple[str, str]) -> None:
+        """Make the two rankers anew, which know nothing; their recipes were checked before."""
         await self.stop()
         self._made = ("", "")
-        for spec in specs:
+        for spec in crowd_rankers(algorithms):
             with suppress(UnknownName):
                 await self._service.delete(spec.name)
             await self._service.create(spec)

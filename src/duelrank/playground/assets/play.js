@@ -4,7 +4,7 @@
 const $ = (id) => document.getElementById(id);
 const SHORT = { "name match": "name", "summary match": "sum.", "text match": "text", "exact name": "exact", "long name": "chars", "long text": "words", imported: "imp.", private: "priv.", module: "mod." };
 let setup = null; // ranker, features, wishes
-let shown = null; // the list on the screen: query, impression, documents, clicks
+let shown = null; // the list that is open: query, impression, version, clicks, features as the ranker sees them
 const before = new Map(); // query -> ids of the list that was shown last time
 
 /** An element with text and children; text is never read as HTML. */
@@ -24,14 +24,20 @@ const g = (tag, attributes, ...children) => h(tag, { svg: true, ...attributes },
 async function call(method, path, body, extra) {
   const options = { method, headers: body === undefined ? {} : { "Content-Type": "application/json" }, ...extra };
   if (body !== undefined) options.body = JSON.stringify(body);
-  const answer = await fetch(path, options);
-  if (answer.ok) return answer.status === 204 ? null : answer.json();
-  const problem = await answer.json().catch(() => ({}));
-  throw Object.assign(new Error(problem.detail || problem.title || answer.statusText), { status: answer.status });
+  const silent = () => { throw Object.assign(new Error("The playground does not answer; was it stopped?"), { silent: true }); };
+  const [answer, text] = await fetch(path, options).then(async (found) => [found, await found.text()]).catch(silent);
+  if (answer.ok) return text ? JSON.parse(text) : null;
+  throw Object.assign(new Error(sentence(text) || answer.statusText), { status: answer.status });
+}
+function sentence(text) {
+  try {
+    const problem = JSON.parse(text);
+    return problem.detail || problem.title;
+  } catch { return text; }
 }
 function trouble(error) {
   $("trouble").hidden = !error;
-  $("trouble").textContent = error ? (error instanceof TypeError ? "The playground does not answer; was it stopped?" : error.message) : "";
+  $("trouble").textContent = error ? error.message : "";
 }
 /** What the visitor does, one thing after the other; where it fails, the page says why. */
 let turn = Promise.resolve();
@@ -44,13 +50,17 @@ const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseco
 
 const ranker = (rest = "") => `/v1/rankers/${setup.ranker}${rest}`;
 
-async function search(query) {
+/** Search as soon as what was begun before is done; the list on the screen is left. */
+function ask(query) {
   query = query.trim();
   if (!query) return;
+  $("done").disabled = true;
+  attempt(search)(query);
+}
+
+async function search(query) {
   await leave();
   const found = await call("GET", `/play/search?q=${encodeURIComponent(query)}`);
-  shown = null;
-  $("done").disabled = true;
   if (!found.candidates.length) {
     $("results").replaceChildren();
     $("said").textContent = "Nothing has these words; try others.";
@@ -62,7 +72,7 @@ async function search(query) {
   const ids = answer.ranking.map((each) => each.id);
   shown = { query, impression: answer.impression_id, version: answer.model_version, ids, clicks: [], scaled: scaled(found.candidates) };
   const last = before.get(query);
-  $("results").replaceChildren(...answer.ranking.map((each) => result(each, byId.get(each.id), last)));
+  $("results").replaceChildren(...answer.ranking.map((each) => result(shown, each, byId.get(each.id), last)));
   const moved = last ? ids.filter((id, place) => last.indexOf(id) !== place).length : 0;
   const compared = last ? `; ${moved ? `${moved} of ${ids.length} are elsewhere than last time` : "the order is as last time"}` : "";
   $("said").textContent = `${ids.length} of ${found.candidates.length} found, in the order of version ${answer.model_version}${compared}. Open what you like.`;
@@ -81,11 +91,12 @@ function scaled(candidates) {
   return new Map(candidates.map((each) => [each.id, Object.fromEntries(Object.entries(ranges).map(([name, range]) => [name, scale(each.features[name], range)]))]));
 }
 
-function result(ranked, candidate, last) {
-  const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(ranked.id)) }, h("code", {}, candidate.id), h("span", { class: "kind" }, candidate.kind));
+function result(list, ranked, candidate, last) {
+  const opener = h("button", { type: "button", class: "open", "aria-expanded": "false", onclick: attempt(() => open(list, hit, ranked.id)) }, h("code", {}, candidate.id), h("span", { class: "kind" }, candidate.kind));
   const place = h("div", { class: "place" }, h("span", { class: "hidden" }, "position "), String(ranked.position), last ? movement(last.indexOf(ranked.id), ranked.position - 1) : null);
   const words = h("div", {}, opener, h("p", { class: "summary" }, candidate.summary));
-  return h("li", { class: "card hit", "data-id": ranked.id }, place, words, bars(shown.scaled.get(ranked.id), ranked.explain ?? {}));
+  const hit = h("li", { class: "card hit", "data-id": ranked.id }, place, words, bars(list.scaled.get(ranked.id), ranked.explain ?? {}));
+  return hit;
 }
 
 function movement(from, to) {
@@ -107,9 +118,9 @@ function bars(values, adds) {
   return h("div", { class: "features", role: "img", "aria-label": `Features: ${said}` }, ...cells);
 }
 
-/** A click: it opens the docstring, and counts. */
-async function open(id) {
-  const hit = document.querySelector(`.hit[data-id="${CSS.escape(id)}"]`);
+/** A click: it opens the docstring, and counts where the list is still open. */
+async function open(list, hit, id) {
+  if (!hit.isConnected) return; // by now another list is on the screen, which was not what was clicked
   const opener = hit.querySelector(".open");
   const text = hit.querySelector("pre");
   if (text) {
@@ -117,41 +128,54 @@ async function open(id) {
     opener.setAttribute("aria-expanded", String(!text.hidden));
     return;
   }
-  if (shown && !shown.clicks.includes(id)) {
-    shown.clicks.push(id);
+  if (shown === list && !list.clicks.includes(id)) {
+    await call("POST", ranker("/feedback"), { impression_id: list.impression, clicks: [id] });
+    list.clicks.push(id);
     hit.classList.add("clicked");
     opener.append(h("span", { class: "badge clicked-badge" }, "clicked"));
-    await call("POST", ranker("/feedback"), { impression_id: shown.impression, clicks: [id] });
   }
   const found = await call("GET", `/play/document?id=${encodeURIComponent(id)}`);
   hit.append(h("pre", { tabindex: "0", "aria-label": `Docstring of ${id}` }, found.text));
   opener.setAttribute("aria-expanded", "true");
 }
 
-/** Leave the list: nothing more will come, so the ranker learns; then show what. Return whether it has learned. */
+/** Leave the list: nothing more will come, so the ranker learns; then show what. Return that step, null where there is none. */
 async function leave() {
-  if (!shown) return false;
+  if (!shown) return null;
   const left = shown;
   shown = null;
   $("done").disabled = true;
-  await call("POST", ranker("/feedback"), { impression_id: left.impression, close: true });
-  for (let tries = 0; tries < 200; tries++) { // until what was learned is served
+  try {
+    await call("POST", ranker("/feedback"), { impression_id: left.impression, close: true });
+  } catch (error) {
+    if (error.silent) { // it may be left when the playground answers again
+      shown = left;
+      $("done").disabled = false;
+    }
+    throw error;
+  }
+  for (let tries = 0; tries < 2400; tries++) { // until what was learned is served; the first time, that may have to be compiled
     if ((await call("GET", ranker())).model_version > left.version) {
-      showStep(await call("GET", ranker("/last-step")));
-      return true;
+      const step = await call("GET", ranker("/last-step"));
+      showStep(step);
+      return step;
     }
     await pause(25);
   }
-  return false;
+  return null;
 }
 
-async function done() {
-  const query = shown?.query;
-  const learned = await leave();
-  const again = h("button", { type: "button", onclick: attempt(() => search(query)) }, "Search again");
-  $("said").replaceChildren(learned ? "The ranker has learned from this list. " : "Nothing was learned from this list. ", again);
+async function done(list) {
+  if (shown !== list) return; // left already, by a search that was asked for before
+  $("said").textContent = "The ranker learns …";
+  const step = await leave();
+  const again = h("button", { type: "button", onclick: () => { again.disabled = true; ask(list.query); } }, "Search again");
+  const said = !step ? "The ranker has not come to this list yet. " : idle(step) ? "Nothing was learned from this list. " : "The ranker has learned from this list. ";
+  $("said").replaceChildren(said, again);
   again.focus();
 }
+
+const idle = (step) => step.followed_length === 0;
 
 function showStep(step) {
   for (const each of step.documents) {
@@ -164,7 +188,7 @@ function showStep(step) {
   const seen = step.documents.filter((each) => each.examined).length;
   const asked = step.documents.some((each) => each.examined !== null);
   const looked = asked ? `; ${seen} of ${step.documents.length} documents are taken as seen` : "";
-  const nothing = step.direction_length === 0;
+  const nothing = idle(step);
   $("step").hidden = false;
   $("step-said").textContent = nothing
     ? `${clicks ? "The clicks do not say which way is better" : "No click"}, so nothing was learned.`
@@ -174,8 +198,11 @@ function showStep(step) {
   $("directions").replaceChildren(...(nothing ? [] : Object.keys(step.followed).map((name) => row(name, [["", step.direction[name] / longest], ["", step.followed[name] / longest]], step.followed[name]))));
   $("directions-note").textContent = nothing ? "" : asked ? "Hollow: where the clicks point. Solid: what is left of it after the projection, and followed." : "Where the clicks point, which is followed as it is: this algorithm has no projection.";
   showWeights(step.weights_after, step.weights_before);
-  $("version").textContent = `version ${step.model_version}`;
-  $("steps").textContent = `${step.step} list${step.step === 1 ? "" : "s"} learned from`;
+  showCount(step.model_version, step.step);
+}
+function showCount(version, lists) {
+  $("version").textContent = `version ${version}`;
+  $("steps").textContent = lists ? `${lists} list${lists === 1 ? "" : "s"} learned from` : "no list yet";
 }
 
 /** The projection as a picture: the direction above the space of what was seen, and its shadow. */
@@ -185,7 +212,8 @@ function angle(step) {
   const long = Math.min(170, 80 / Math.sin(radians)); // as long as there is room
   const [tipX, tipY] = [x + long * Math.cos(radians), y - long * Math.sin(radians)];
   const kept = Math.max(0, Math.cos(radians));
-  const words = `The projection keeps ${Math.round(100 * kept)}% of its length and turns it by ${step.angle.toFixed(0)}°; length ${step.direction_length.toFixed(2)} before, ${step.followed_length.toFixed(2)} after.`;
+  const after = Math.abs(step.followed_length - kept * step.direction_length) > 0.005 ? `then scaled to length ${step.followed_length.toFixed(2)}` : "";
+  const words = `The projection keeps ${Math.round(100 * kept)}% of its length and turns it by ${step.angle.toFixed(0)}°${after && `; what is left is ${after}`}.`;
   return h("figure", { class: "plain" },
     g("svg", { viewBox: "0 0 360 116", role: "img", "aria-label": words },
       g("line", { class: "plane", x1: 8, y1: y, x2: 352, y2: y }),
@@ -195,7 +223,7 @@ function angle(step) {
       g("line", { class: "ray kept", x1: x, y1: y, x2: tipX, y2: y }),
       g("text", { x: 200, y: 24 }, `turned by ${step.angle.toFixed(0)}°`),
       g("text", { x: 200, y: 42 }, `keeps ${Math.round(100 * kept)}% of its length`),
-      g("text", { x: 200, y: 60 }, `length ${step.direction_length.toFixed(2)} → ${step.followed_length.toFixed(2)}`),
+      g("text", { x: 200, y: 60 }, after),
       g("text", { x: 8, y: 111 }, "what the documents that you have seen can tell")));
 }
 
@@ -236,7 +264,13 @@ async function showModel() {
   const model = await call("GET", ranker("/model"));
   const weights = Object.fromEntries(Object.entries(model.weights).map(([name, value]) => [name, total(value)]));
   showWeights(weights, weights);
-  $("version").textContent = `version ${model.model_version}`;
+  showCount(model.model_version, (await call("GET", ranker())).learned);
+}
+/** What was learned before the page was opened; of an old list, the service has forgotten it. */
+async function showLastStep() {
+  try {
+    showStep(await call("GET", ranker("/last-step")));
+  } catch (error) { if (error.status !== 404) throw error; }
 }
 const total = (weight) => (Array.isArray(weight) ? weight.reduce((one, other) => one + other, 0) : weight);
 
@@ -247,24 +281,29 @@ async function forget() {
   $("results").replaceChildren();
   await call("POST", "/play/forget");
   $("step").hidden = true;
-  $("steps").textContent = "no list yet";
   $("said").textContent = "All forgotten: it begins anew.";
   await showModel();
 }
 
 // Let users search
 
-let wish = null; // what the visitor wants of the users
+let wish = null; // what the visitor wants of the users, as it was accepted
 let watching = false;
 const SIDES = ["a", "b"];
 
+/** What cannot be wrong. A recipe may be half typed, so it is sent only where it is asked for. */
 function wishFromPage() {
   const taste = {};
   for (const input of $("taste").querySelectorAll("input")) taste[input.dataset.feature] = Number(input.value);
-  const algorithms = SIDES.map((side) => $(`recipe-${side}`).value.trim());
-  return { ...wish, rate: lists(), noise: $("noise").value, taste, algorithms, anew: false };
+  return { ...wish, rate: lists(), noise: $("noise").value, taste, anew: false };
 }
+const recipes = () => ({ algorithms: SIDES.map((side) => $(`recipe-${side}`).value.trim()) });
 const lists = () => Number((10 ** Number($("rate").value)).toPrecision(2)); // from 1 to 1,000; each step of the slider by a few percent
+
+const start = () => tell({ ...recipes(), running: true });
+async function stop() {
+  showCrowd(await call("POST", "/play/users", { ...wish, running: false }));
+}
 
 async function tell(change) {
   const wanted = { ...wishFromPage(), ...change };
@@ -287,12 +326,19 @@ function slider(name, value) {
 async function watch() {
   if (watching) return;
   watching = true;
+  let said = ""; // what went wrong here, until it goes well again
   for (let round = 0; wish.running || round === 0; round++) {
     try {
       const state = await call("GET", "/play/users");
+      if (said && $("trouble").textContent === said) trouble(null);
+      said = "";
       showCrowd(state);
-      if (round % 3 === 0 && state.lists) await showBoth(state);
-    } catch (error) { trouble(error); await pause(1000); }
+      if (round % 3 === 0 && state.lists && !state.error) await showBoth(state);
+    } catch (error) {
+      said = error.message;
+      trouble(error);
+      await pause(1000);
+    }
     await pause(document.hidden ? 2000 : 250);
   }
   watching = false;
@@ -300,6 +346,7 @@ async function watch() {
 
 function showCrowd(state) {
   wish.running = state.running;
+  wish.algorithms = state.sides.map((each) => each.algorithm);
   $("switch").textContent = state.running ? "Stop the users" : state.lists ? "Let them go on" : "Let users search";
   $("switch").setAttribute("aria-pressed", String(state.running));
   $("lists").textContent = state.lists.toLocaleString("en");
@@ -370,7 +417,7 @@ function choose(tab) {
     each.tabIndex = chosen ? 0 : -1;
     $(each.getAttribute("aria-controls")).hidden = !chosen;
   }
-  history.replaceState(null, "", `#${tab.getAttribute("aria-controls")}`);
+  history.replaceState(null, "", `#${tab.id.replace("tab-", "")}`); // no element has that id, so the browser does not scroll to it
 }
 
 async function begin() {
@@ -384,6 +431,7 @@ async function begin() {
   SIDES.forEach((side, index) => { $(`recipe-${side}`).value = wish.algorithms[index]; });
   showCrowd(await call("GET", "/play/users"));
   await showModel();
+  await showLastStep();
   if (wish.running) watch();
   document.body.dataset.ready = "yes";
 }
@@ -400,15 +448,16 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }
   if (location.hash === "#crowd") choose($("tab-crowd"));
-  $("form").addEventListener("submit", (event) => { event.preventDefault(); attempt(search)($("query").value); });
-  for (const hint of $("hints").querySelectorAll("button")) hint.addEventListener("click", () => { $("query").value = hint.textContent; attempt(search)(hint.textContent); });
-  $("done").addEventListener("click", attempt(done));
+  $("form").addEventListener("submit", (event) => { event.preventDefault(); ask($("query").value); });
+  for (const hint of $("hints").querySelectorAll("button")) hint.addEventListener("click", () => { $("query").value = hint.textContent; ask(hint.textContent); });
+  $("done").addEventListener("click", () => { $("done").disabled = true; attempt(done)(shown); });
   $("forget").addEventListener("click", attempt(forget));
   $("controls").addEventListener("submit", (event) => event.preventDefault());
-  $("switch").addEventListener("click", attempt(() => tell({ running: !wish.running })));
-  $("anew").addEventListener("click", attempt(() => tell({ anew: true })));
+  $("switch").addEventListener("click", () => attempt(wish.running ? stop : start)());
+  $("anew").addEventListener("click", attempt(() => tell({ ...recipes(), anew: true })));
   $("rate").addEventListener("input", () => { $("rate-said").textContent = lists(); });
-  for (const id of ["rate", "noise", "recipe-a", "recipe-b"]) $(id).addEventListener("change", attempt(() => tell({})));
+  for (const id of ["rate", "noise"]) $(id).addEventListener("change", attempt(() => tell({})));
+  for (const side of SIDES) $(`recipe-${side}`).addEventListener("change", attempt(() => tell(recipes())));
   window.addEventListener("pagehide", () => { // whoever goes away has left the list too
     if (shown) call("POST", ranker("/feedback"), { impression_id: shown.impression, close: true }, { keepalive: true }).catch(() => {});
   });
