@@ -10,15 +10,18 @@ import time
 from contextlib import contextmanager
 
 import httpx
+import msgspec
 import pytest
 from tests.serving.http import test_openapi
 from tests.serving.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER, until
 
+from duelrank.api import Change
 from duelrank.serving import Service
 from duelrank.serving.http import WebSettings
 from duelrank.serving.http.auth import make_key
 from duelrank.serving.http.dashboard import FILES, POLICY, read_file, render
+from duelrank.serving.ranker.versions import VERSION
 
 MOST_BYTES = 150_000
 
@@ -199,9 +202,11 @@ class TestComparing:
         assert (found[0]["documents"], len(found[0]["shown"]), found[0]["kind"]) == (8, 5, "explored")
 
     def test_a_list_by_two_versions(self, learned):
+        current = lambda: learned.service.ranker("shop").model_version  # noqa: E731
+        before = current()
         found = self.get(learned, "compare", impression="i7").json()
-        current = learned.service.ranker("shop").model_version
-        assert (found["one"]["model_version"], found["other"]["model_version"]) == (1, current)
+        assert found["one"]["model_version"] == 1
+        assert before <= found["other"]["model_version"] <= current()  # one may be published meanwhile
         for side in ("one", "other"):
             ranking = found[side]["ranking"]
             assert [each["position"] for each in ranking] == list(range(1, 9))
@@ -217,12 +222,44 @@ class TestComparing:
         assert self.get(learned, "compare").status_code == 422
 
     def test_features_that_were_added_meanwhile(self, learned):
-        from duelrank.api import Change
-
         learned.do(learned.service.change("shop", Change(add_features=("new",))))
         found = self.get(learned, "compare", impression="i7").json()
         assert len(found["other"]["ranking"]) == 8
         assert any(each["score"] for each in found["other"]["ranking"])
+
+    def replace_a_feature(self, learned):
+        """Let another feature come for one that goes, and all versions but the newest; return a list of between."""
+        service, change = learned.service, lambda **words: learned.do(learned.service.change("shop", Change(**words)))
+        change(retire_features=("price",), add_features=("stock",))
+        learned.lists("shop", range(100, 102))
+        change(retire_features=("stock",), add_features=("colour",))
+        until(lambda: service.ranker("shop").features == ("bm25", "rating", "colour"))
+        learned.lists("shop", range(200, 230), lambda number, ids: [min(ids)])
+        until(lambda: service.ranker("shop").open == 0)
+        learned.storage.snapshots.prune("shop", VERSION, 1)
+        return "i100"
+
+    def test_as_many_features_are_not_the_same_features(self, learned):
+        """A list of features that no version at hand has is refused, and not scored by the wrong ones."""
+        answer = self.get(learned, "compare", impression=self.replace_a_feature(learned))
+        assert answer.status_code == 404
+        assert "what its features were" in answer.json()["detail"]
+        assert self.get(learned, "compare", impression="i7").status_code == 200  # the features of version 1
+        assert self.get(learned, "compare", impression="i229").status_code == 200
+
+    def test_a_list_that_does_not_say_its_features_needs_the_version_that_made_it(self, learned, monkeypatch):
+        """As lists do that were stored by earlier versions of duelrank."""
+        from duelrank.serving.ranker import comparing
+
+        read = comparing.read_impression
+
+        def older(*given):
+            event, body, raw = read(*given)
+            return event, msgspec.structs.replace(body, names=b""), raw
+
+        monkeypatch.setattr(comparing, "read_impression", older)
+        assert self.get(learned, "compare", impression="i7").status_code == 200
+        assert self.get(learned, "compare", impression=self.replace_a_feature(learned)).status_code == 404
 
 
 class TestOnlyLooking:

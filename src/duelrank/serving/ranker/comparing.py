@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from duelrank.api import Comparison, ImpressionInfo, RankedDocument, VersionRanking
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.errors import UnknownName
 from duelrank.serving.log.bodies import (
     BASELINE,
     EXPLORED,
@@ -72,7 +72,7 @@ def compare(
             f"the impression {id!r} of {name!r} is not known, or its features were dropped after it was learned from"
         )
     event, body, raw = found
-    definition = _definition(raw, (load(body.version), one, other))
+    definition = _definition(body, raw, load(body.version), (one, other, load(1)))
     clicks: dict[str, set[int]] = {}
     for each in events(storage.log, name, event.number, event.number + NEAR):
         if each.kind == FEEDBACK:
@@ -103,12 +103,23 @@ def _info(event: Event, body: StoredImpression, raw: Features, clicks: set[int])
     return ImpressionInfo(event.key, event.time, body.version, KINDS.get(body.way, "greedy"), len(raw), shown, clicked)
 
 
-def _definition(raw: Features, versions: tuple[Version | None, ...]) -> Definition:
-    """Return the definition that an impression was made by; where that version is gone, one with as many features."""
-    for version in versions:
-        if version is not None and len(version.definition.spec.features) == raw.shape[1]:
+def _definition(
+    body: StoredImpression, raw: Features, made: Version | None, others: Sequence[Version | None]
+) -> Definition:
+    """Return the definition of the version that made an impression, or where that is gone, one with the same features.
+
+    The same number of features says nothing: others may have come in the place of those that went.
+    """
+    known = [] if made is None else [made]
+    if body.names:
+        known = [each for each in (made, *others) if each is not None and each.definition.names_digest == body.names]
+    for version in known:
+        if len(version.definition.spec.features) == raw.shape[1]:
             return version.definition
-    raise InvalidValue("the impression has other features than these versions; choose a newer impression")
+    raise UnknownName(
+        f"version {body.version}, which made this impression, is gone, and nothing else says what its features were; "
+        "choose a newer impression, or a version from about its time"
+    )
 
 
 def _ranked(definition: Definition, version: Version, id: str, body: StoredImpression, raw: Features) -> VersionRanking:
