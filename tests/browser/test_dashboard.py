@@ -72,6 +72,42 @@ class TestFollowing:
         assert high - low < 3600  # one minute is no reason to show years
         assert "No trouble" in page.text("[data-panel=trouble]")
 
+    def test_what_has_just_happened_is_drawn(self, served, tab):
+        """A mark is newer than the beginning of the newest step, and is on the axis all the same."""
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live")
+        served.lists("shop", range(3))
+        served.do(served.service.control("shop", "freeze"))
+        page.until(lambda: "freeze" in page.text("#marks"))
+        page.until(lambda: page.page.locator("#chart-events canvas").count() == 1)
+        script = """() => {
+          const { plot, x } = charts.get("chart-events"), mark = hist.marks.find((each) => each.event === "freeze");
+          return [mark.time - plot.scales.x.min, plot.scales.x.max - mark.time, plot.scales.x.max - x.at(-1) - 60];
+        }"""
+        assert min(page.page.evaluate(script)) >= 0
+
+    def test_the_first_step_is_seen(self, served, tab):
+        """One value makes no line: there is a point, and the positions come with the stream."""
+        page = tab(f"{served.url}/dashboard/shop")
+        asked = []
+        page.until(lambda: page.page.evaluate("pulse.time.length > 0"))
+        page.page.on("request", lambda request: asked.append(request.url))
+        served.lists("shop", range(10))
+        page.until(lambda: page.text("#tile-learned") == "10")
+        page.until(lambda: page.page.locator("#chart-positions canvas").count() == 1)
+        page.until(lambda: page.page.evaluate("hist.positions_shown[0] === 10 && hist.positions_clicked[0] === 10"))
+        assert not [url for url in asked if "/history" in url]
+        script = """(id) => {
+          const { ctx, bbox } = charts.get(id).plot, colour = css("--c1").match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
+          const pixels = ctx.getImageData(bbox.left, bbox.top, bbox.width, bbox.height).data;
+          let found = 0;
+          for (let i = 0; i < pixels.length; i += 4)
+            if (colour.every((part, j) => Math.abs(part - pixels[i + j]) < 40) && pixels[i + 3] > 200) found++;
+          return found;
+        }"""
+        page.until(lambda: page.page.evaluate(script, "chart-reward") > 4)
+        page.until(lambda: page.page.evaluate(script, "chart-events") > 4)
+
     def test_a_cut_stream_is_told_and_mended(self, storage, tab):
         with serving(Service(storage, FAST)) as served:
             served.do(served.service.create(SPEC))

@@ -178,27 +178,27 @@ function options(chart, size) {
   const format = series[0].format || short;
   return {
     ...size,
-    padding: [16, 18, 0, 0],
+    padding: [16, given.time ? 30 : 18, 0, 0], // half of the last label of a time sticks out
     legend: { show: false },
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...(given.time ? { sync: { key: "time" } } : {}) },
     scales: {
-      x: { time: Boolean(given.time), range: given.xRange || ((plot, low, high) => (chart.x.length === 1 ? [low - 300, low + 300] : [low, high])) },
+      x: { time: Boolean(given.time), range: (plot, low, high) => chart.given.xRange || along(chart, low, high) },
       y: { ...(given.log ? { distr: 3 } : {}), range: (plot, low, high) => given_range(chart, low, high) },
     },
     axes: [
-      { ...axis, grid: { show: false }, size: given.time ? 38 : 26, gap: 6, space: given.time ? 76 : 50, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: given.xTicks } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
+      { ...axis, grid: { show: false }, size: given.time ? 38 : 26, gap: 6, space: given.time ? 76 : 50, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: () => chart.given.xTicks() } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
       { ...axis, size: 50, gap: 5, ...(given.log ? { splits: powers, filter: (plot, splits) => splits } : {}), values: (plot, ticks) => ticks.map((tick) => (tick == null ? "" : (given.yFormat || format)(tick))) },
     ],
     series: [
       {},
-      ...series.map((each) => ({
+      ...series.map((each, i) => ({
         label: each.label,
         stroke: each.fade ? faint(css(each.colour), each.fade) : css(each.colour),
         width: each.width ?? 1.75,
         dash: each.dash,
         fill: each.fill ? faint(css(each.colour), each.fill) : undefined,
         spanGaps: true,
-        points: { show: each.bars || each.width === 0 ? false : undefined, size: 4 },
+        points: { show: () => !each.bars && each.width !== 0 && few(chart, i), size: 5 },
         ...(each.bars ? { paths: uPlot.paths.bars({ size: [0.66, 60], radius: 0.12 }) } : {}),
       })),
     ],
@@ -206,6 +206,9 @@ function options(chart, size) {
     hooks: { draw: [(plot) => decorate(plot, chart)], setCursor: [() => tell(chart)] },
   };
 }
+
+/** Whether a series has so few values that a line alone would hardly be seen. */
+const few = (chart, i) => chart.series[i].values.filter((value) => value != null).length < 3;
 
 /** Powers of ten, a handful of them. */
 function powers(plot, axis, low, high) {
@@ -222,6 +225,14 @@ const TIMES = [
   [60, "{HH}:{mm}", null, null, "\n{D} {MMM}", null, null, null, 1],
   [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
 ];
+
+/** From the first step to the end of the last one, or to what has happened behind it. */
+function along(chart, low, high) {
+  if (!chart.given.time) return chart.x.length === 1 ? [low - 1, low + 1] : [low, high];
+  const [first, last] = [chart.x[0], chart.x[chart.x.length - 1]], seconds = hist?.seconds || 60;
+  const end = Math.max(last + seconds, ...(hist?.marks || []).map((mark) => mark.time));
+  return [chart.x.length < 3 ? first - 5 * seconds : first, end];
+}
 
 function given_range(chart, low, high) {
   const wanted = chart.given.range;
@@ -349,12 +360,14 @@ function filled(found) {
 
 /** Put the newest steps, from the live stream, behind what is known. */
 function merged(known, news) {
-  if (!known || !news.time.length) return known || news;
+  if (!known) return news;
+  const [positions_shown, positions_clicked] = addedPositions(known, news), live = news;
+  if (!news.time.length) return { ...known, live };
   const keep = known.time.findIndex((time) => time >= news.time[0]), n = keep < 0 ? known.time.length : keep;
   const drop = Math.max(0, n + news.time.length - 2000);
   const join = (a, b, fill) => [...(a || new Array(n).fill(fill)).slice(drop, n), ...(b || new Array(news.time.length).fill(fill))];
   const both = (a, b, fill) => Object.fromEntries([...new Set([...Object.keys(a || {}), ...Object.keys(b || {})])].map((name) => [name, join(a?.[name], b?.[name], fill)]));
-  const result = { ...known };
+  const result = { ...known, live, positions_shown, positions_clicked };
   for (const name of ["time", "no_feedback", "learned", "failed", "events", "model_version"]) result[name] = join(known[name], news[name], 0);
   for (const name of ["lists", "closed", "clicked", "trouble"]) result[name] = both(known[name], news[name], 0);
   for (const name of ["reciprocal_rank", "weights"]) result[name] = both(known[name], news[name], null);
@@ -362,6 +375,19 @@ function merged(known, news) {
   const seen = new Set(known.marks.map((mark) => mark.time + mark.event));
   result.marks = [...known.marks, ...news.marks.filter((mark) => !seen.has(mark.time + mark.event))];
   return result;
+}
+
+/**
+ * Add what the positions have got since the message before to those of the whole time.
+ *
+ * A message has them of its own steps together. Where it has begun with another step, what is new cannot be told: that waits for the
+ * history to be read again.
+ */
+function addedPositions(known, news) {
+  const before = known.live, whole = [known.positions_shown, known.positions_clicked];
+  if (!before || (before.time.length && before.time[0] !== news.time[0])) return whole;
+  const add = (all, now, then) => Array.from({ length: Math.max(all.length, now.length) }, (_, i) => (all[i] || 0) + (now[i] || 0) - (then[i] || 0));
+  return [add(whole[0], news.positions_shown, before.positions_shown), add(whole[1], news.positions_clicked, before.positions_clicked)];
 }
 
 function stepOf(range) {
