@@ -50,6 +50,7 @@ class TestFollowing:
         assert "No lists yet" in page.text("#summary")
         assert "No lists yet." in page.text("[data-panel=reward]")
         assert "No guard" in page.text("[data-panel=win]")
+        assert page.page.locator("[data-panel=win]").bounding_box()["height"] < 100  # there is no more to say
 
     def test_a_store_without_rankers_says_so(self, storage, tab):
         with serving(Service(storage, FAST)) as served:
@@ -150,6 +151,44 @@ class TestFollowing:
     def test_a_ranker_that_there_is_not(self, served, tab):
         page = tab(f"{served.url}/dashboard/nobody")
         page.until(lambda: "nobody" in page.text("#notice"))
+        page.page.select_option("#ranker", "shop")
+        page.until(lambda: state(page) == "live" and page.text("#name") == "shop")
+        assert not page.page.locator("#notice").is_visible()
+
+    def test_a_ranker_that_is_deleted_meanwhile(self, served, tab):
+        served.do(served.service.create(msgspec.structs.replace(SPEC, name="other")))
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live")
+        served.do(served.service.delete("shop"))
+        page.until(lambda: "shop was deleted" in page.text("#notice"))
+        assert not page.page.locator("#panels").is_visible()
+        assert page.page.locator("#ranker option").all_inner_texts() == ["choose a ranker …", "other"]
+        page.page.select_option("#ranker", "other")
+        page.until(lambda: state(page) == "live" and page.text("#name") == "other")
+
+    def test_a_new_ranker_can_be_chosen(self, served, tab):
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live")
+        served.do(served.service.create(msgspec.structs.replace(SPEC, name="new")))
+        page.page.focus("#ranker")
+        page.until(lambda: page.page.locator("#ranker option").all_inner_texts() == ["new", "shop"])
+        assert page.page.input_value("#ranker") == "shop"
+
+    def test_out_of_sight_it_holds_no_connection(self, served, tab):
+        """A browser has six of them for all tabs."""
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live" and served.desk.streams == 1)
+        turn = """(away) => {
+          Object.defineProperty(document, "hidden", { configurable: true, get: () => away });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+        page.page.evaluate(turn, True)
+        page.until(lambda: served.desk.streams == 0)
+        page.until(lambda: "out of sight" in page.text("#status"))
+        served.lists("shop", range(2))
+        page.page.evaluate(turn, False)
+        page.until(lambda: state(page) == "live" and page.text("#tile-lists") == "2")
+        assert served.desk.streams == 1
 
 
 class TestPanels:

@@ -15,7 +15,7 @@ const MARKS = {
   start: ["S", "--c8"], pin: ["V", "--c8"], unpin: ["V", "--c8"], change: ["C", "--c8"],
 };
 const MARK_WORDS = { start: "restart", promote: "promotion", pin: "pin", unpin: "unpin" };
-const POLL = 5000, REFRESH = 30000, RETRY = [1000, 2000, 5000]; // milliseconds
+const POLL = 5000, REFRESH = 30000, RETRY = [1000, 2000, 5000], AWAY = 5000; // milliseconds
 const LIVE_POINTS = 300;
 
 let key = ""; // the API key: here and nowhere else
@@ -462,6 +462,7 @@ function showWins(shown, x) {
     time: true, empty: nothing, bands: [[1, 2, "--c1", 0.16]], levels: [[0.5, "as good as your order", "--muted"]], yFormat: (y) => percent(y, 0),
     range: (low, high) => [Math.max(0, Math.min(low ?? 0.4, 0.45) - 0.03), Math.min(1, Math.max(high ?? 0.6, 0.55) + 0.03)],
   });
+  $("chart-win").parentElement.classList.toggle("slim", !known && !info.guard);
   const threshold = guard?.threshold;
   draw("chart-alarm", known ? x : [], known ? [
     { label: "statistic", colour: "--c2", values: found.statistic.map((value) => (value == null ? null : Math.max(value, 0.01))), told: found.statistic, format: (y) => (y == null ? "–" : compact.format(y)) },
@@ -631,7 +632,7 @@ async function readLists() {
     if (!$("other").value && names.length) $("other").value = names[names.length - 1][0];
     $("compare-form").hidden = !lists.length;
     $("no-compare").hidden = lists.length > 0;
-    setText("no-compare", info.impressions ? "No list has its features still: they are dropped after learning (see --keep-features)." : "No lists yet.");
+    setText("no-compare", info.impressions ? "None of the newest lists has its features still: they are dropped some time after learning (see --keep-features)." : "No lists yet.");
     $("compare").hidden = !lists.length;
     if (lists.length) await showComparison();
   });
@@ -726,36 +727,81 @@ async function open() {
   const asked = ++generation;
   pulse = { time: [], rate: [], lag: [] };
   try {
-    const [rankers] = await Promise.all([get("/v1/rankers"), name ? readAll(asked) : null]);
+    const reading = name ? readAll(asked) : null; // at the same time
+    reading?.catch(() => {}); // it is waited for below
+    const rankers = await get("/v1/rankers");
     if (asked !== generation) return;
     say("");
     $("key-card").hidden = true;
-    if (!rankers.length) {
-      setStatus("live", "Connected");
-      say("");
-      $("ranker").replaceChildren(element("option", "no ranker yet"));
-      $("head").hidden = false;
-      setText("name", "No ranker yet");
-      setText("state", "empty");
-      setText("summary", "Create one with POST /v1/rankers (see /docs); this page looks again every few seconds.");
-      $("actions").hidden = true;
-      setTimeout(() => asked === generation && open(), POLL);
-      return;
-    }
+    if (!rankers.length) return showNoRanker(asked);
     $("actions").hidden = readOnly;
-    const first = !name;
     name = name || rankers[0].name;
-    fill("ranker", rankers.map((each) => [each.name, each.name]), name);
-    $("ranker").disabled = false;
+    offer(rankers);
     document.title = `${name} · duelrank dashboard`;
-    if (first) await readAll(asked);
+    await (reading || readAll(asked));
     if (asked !== generation) return;
     follow(asked);
     readLists();
     readCurves();
   } catch (error) {
-    if (asked === generation) failed(error, () => asked === generation && open());
+    if (asked !== generation) return;
+    if (error.status === 404) return gone(asked);
+    failed(error, () => asked === generation && open());
   }
+}
+
+function showNoRanker(asked) {
+  setStatus("live", "Connected");
+  $("ranker").replaceChildren(element("option", "no ranker yet"));
+  $("head").hidden = false;
+  $("tiles").hidden = $("panels").hidden = $("actions").hidden = true;
+  setText("name", "No ranker yet");
+  setText("state", "empty");
+  setText("summary", "Create one with POST /v1/rankers (see /docs); this page looks again every few seconds.");
+  name = "";
+  setTimeout(() => asked === generation && open(), POLL);
+}
+
+/** Put rankers into the picker, where they are others than before; one that is not among them is not chosen. */
+function offer(rankers) {
+  const names = rankers.map((each) => each.name), there = names.includes(name);
+  const choices = [...(there ? [] : [["", "choose a ranker …"]]), ...names.map((each) => [each, each])];
+  $("ranker").disabled = false;
+  if (JSON.stringify(choices) === offer.last && $("ranker").value === (there ? name : "")) return;
+  offer.last = JSON.stringify(choices);
+  fill("ranker", choices, there ? name : "");
+}
+
+/** Look for rankers that were created meanwhile. */
+async function offerNew() {
+  try {
+    const rankers = await get("/v1/rankers");
+    if (rankers.length) offer(rankers);
+  } catch (error) {
+    if (!(error instanceof Refused) && !(error instanceof TypeError)) console.error(error);
+  } // the live stream tells what is wrong
+}
+
+/** Say that the ranker is not there (any more), and offer the others. */
+async function gone(asked) {
+  const known = info?.name === name;
+  let rankers;
+  try {
+    rankers = await get("/v1/rankers");
+  } catch (error) {
+    if (asked === generation) failed(error, () => asked === generation && open());
+    return;
+  }
+  if (asked !== generation) return;
+  generation++; // nothing more is asked of it
+  info = guard = hist = null;
+  if ($("ask").open) $("ask").close();
+  for (const id of ["head", "tiles", "panels"]) $(id).hidden = true;
+  setStatus("off", "No such ranker");
+  const what = known ? `The ranker ${name} was deleted.` : `There is no ranker ${name}; it may have been deleted.`;
+  if (!rankers.length) return void ((name = ""), open());
+  say(`${what} Choose another one at the top.`);
+  offer(rankers);
 }
 
 async function readAll(asked) {
@@ -790,32 +836,69 @@ function failed(error, again) {
 
 const POLLING = "Live stream cut: asking every few seconds";
 
-/** Follow the live stream; while it is cut, ask every few seconds, and say so. */
+/** Follow the live stream; while it is cut, ask every few seconds, and say so; while the page is out of sight, wait. */
 async function follow(asked) {
   for (let tries = 0; asked === generation; tries++) {
+    let paused = false;
     try {
       await listen(asked, () => (tries = 0));
     } catch (error) {
       if (asked !== generation) return;
       if (error.status === 401) return failed(error);
+      paused = error.name === "AbortError";
     }
     if (asked !== generation) return;
-    if (!tries) setStatus("polling", POLLING);
-    await new Promise((done) => setTimeout(done, RETRY[Math.min(tries, RETRY.length - 1)]));
+    if (paused) {
+      setStatus("waiting", "Paused while out of sight");
+      await inSight();
+      tries = 0;
+    } else {
+      if (!tries) setStatus("polling", POLLING);
+      await new Promise((done) => setTimeout(done, RETRY[Math.min(tries, RETRY.length - 1)]));
+    }
     if (asked !== generation) return;
     try {
       await readAll(asked);
-      if (asked === generation) setStatus("polling", POLLING);
+      if (asked === generation && !paused) setStatus("polling", POLLING);
     } catch (error) {
       if (asked !== generation) return;
       if (error.status === 401) return failed(error);
+      if (error.status === 404) return gone(asked);
       setStatus("off", "No answer: trying again every few seconds");
     }
   }
 }
 
+/** Wait until somebody can see the page. */
+const inSight = () => new Promise((done) => {
+  const look = () => {
+    if (document.hidden) return;
+    document.removeEventListener("visibilitychange", look);
+    done();
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+});
+
+/** Read the live stream to its end. A page out of sight ends it: a browser has six connections to a service, for all its tabs. */
 async function listen(asked, heard) {
-  const answer = await request(of(`/live?step=${stepOf(range)}`));
+  const ending = new AbortController();
+  let leaving;
+  const look = () => {
+    clearTimeout(leaving);
+    if (document.hidden) leaving = setTimeout(() => ending.abort(), AWAY);
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+  try {
+    await readStream(asked, heard, await request(of(`/live?step=${stepOf(range)}`), { signal: ending.signal }));
+  } finally {
+    clearTimeout(leaving);
+    document.removeEventListener("visibilitychange", look);
+  }
+}
+
+async function readStream(asked, heard, answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
   try {
@@ -946,7 +1029,9 @@ function start() {
     $("key-card").hidden = false;
     $("key").focus();
   };
+  $("ranker").onfocus = $("ranker").onpointerdown = offerNew;
   $("ranker").onchange = () => {
+    if (!$("ranker").value) return;
     name = $("ranker").value;
     lists = [];
     window.history.replaceState(null, "", "/dashboard/" + encodeURIComponent(name));
