@@ -50,6 +50,7 @@ class TestFollowing:
         assert "No lists yet" in page.text("#summary")
         assert "No lists yet." in page.text("[data-panel=reward]")
         assert "No guard" in page.text("[data-panel=win]")
+        assert page.page.locator("[data-panel=win]").bounding_box()["height"] < 100  # there is no more to say
 
     def test_a_store_without_rankers_says_so(self, storage, tab):
         with serving(Service(storage, FAST)) as served:
@@ -71,6 +72,42 @@ class TestFollowing:
         )
         assert high - low < 3600  # one minute is no reason to show years
         assert "No trouble" in page.text("[data-panel=trouble]")
+
+    def test_what_has_just_happened_is_drawn(self, served, tab):
+        """A mark is newer than the beginning of the newest step, and is on the axis all the same."""
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live")
+        served.lists("shop", range(3))
+        served.do(served.service.control("shop", "freeze"))
+        page.until(lambda: "freeze" in page.text("#marks"))
+        page.until(lambda: page.page.locator("#chart-events canvas").count() == 1)
+        script = """() => {
+          const { plot, x } = charts.get("chart-events"), mark = hist.marks.find((each) => each.event === "freeze");
+          return [mark.time - plot.scales.x.min, plot.scales.x.max - mark.time, plot.scales.x.max - x.at(-1) - 60];
+        }"""
+        assert min(page.page.evaluate(script)) >= 0
+
+    def test_the_first_step_is_seen(self, served, tab):
+        """One value makes no line: there is a point, and the positions come with the stream."""
+        page = tab(f"{served.url}/dashboard/shop")
+        asked = []
+        page.until(lambda: page.page.evaluate("pulse.time.length > 0"))
+        page.page.on("request", lambda request: asked.append(request.url))
+        served.lists("shop", range(10))
+        page.until(lambda: page.text("#tile-learned") == "10")
+        page.until(lambda: page.page.locator("#chart-positions canvas").count() == 1)
+        page.until(lambda: page.page.evaluate("hist.positions_shown[0] === 10 && hist.positions_clicked[0] === 10"))
+        assert not [url for url in asked if "/history" in url]
+        script = """(id) => {
+          const { ctx, bbox } = charts.get(id).plot, colour = css("--c1").match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16));
+          const pixels = ctx.getImageData(bbox.left, bbox.top, bbox.width, bbox.height).data;
+          let found = 0;
+          for (let i = 0; i < pixels.length; i += 4)
+            if (colour.every((part, j) => Math.abs(part - pixels[i + j]) < 40) && pixels[i + 3] > 200) found++;
+          return found;
+        }"""
+        page.until(lambda: page.page.evaluate(script, "chart-reward") > 4)
+        page.until(lambda: page.page.evaluate(script, "chart-events") > 4)
 
     def test_a_cut_stream_is_told_and_mended(self, storage, tab):
         with serving(Service(storage, FAST)) as served:
@@ -114,6 +151,44 @@ class TestFollowing:
     def test_a_ranker_that_there_is_not(self, served, tab):
         page = tab(f"{served.url}/dashboard/nobody")
         page.until(lambda: "nobody" in page.text("#notice"))
+        page.page.select_option("#ranker", "shop")
+        page.until(lambda: state(page) == "live" and page.text("#name") == "shop")
+        assert not page.page.locator("#notice").is_visible()
+
+    def test_a_ranker_that_is_deleted_meanwhile(self, served, tab):
+        served.do(served.service.create(msgspec.structs.replace(SPEC, name="other")))
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live")
+        served.do(served.service.delete("shop"))
+        page.until(lambda: "shop was deleted" in page.text("#notice"))
+        assert not page.page.locator("#panels").is_visible()
+        assert page.page.locator("#ranker option").all_inner_texts() == ["choose a ranker …", "other"]
+        page.page.select_option("#ranker", "other")
+        page.until(lambda: state(page) == "live" and page.text("#name") == "other")
+
+    def test_a_new_ranker_can_be_chosen(self, served, tab):
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live")
+        served.do(served.service.create(msgspec.structs.replace(SPEC, name="new")))
+        page.page.focus("#ranker")
+        page.until(lambda: page.page.locator("#ranker option").all_inner_texts() == ["new", "shop"])
+        assert page.page.input_value("#ranker") == "shop"
+
+    def test_out_of_sight_it_holds_no_connection(self, served, tab):
+        """A browser has six of them for all tabs."""
+        page = tab(f"{served.url}/dashboard/shop")
+        page.until(lambda: state(page) == "live" and served.desk.streams == 1)
+        turn = """(away) => {
+          Object.defineProperty(document, "hidden", { configurable: true, get: () => away });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+        page.page.evaluate(turn, True)
+        page.until(lambda: served.desk.streams == 0)
+        page.until(lambda: "out of sight" in page.text("#status"))
+        served.lists("shop", range(2))
+        page.page.evaluate(turn, False)
+        page.until(lambda: state(page) == "live" and page.text("#tile-lists") == "2")
+        assert served.desk.streams == 1
 
 
 class TestPanels:

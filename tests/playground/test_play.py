@@ -61,7 +61,7 @@ def test_a_recipe_that_cannot_be_served(words, said):
 def test_a_browser_is_opened_where_there_is_one(monkeypatch, capsys, screen, wanted, opened):
     seen = []
     monkeypatch.setattr(webbrowser, "open", seen.append)
-    monkeypatch.setattr(play.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
     if screen:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import typer
 
+from duelrank.cli.browser import OpenOption, open_page
 from duelrank.cli.options import StoreArgument, opened_store
 from duelrank.cli.serve import SQLITE, HostOption, StoreOption, address_of, need_extra
 
@@ -17,7 +18,6 @@ __all__ = ["dashboard"]
 
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 RankerOption = Annotated[str, typer.Option("--ranker", "-r", help="Show this ranker first.", show_default=False)]
-BrowserOption = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")]
 NoKeysOption = Annotated[
     bool,
     typer.Option(
@@ -33,7 +33,7 @@ def dashboard(
     ranker: RankerOption = "",
     host: HostOption = "127.0.0.1",
     port: PortOption = 8001,
-    browser: BrowserOption = True,
+    open: OpenOption = True,
     without_keys: NoKeysOption = False,
 ) -> None:
     """Show how the rankers of a store do and did, on a page; nothing is served, learned or written."""
@@ -57,7 +57,7 @@ def dashboard(
             if keys.in_force:
                 typer.echo("the store has API keys, so the page asks for one (or say --without-keys)")
             run_server(
-                create_app(service, keys), service, listening, lambda: _ready(service, address if browser else None)
+                create_app(service, keys), service, listening, lambda: _ready(service, address if open else None)
             )
 
 
@@ -65,6 +65,4 @@ def _ready(service: Service, address: str | None) -> None:
     names = [info.name for info in service.rankers()]
     typer.echo(f"ready: {len(names)} ranker{'' if len(names) == 1 else 's'}")
     if address is not None:
-        import webbrowser
-
-        webbrowser.open(address)
+        open_page(address)

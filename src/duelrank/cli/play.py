@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-import webbrowser
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from duelrank.cli.browser import OpenOption, open_page
 from duelrank.cli.serve import need_extra
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ FirstOption = Annotated[str, typer.Option("--first", metavar="RECIPE", help="Wha
 SecondOption = Annotated[
     str, typer.Option("--second", metavar="RECIPE", help="What simulated users teach, on the right.")
 ]
-OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
 
 
 def play(
@@ -74,12 +71,5 @@ def _indexed() -> Search:
 def _ready(address: str, open: bool) -> None:
     typer.echo(f"the playground is at {address} (Ctrl-C to stop)")
     sys.stdout.flush()
-    if open and _has_screen():
-        Thread(
-            target=webbrowser.open, args=(address,), daemon=True
-        ).start()  # some browsers return when they are closed
-
-
-def _has_screen() -> bool:
-    """Whether a browser would have a window; one in the terminal would only hide the address."""
-    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    if open:
+        open_page(address)

@@ -365,8 +365,8 @@ class Service:
         pinned = None if version.pin is None else version.pin[1]
         share = version.learned_share
         order, way, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
-        trouble = (troubles.missing, troubles.out_of_range)
-        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams, *trouble), pack_features(raw)
+        rest = (troubles.missing, troubles.out_of_range, definition.names_digest)
+        return ids, raw, StoredImpression.of(version.version, ids, order, way, teams, *rest), pack_features(raw)
 
     async def _append_impression(
         self, name: str, id: str, stored: StoredImpression | None, attachment: bytes

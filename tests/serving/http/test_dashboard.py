@@ -10,15 +10,23 @@ import time
 from contextlib import contextmanager
 
 import httpx
+import msgspec
 import pytest
 from tests.serving.http import test_openapi
 from tests.serving.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER, until
 
+from duelrank.api import Change, Document, FeedbackEvent, RankRequest
 from duelrank.serving import Service
 from duelrank.serving.http import WebSettings
 from duelrank.serving.http.auth import make_key
 from duelrank.serving.http.dashboard import FILES, POLICY, read_file, render
+from duelrank.serving.leader.viewer import Viewer
+from duelrank.serving.log.bodies import EXPLORED, StoredImpression, pack
+from duelrank.serving.log.impressions import read_impression
+from duelrank.serving.ranker import comparing
+from duelrank.serving.ranker.versions import CHECKPOINT, VERSION
+from duelrank.storage import NewEvent, open_storage
 
 MOST_BYTES = 150_000
 
@@ -199,9 +207,11 @@ class TestComparing:
         assert (found[0]["documents"], len(found[0]["shown"]), found[0]["kind"]) == (8, 5, "explored")
 
     def test_a_list_by_two_versions(self, learned):
+        current = lambda: learned.service.ranker("shop").model_version  # noqa: E731
+        before = current()
         found = self.get(learned, "compare", impression="i7").json()
-        current = learned.service.ranker("shop").model_version
-        assert (found["one"]["model_version"], found["other"]["model_version"]) == (1, current)
+        assert found["one"]["model_version"] == 1
+        assert before <= found["other"]["model_version"] <= current()  # one may be published meanwhile
         for side in ("one", "other"):
             ranking = found[side]["ranking"]
             assert [each["position"] for each in ranking] == list(range(1, 9))
@@ -217,20 +227,71 @@ class TestComparing:
         assert self.get(learned, "compare").status_code == 422
 
     def test_features_that_were_added_meanwhile(self, learned):
-        from duelrank.api import Change
-
         learned.do(learned.service.change("shop", Change(add_features=("new",))))
         found = self.get(learned, "compare", impression="i7").json()
         assert len(found["other"]["ranking"]) == 8
         assert any(each["score"] for each in found["other"]["ranking"])
+
+    def replace_a_feature(self, learned):
+        """Let another feature come for one that goes, and all versions but the newest; return a list of between."""
+        service, change = learned.service, lambda **words: learned.do(learned.service.change("shop", Change(**words)))
+        change(retire_features=("price",), add_features=("stock",))
+        learned.lists("shop", range(100, 102))
+        change(retire_features=("stock",), add_features=("colour",))
+        until(lambda: service.ranker("shop").features == ("bm25", "rating", "colour"))
+        learned.lists("shop", range(200, 230), lambda number, ids: [min(ids)])
+        until(lambda: service.ranker("shop").open == 0)
+        learned.storage.snapshots.prune("shop", VERSION, 1)
+        return "i100"
+
+    def test_as_many_features_are_not_the_same_features(self, learned):
+        """A list of features that no version at hand has is refused, and not scored by the wrong ones."""
+        answer = self.get(learned, "compare", impression=self.replace_a_feature(learned))
+        assert answer.status_code == 404
+        assert "what its features were" in answer.json()["detail"]
+        assert self.get(learned, "compare", impression="i7").status_code == 200  # the features of version 1
+        assert self.get(learned, "compare", impression="i229").status_code == 200
+
+    def test_a_list_that_does_not_say_its_features_needs_the_version_that_made_it(self, learned, monkeypatch):
+        """As lists do that were stored by earlier versions of duelrank."""
+        read = comparing.read_impression
+
+        def older(*given):
+            event, body, raw = read(*given)
+            return event, msgspec.structs.replace(body, names=b""), raw
+
+        monkeypatch.setattr(comparing, "read_impression", older)
+        assert self.get(learned, "compare", impression="i7").status_code == 200
+        assert self.get(learned, "compare", impression=self.replace_a_feature(learned)).status_code == 404
+
+    def test_what_others_do_in_between_does_not_matter(self, served):
+        """Neither for the newest lists of a ranker nor for the clicks of one: the store may be full of other rankers."""
+        noise = [NewEvent("noise", "any", str(number), 0.0, b"") for number in range(30_000)]
+        documents = [Document(f"d{row}", [row / 8, 0.5, 1 - row / 8]) for row in range(8)]
+        shown = served.do(served.service.rank("shop", RankRequest(documents, impression_id="i1"))).ids
+        served.storage.log.append(noise[:6000])
+        served.do(served.service.feedback("shop", [FeedbackEvent("i1", shown[1:2], close=True)]))
+        served.storage.log.append(noise[6000:])
+        assert self.get(served, "compare", impression="i1").json()["impression"]["clicked"] == shown[1:2]
+        found = self.get(served, "impressions").json()
+        assert [(each["impression_id"], each["clicked"]) for each in found] == [("i1", shown[1:2])]
+
+    @pytest.mark.parametrize("window", [1, 4, 50])
+    def test_events_backwards(self, storage, monkeypatch, window):
+        """Bursts and long silences of a ranker, and whatever is between them: each event is found once."""
+        monkeypatch.setattr(comparing, "WINDOW", window)
+        names = (
+            ["shop"] * 30 + ["noise"] * 300 + ["shop", "noise"] * 10 + ["noise"] * 70 + ["shop"] * 25 + ["noise"] * 90
+        )
+        storage.log.append([NewEvent(name, "any", str(place), 0.0, b"") for place, name in enumerate(names)])
+        found = [event.number for event in comparing._backwards(storage, "shop")]
+        assert found == [place for place, name in enumerate(names, 1) if name == "shop"][::-1]
 
 
 class TestOnlyLooking:
     @pytest.fixture
     def looked(self, tmp_path):
         """What a service that only looks says of a store that another one has filled, and the store."""
-        from duelrank.storage import open_storage
-
         url = f"sqlite:///{tmp_path}/store.db"
         with open_storage(url) as storage, serving(Service(storage, FAST)) as served:
             served.do(served.service.create(SPEC))
@@ -269,8 +330,6 @@ class TestOnlyLooking:
         assert "only looked at" in answer.json()["detail"]
 
     def test_the_store_stays_as_it_is(self, tmp_path):
-        from duelrank.storage import open_storage
-
         url, file = f"sqlite:///{tmp_path}/store.db", tmp_path / "store.db"
         with open_storage(url) as storage, serving(Service(storage, FAST)) as served:
             served.do(served.service.create(SPEC))
@@ -289,8 +348,6 @@ class TestOnlyLooking:
         )
 
     def test_beside_a_service_it_follows(self, tmp_path):
-        from duelrank.storage import open_storage
-
         url = f"sqlite:///{tmp_path}/store.db"
         with open_storage(url) as one, serving(Service(one, FAST)) as served:
             served.do(served.service.create(SPEC))
@@ -301,3 +358,57 @@ class TestOnlyLooking:
                     lambda: looking.service.ranker("shop").model_version == served.service.ranker("shop").model_version
                 )
                 assert looking.service.model("shop").weights.tolist() == served.service.model("shop").weights.tolist()
+
+    @pytest.fixture
+    def beside(self, tmp_path, monkeypatch):
+        """A service, one that only looks at its store, and the names of the rankers that the latter has begun to follow."""
+        begun, begin = [], Viewer._begin
+        monkeypatch.setattr(
+            Viewer, "_begin", lambda self, name, ranker: begun.append(name) or begin(self, name, ranker)
+        )
+        url = f"sqlite:///{tmp_path}/store.db"
+        with open_storage(url) as one, serving(Service(one, FAST)) as served:
+            served.do(served.service.create(SPEC))
+            with open_storage(url) as other, serving(Service(other, FAST, read_only=True)) as looking:
+                until(lambda: begun == ["shop"])
+                yield served, looking, begun
+
+    def looks(self, looking, count=5):
+        """Wait until it has looked some more times."""
+        seen, viewer = [], looking.service._election
+        look, viewer._look = viewer._look, lambda: seen.append(1) or look()
+        until(lambda: len(seen) > count)
+
+    def test_what_nobody_can_learn_from_is_no_reason_to_begin_anew(self, beside):
+        served, looking, begun = beside
+        served.lists("shop", range(1))
+        _, body, _ = read_impression(served.storage, "shop", "i0")
+        number = served.storage.log.find("shop", "ranked", ["i0"])["i0"].number
+        features = served.storage.log.attachment("shop", number)
+        wrong = StoredImpression.of(1, [f"d{row}" for row in range(8)], body.order[::-1], EXPLORED)
+        served.storage.log.append([NewEvent("shop", "ranked", "odd", time.time(), pack(wrong), features)])
+        shown = wrong.shown
+        served.do(served.service.feedback("shop", [FeedbackEvent("odd", shown[1:2], close=True)]))
+        until(lambda: looking.service.ranker("shop").failed == 1)
+        self.looks(looking)
+        assert begun == ["shop"]
+
+    def test_what_was_missed_is_mended_by_the_next_checkpoint(self, beside, monkeypatch):
+        served, looking, _ = beside
+        with monkeypatch.context() as gone:
+            gone.setattr("duelrank.serving.leader.viewer.read_impression", lambda *given: None)
+            served.lists("shop", range(3))
+            until(lambda: looking.service.ranker("shop").failed == 3)
+            self.looks(looking)
+        machine = served.service._rankers["shop"].machine
+        until(lambda: machine.tally.learned == 3 and not machine.changed)
+        served.storage.snapshots.save("shop", CHECKPOINT, machine.number, time.time(), machine.checkpoint())
+        until(lambda: looking.service.ranker("shop").learned == 3)
+        assert looking.service.ranker("shop").failed == 0
+
+    def test_a_ranker_that_was_deleted_is_let_go(self, beside):
+        served, looking, _ = beside
+        viewer = looking.service._election
+        until(lambda: list(viewer._machines) == ["shop"])
+        served.do(served.service.delete("shop"))
+        until(lambda: not viewer._machines)

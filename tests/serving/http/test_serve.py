@@ -8,13 +8,17 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import webbrowser
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from tests.serving.http.conftest import DOCUMENTS, SHOP
 from tests.waiting import FOR_EVER, until
 
+from duelrank.cli import dashboard
 from duelrank.serving.http import make_key
 from duelrank.storage import open_storage
 
@@ -128,7 +132,7 @@ class TestDashboard:
         httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
         if not meanwhile:
             assert server.stop() == 0
-        looking = Server(tmp_path / "shop.db", "--no-browser", "--ranker", "shop", command="dashboard")
+        looking = Server(tmp_path / "shop.db", "--no-open", "--ranker", "shop", command="dashboard")
         try:
             assert f"{looking.url}/dashboard/shop" in looking.said
             assert "the store is only read" in looking.said
@@ -145,9 +149,22 @@ class TestDashboard:
         with open_storage(store) as storage:
             storage.keys.add(make_key(["rank"])[1])
         for words, status in (((), 401), (("--without-keys",), 200)):
-            looking = Server(tmp_path / "shop.db", "--no-browser", *words, command="dashboard")
+            looking = Server(tmp_path / "shop.db", "--no-open", *words, command="dashboard")
             assert httpx.get(f"{looking.url}/v1/rankers", timeout=FOR_EVER).status_code == status
             assert looking.stop() == 0
+
+    def test_a_browser_that_returns_when_it_is_closed_holds_up_nothing(self, monkeypatch, capsys):
+        """The page is served by the thread that says that it is ready: a browser is started in another one."""
+        opened, closed = [], threading.Event()
+        monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or closed.wait(FOR_EVER))
+        monkeypatch.setenv("BROWSER", "some")
+        nothing = SimpleNamespace(rankers=list)
+        dashboard._ready(nothing, None)
+        dashboard._ready(nothing, "http://127.0.0.1:8001/dashboard")
+        assert not closed.is_set()  # and yet it has returned
+        until(lambda: opened == ["http://127.0.0.1:8001/dashboard"])
+        closed.set()
+        assert "ready: 0 rankers" in capsys.readouterr().out
 
     def test_a_store_that_there_is_not(self, tmp_path, refused):
         assert "does not exist" in refused("dashboard", tmp_path / "nothing.db")

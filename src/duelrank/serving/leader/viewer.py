@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Event as Flag
 from threading import Thread
 
 from duelrank.errors import StorageFailure
 from duelrank.serving.log.bodies import PUBLISHED, StoredImpression
 from duelrank.serving.log.impressions import read_impression
-from duelrank.serving.ranker.machine import Fetch, Machine
+from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.rankers import Ranker, Rankers
-from duelrank.serving.ranker.versions import Version, Versions, checkpoints, events
+from duelrank.serving.ranker.versions import CHECKPOINT, Version, Versions, checkpoints, events
 from duelrank.serving.settings import Settings
 from duelrank.storage import Storage
-from duelrank.types import Features
+from duelrank.types import Features, State
 
 __all__ = ["Viewer"]
 
@@ -26,6 +27,20 @@ RETRY = 1.0
 
 DONE = 100
 """Parts of the history that are done and held here, where nobody has put them into the store."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A machine of a ranker that was created with an event, since it began from a checkpoint.
+
+    ``missed`` counts features and states that it has asked for in vain; ``lost`` is whether it could not learn without them.
+    """
+
+    created: int
+    machine: Machine
+    since: int = 0
+    missed: int = 0
+    lost: bool = False
 
 
 class Viewer:
@@ -43,7 +58,7 @@ class Viewer:
 
     def __init__(self, storage: Storage, settings: Settings, rankers: Rankers, tell: Callable[[], None]) -> None:
         self._storage, self._settings, self._rankers, self._tell = storage, settings, rankers, tell
-        self._machines: dict[str, tuple[int, Machine]] = {}
+        self._machines: dict[str, _Followed] = {}
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="duelrank-viewer", daemon=True)
         self.ready, self.applied = False, 0
@@ -90,47 +105,58 @@ class Viewer:
         """Bring all rankers to where the log ends now."""
         last = self._storage.log.last_number()
         self._rankers.refresh()
+        for name in self._machines.keys() - self._rankers.by_name.keys():  # they were deleted
+            del self._machines[name]
         for name, ranker in list(self._rankers.by_name.items()):
             known = self._machines.get(name)
-            if known is None or known[0] != ranker.created.number:
-                known = self._machines[name] = ranker.created.number, self._begin(name, ranker)
-            if not self._advance(name, ranker, known[1], last):
-                del self._machines[name]
+            if known is None or known.created != ranker.created.number or self._can_mend(name, known):
+                known = self._machines[name] = self._begin(name, ranker)
+            self._advance(name, ranker, known, last)
         self.applied = last
 
-    def _begin(self, name: str, ranker: Ranker) -> Machine:
+    def _can_mend(self, name: str, known: _Followed) -> bool:
+        """Whether a machine has missed something, and there is a newer checkpoint to begin from."""
+        return known.lost and self._storage.snapshots.newest(CHECKPOINT).get(name, 0) > known.since
+
+    def _begin(self, name: str, ranker: Ranker) -> _Followed:
         """Restore one ranker from its newest checkpoint."""
         versions = Versions(self._storage, ranker.created)
-        machine = Machine(ranker.created, self._fetcher(name), versions.state)
+
+        def fetch(id: str, number: int) -> tuple[StoredImpression, Features] | None:
+            found = read_impression(self._storage, name, id)
+            followed.missed += found is None
+            return None if found is None else found[1:]
+
+        def state(version: int) -> State | None:
+            found = versions.state(version)
+            followed.missed += found is None
+            return found
+
+        machine = Machine(ranker.created, fetch, state)
+        followed = _Followed(ranker.created.number, machine)
         for body in checkpoints(self._storage, name):
             machine.restore(body)
+            followed.since = machine.number
             break
         newest = versions.load()
         if newest is not None and newest.version <= machine.version:
             self._rankers.serve(name, newest)
-        return machine
+        return followed
 
-    def _advance(self, name: str, ranker: Ranker, machine: Machine, last: int) -> bool:
-        """Apply what is new; return whether all of it could be.
+    def _advance(self, name: str, ranker: Ranker, known: _Followed, last: int) -> None:
+        """Apply what is new, and note where something was missing for it.
 
-        It could not where a service drops features faster than they are read here: then its next checkpoint is the one to begin
-        from.
+        That is where a service drops features faster than they are read here: then its next checkpoint is the one to begin from.
+        What the service itself could not learn from is no such case.
         """
-        lost = False
+        machine = known.machine
         for event in events(self._storage.log, name, machine.number, last):
             if self._stop.is_set():
                 break
+            before = known.missed
             closed = machine.apply(event)
-            lost |= closed is not None and closed.outcome == "failed"
+            known.lost |= closed is not None and closed.outcome == "failed" and known.missed > before
             if event.kind == PUBLISHED:
                 self._rankers.serve(name, Version.of(machine, event.time))
         del machine.history.done[:-DONE]  # who serves has put them into the store
         ranker.machine = machine
-        return not lost
-
-    def _fetcher(self, name: str) -> Fetch:
-        def fetch(id: str, number: int) -> tuple[StoredImpression, Features] | None:
-            found = read_impression(self._storage, name, id)
-            return None if found is None else found[1:]
-
-        return fetch

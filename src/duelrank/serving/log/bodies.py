@@ -97,6 +97,7 @@ class StoredImpression(_Body, frozen=True, gc=False):
     teams: bytes = b""  # of a guard list
     missing: int = 0  # feature values
     out_of_range: int = 0
+    names: bytes = b""  # a digest of the names of the features; not there in bodies of earlier versions
 
     @classmethod
     def of(
@@ -108,10 +109,11 @@ class StoredImpression(_Body, frozen=True, gc=False):
         teams: bytes = b"",
         missing: int = 0,
         out_of_range: int = 0,
+        names: bytes = b"",
     ) -> StoredImpression:
         """Return the body for documents with these ids, shown in this order."""
         shown, digest = [ids[document] for document in order], document_digest(ids)
-        return cls(version, shown, b"", order, way, digest, teams, missing, out_of_range)
+        return cls(version, shown, b"", order, way, digest, teams, missing, out_of_range, names)
 
     @property
     def shown(self) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from duelrank.api import Comparison, ImpressionInfo, RankedDocument, VersionRanking
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.errors import UnknownName
 from duelrank.serving.log.bodies import (
     BASELINE,
+    CLOSED,
     EXPLORED,
     FEEDBACK,
     GREEDY,
@@ -28,9 +30,9 @@ __all__ = ["KINDS", "compare", "recent_impressions"]
 
 #: How the order of an impression came about, in words.
 KINDS = {GREEDY: "greedy", EXPLORED: "explored", SHADOW: "shadow", GUARD: "guard", BASELINE: "baseline"}
-# The log is looked through backwards, so many events at a time, and so many times at most.
-WINDOW, WINDOWS = 2000, 10
-# Events behind an impression among which its clicks are looked for.
+# The events of a ranker are looked through backwards, so many at a time, and so many at most.
+WINDOW, MOST = 2000, 20_000
+# Events of the ranker behind an impression among which its clicks are looked for.
 NEAR = 5000
 
 
@@ -72,24 +74,34 @@ def compare(
             f"the impression {id!r} of {name!r} is not known, or its features were dropped after it was learned from"
         )
     event, body, raw = found
-    definition = _definition(raw, (load(body.version), one, other))
+    definition = _definition(body, raw, load(body.version), (one, other, load(1)))
     clicks: dict[str, set[int]] = {}
-    for each in events(storage.log, name, event.number, event.number + NEAR):
+    for each in islice(events(storage.log, name, event.number, storage.log.last_number()), NEAR):
         if each.kind == FEEDBACK:
             _note_clicks(clicks, each)
+        elif each.kind == CLOSED and each.key == str(event.number):  # later ones are too late
+            break
     info = _info(event, body, raw, clicks.get(id, set()))
     return Comparison(info, _ranked(definition, one, id, body, raw), _ranked(definition, other, id, body, raw))
 
 
 def _backwards(storage: Storage, name: str) -> Iterator[Event]:
-    """Yield the newest events of a ranker, newest first."""
-    before = storage.log.last_number()
-    for _ in range(WINDOWS):
-        after = max(0, before - WINDOW)
-        yield from reversed(list(events(storage.log, name, after, before)))
-        before = after
-        if not before:
-            return
+    """Yield the newest events of a ranker, newest first.
+
+    How many events of other rankers are in between does not matter: where there is little of this one, the next window is wider.
+    """
+    before, width, seen = storage.log.last_number(), WINDOW, 0
+    while before > 0 and seen < MOST:
+        after = max(0, before - width)
+        found = storage.log.read(after, WINDOW, name)
+        if len(found) == WINDOW and found[-1].number < before:  # there is more in it; one of WINDOW numbers has no more
+            width = max(WINDOW, width // 4)
+            continue
+        found = [event for event in found if event.number <= before]
+        yield from reversed(found)
+        before, seen = after, seen + len(found)
+        if len(found) < WINDOW // 4:
+            width *= 2
 
 
 def _note_clicks(clicks: dict[str, set[int]], event: Event) -> None:
@@ -103,12 +115,23 @@ def _info(event: Event, body: StoredImpression, raw: Features, clicks: set[int])
     return ImpressionInfo(event.key, event.time, body.version, KINDS.get(body.way, "greedy"), len(raw), shown, clicked)
 
 
-def _definition(raw: Features, versions: tuple[Version | None, ...]) -> Definition:
-    """Return the definition that an impression was made by; where that version is gone, one with as many features."""
-    for version in versions:
-        if version is not None and len(version.definition.spec.features) == raw.shape[1]:
+def _definition(
+    body: StoredImpression, raw: Features, made: Version | None, others: Sequence[Version | None]
+) -> Definition:
+    """Return the definition of the version that made an impression, or where that is gone, one with the same features.
+
+    The same number of features says nothing: others may have come in the place of those that went.
+    """
+    known = [] if made is None else [made]
+    if body.names:
+        known = [each for each in (made, *others) if each is not None and each.definition.names_digest == body.names]
+    for version in known:
+        if len(version.definition.spec.features) == raw.shape[1]:
             return version.definition
-    raise InvalidValue("the impression has other features than these versions; choose a newer impression")
+    raise UnknownName(
+        f"version {body.version}, which made this impression, is gone, and nothing else says what its features were; "
+        "choose a newer impression, or a version from about its time"
+    )
 
 
 def _ranked(definition: Definition, version: Version, id: str, body: StoredImpression, raw: Features) -> VersionRanking:

@@ -15,7 +15,7 @@ const MARKS = {
   start: ["S", "--c8"], pin: ["V", "--c8"], unpin: ["V", "--c8"], change: ["C", "--c8"],
 };
 const MARK_WORDS = { start: "restart", promote: "promotion", pin: "pin", unpin: "unpin" };
-const POLL = 5000, REFRESH = 30000, RETRY = [1000, 2000, 5000]; // milliseconds
+const POLL = 5000, REFRESH = 30000, RETRY = [1000, 2000, 5000], AWAY = 5000; // milliseconds
 const LIVE_POINTS = 300;
 
 let key = ""; // the API key: here and nowhere else
@@ -178,27 +178,27 @@ function options(chart, size) {
   const format = series[0].format || short;
   return {
     ...size,
-    padding: [16, 18, 0, 0],
+    padding: [16, given.time ? 30 : 18, 0, 0], // half of the last label of a time sticks out
     legend: { show: false },
     cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false }, ...(given.time ? { sync: { key: "time" } } : {}) },
     scales: {
-      x: { time: Boolean(given.time), range: given.xRange || ((plot, low, high) => (chart.x.length === 1 ? [low - 300, low + 300] : [low, high])) },
+      x: { time: Boolean(given.time), range: (plot, low, high) => chart.given.xRange || along(chart, low, high) },
       y: { ...(given.log ? { distr: 3 } : {}), range: (plot, low, high) => given_range(chart, low, high) },
     },
     axes: [
-      { ...axis, grid: { show: false }, size: given.time ? 38 : 26, gap: 6, space: given.time ? 76 : 50, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: given.xTicks } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
+      { ...axis, grid: { show: false }, size: given.time ? 38 : 26, gap: 6, space: given.time ? 76 : 50, ...(given.xFormat ? { values: (plot, ticks) => ticks.map(given.xFormat), ...(given.xTicks ? { splits: () => chart.given.xTicks() } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 50000, 100000] }) } : { values: TIMES }) },
       { ...axis, size: 50, gap: 5, ...(given.log ? { splits: powers, filter: (plot, splits) => splits } : {}), values: (plot, ticks) => ticks.map((tick) => (tick == null ? "" : (given.yFormat || format)(tick))) },
     ],
     series: [
       {},
-      ...series.map((each) => ({
+      ...series.map((each, i) => ({
         label: each.label,
         stroke: each.fade ? faint(css(each.colour), each.fade) : css(each.colour),
         width: each.width ?? 1.75,
         dash: each.dash,
         fill: each.fill ? faint(css(each.colour), each.fill) : undefined,
         spanGaps: true,
-        points: { show: each.bars || each.width === 0 ? false : undefined, size: 4 },
+        points: { show: () => !each.bars && each.width !== 0 && few(chart, i), size: 5 },
         ...(each.bars ? { paths: uPlot.paths.bars({ size: [0.66, 60], radius: 0.12 }) } : {}),
       })),
     ],
@@ -206,6 +206,9 @@ function options(chart, size) {
     hooks: { draw: [(plot) => decorate(plot, chart)], setCursor: [() => tell(chart)] },
   };
 }
+
+/** Whether a series has so few values that a line alone would hardly be seen. */
+const few = (chart, i) => chart.series[i].values.filter((value) => value != null).length < 3;
 
 /** Powers of ten, a handful of them. */
 function powers(plot, axis, low, high) {
@@ -222,6 +225,14 @@ const TIMES = [
   [60, "{HH}:{mm}", null, null, "\n{D} {MMM}", null, null, null, 1],
   [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
 ];
+
+/** From the first step to the end of the last one, or to what has happened behind it. */
+function along(chart, low, high) {
+  if (!chart.given.time) return chart.x.length === 1 ? [low - 1, low + 1] : [low, high];
+  const [first, last] = [chart.x[0], chart.x[chart.x.length - 1]], seconds = hist?.seconds || 60;
+  const end = Math.max(last + seconds, ...(hist?.marks || []).map((mark) => mark.time));
+  return [chart.x.length < 3 ? first - 5 * seconds : first, end];
+}
 
 function given_range(chart, low, high) {
   const wanted = chart.given.range;
@@ -349,12 +360,14 @@ function filled(found) {
 
 /** Put the newest steps, from the live stream, behind what is known. */
 function merged(known, news) {
-  if (!known || !news.time.length) return known || news;
+  if (!known) return news;
+  const [positions_shown, positions_clicked] = addedPositions(known, news), live = news;
+  if (!news.time.length) return { ...known, live };
   const keep = known.time.findIndex((time) => time >= news.time[0]), n = keep < 0 ? known.time.length : keep;
   const drop = Math.max(0, n + news.time.length - 2000);
   const join = (a, b, fill) => [...(a || new Array(n).fill(fill)).slice(drop, n), ...(b || new Array(news.time.length).fill(fill))];
   const both = (a, b, fill) => Object.fromEntries([...new Set([...Object.keys(a || {}), ...Object.keys(b || {})])].map((name) => [name, join(a?.[name], b?.[name], fill)]));
-  const result = { ...known };
+  const result = { ...known, live, positions_shown, positions_clicked };
   for (const name of ["time", "no_feedback", "learned", "failed", "events", "model_version"]) result[name] = join(known[name], news[name], 0);
   for (const name of ["lists", "closed", "clicked", "trouble"]) result[name] = both(known[name], news[name], 0);
   for (const name of ["reciprocal_rank", "weights"]) result[name] = both(known[name], news[name], null);
@@ -362,6 +375,19 @@ function merged(known, news) {
   const seen = new Set(known.marks.map((mark) => mark.time + mark.event));
   result.marks = [...known.marks, ...news.marks.filter((mark) => !seen.has(mark.time + mark.event))];
   return result;
+}
+
+/**
+ * Add what the positions have got since the message before to those of the whole time.
+ *
+ * A message has them of its own steps together. Where it has begun with another step, what is new cannot be told: that waits for the
+ * history to be read again.
+ */
+function addedPositions(known, news) {
+  const before = known.live, whole = [known.positions_shown, known.positions_clicked];
+  if (!before || (before.time.length && before.time[0] !== news.time[0])) return whole;
+  const add = (all, now, then) => Array.from({ length: Math.max(all.length, now.length) }, (_, i) => (all[i] || 0) + (now[i] || 0) - (then[i] || 0));
+  return [add(whole[0], news.positions_shown, before.positions_shown), add(whole[1], news.positions_clicked, before.positions_clicked)];
 }
 
 function stepOf(range) {
@@ -436,6 +462,7 @@ function showWins(shown, x) {
     time: true, empty: nothing, bands: [[1, 2, "--c1", 0.16]], levels: [[0.5, "as good as your order", "--muted"]], yFormat: (y) => percent(y, 0),
     range: (low, high) => [Math.max(0, Math.min(low ?? 0.4, 0.45) - 0.03), Math.min(1, Math.max(high ?? 0.6, 0.55) + 0.03)],
   });
+  $("chart-win").parentElement.classList.toggle("slim", !known && !info.guard);
   const threshold = guard?.threshold;
   draw("chart-alarm", known ? x : [], known ? [
     { label: "statistic", colour: "--c2", values: found.statistic.map((value) => (value == null ? null : Math.max(value, 0.01))), told: found.statistic, format: (y) => (y == null ? "–" : compact.format(y)) },
@@ -605,7 +632,7 @@ async function readLists() {
     if (!$("other").value && names.length) $("other").value = names[names.length - 1][0];
     $("compare-form").hidden = !lists.length;
     $("no-compare").hidden = lists.length > 0;
-    setText("no-compare", info.impressions ? "No list has its features still: they are dropped after learning (see --keep-features)." : "No lists yet.");
+    setText("no-compare", info.impressions ? "None of the newest lists has its features still: they are dropped some time after learning (see --keep-features)." : "No lists yet.");
     $("compare").hidden = !lists.length;
     if (lists.length) await showComparison();
   });
@@ -700,36 +727,81 @@ async function open() {
   const asked = ++generation;
   pulse = { time: [], rate: [], lag: [] };
   try {
-    const [rankers] = await Promise.all([get("/v1/rankers"), name ? readAll(asked) : null]);
+    const reading = name ? readAll(asked) : null; // at the same time
+    reading?.catch(() => {}); // it is waited for below
+    const rankers = await get("/v1/rankers");
     if (asked !== generation) return;
     say("");
     $("key-card").hidden = true;
-    if (!rankers.length) {
-      setStatus("live", "Connected");
-      say("");
-      $("ranker").replaceChildren(element("option", "no ranker yet"));
-      $("head").hidden = false;
-      setText("name", "No ranker yet");
-      setText("state", "empty");
-      setText("summary", "Create one with POST /v1/rankers (see /docs); this page looks again every few seconds.");
-      $("actions").hidden = true;
-      setTimeout(() => asked === generation && open(), POLL);
-      return;
-    }
+    if (!rankers.length) return showNoRanker(asked);
     $("actions").hidden = readOnly;
-    const first = !name;
     name = name || rankers[0].name;
-    fill("ranker", rankers.map((each) => [each.name, each.name]), name);
-    $("ranker").disabled = false;
+    offer(rankers);
     document.title = `${name} · duelrank dashboard`;
-    if (first) await readAll(asked);
+    await (reading || readAll(asked));
     if (asked !== generation) return;
     follow(asked);
     readLists();
     readCurves();
   } catch (error) {
-    if (asked === generation) failed(error, () => asked === generation && open());
+    if (asked !== generation) return;
+    if (error.status === 404) return gone(asked);
+    failed(error, () => asked === generation && open());
   }
+}
+
+function showNoRanker(asked) {
+  setStatus("live", "Connected");
+  $("ranker").replaceChildren(element("option", "no ranker yet"));
+  $("head").hidden = false;
+  $("tiles").hidden = $("panels").hidden = $("actions").hidden = true;
+  setText("name", "No ranker yet");
+  setText("state", "empty");
+  setText("summary", "Create one with POST /v1/rankers (see /docs); this page looks again every few seconds.");
+  name = "";
+  setTimeout(() => asked === generation && open(), POLL);
+}
+
+/** Put rankers into the picker, where they are others than before; one that is not among them is not chosen. */
+function offer(rankers) {
+  const names = rankers.map((each) => each.name), there = names.includes(name);
+  const choices = [...(there ? [] : [["", "choose a ranker …"]]), ...names.map((each) => [each, each])];
+  $("ranker").disabled = false;
+  if (JSON.stringify(choices) === offer.last && $("ranker").value === (there ? name : "")) return;
+  offer.last = JSON.stringify(choices);
+  fill("ranker", choices, there ? name : "");
+}
+
+/** Look for rankers that were created meanwhile. */
+async function offerNew() {
+  try {
+    const rankers = await get("/v1/rankers");
+    if (rankers.length) offer(rankers);
+  } catch (error) {
+    if (!(error instanceof Refused) && !(error instanceof TypeError)) console.error(error);
+  } // the live stream tells what is wrong
+}
+
+/** Say that the ranker is not there (any more), and offer the others. */
+async function gone(asked) {
+  const known = info?.name === name;
+  let rankers;
+  try {
+    rankers = await get("/v1/rankers");
+  } catch (error) {
+    if (asked === generation) failed(error, () => asked === generation && open());
+    return;
+  }
+  if (asked !== generation) return;
+  generation++; // nothing more is asked of it
+  info = guard = hist = null;
+  if ($("ask").open) $("ask").close();
+  for (const id of ["head", "tiles", "panels"]) $(id).hidden = true;
+  setStatus("off", "No such ranker");
+  const what = known ? `The ranker ${name} was deleted.` : `There is no ranker ${name}; it may have been deleted.`;
+  if (!rankers.length) return void ((name = ""), open());
+  say(`${what} Choose another one at the top.`);
+  offer(rankers);
 }
 
 async function readAll(asked) {
@@ -764,32 +836,69 @@ function failed(error, again) {
 
 const POLLING = "Live stream cut: asking every few seconds";
 
-/** Follow the live stream; while it is cut, ask every few seconds, and say so. */
+/** Follow the live stream; while it is cut, ask every few seconds, and say so; while the page is out of sight, wait. */
 async function follow(asked) {
   for (let tries = 0; asked === generation; tries++) {
+    let paused = false;
     try {
       await listen(asked, () => (tries = 0));
     } catch (error) {
       if (asked !== generation) return;
       if (error.status === 401) return failed(error);
+      paused = error.name === "AbortError";
     }
     if (asked !== generation) return;
-    if (!tries) setStatus("polling", POLLING);
-    await new Promise((done) => setTimeout(done, RETRY[Math.min(tries, RETRY.length - 1)]));
+    if (paused) {
+      setStatus("waiting", "Paused while out of sight");
+      await inSight();
+      tries = 0;
+    } else {
+      if (!tries) setStatus("polling", POLLING);
+      await new Promise((done) => setTimeout(done, RETRY[Math.min(tries, RETRY.length - 1)]));
+    }
     if (asked !== generation) return;
     try {
       await readAll(asked);
-      if (asked === generation) setStatus("polling", POLLING);
+      if (asked === generation && !paused) setStatus("polling", POLLING);
     } catch (error) {
       if (asked !== generation) return;
       if (error.status === 401) return failed(error);
+      if (error.status === 404) return gone(asked);
       setStatus("off", "No answer: trying again every few seconds");
     }
   }
 }
 
+/** Wait until somebody can see the page. */
+const inSight = () => new Promise((done) => {
+  const look = () => {
+    if (document.hidden) return;
+    document.removeEventListener("visibilitychange", look);
+    done();
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+});
+
+/** Read the live stream to its end. A page out of sight ends it: a browser has six connections to a service, for all its tabs. */
 async function listen(asked, heard) {
-  const answer = await request(of(`/live?step=${stepOf(range)}`));
+  const ending = new AbortController();
+  let leaving;
+  const look = () => {
+    clearTimeout(leaving);
+    if (document.hidden) leaving = setTimeout(() => ending.abort(), AWAY);
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+  try {
+    await readStream(asked, heard, await request(of(`/live?step=${stepOf(range)}`), { signal: ending.signal }));
+  } finally {
+    clearTimeout(leaving);
+    document.removeEventListener("visibilitychange", look);
+  }
+}
+
+async function readStream(asked, heard, answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
   try {
@@ -920,7 +1029,9 @@ function start() {
     $("key-card").hidden = false;
     $("key").focus();
   };
+  $("ranker").onfocus = $("ranker").onpointerdown = offerNew;
   $("ranker").onchange = () => {
+    if (!$("ranker").value) return;
     name = $("ranker").value;
     lists = [];
     window.history.replaceState(null, "", "/dashboard/" + encodeURIComponent(name));
