@@ -52,16 +52,23 @@ class Refused extends Error {
   }
 }
 
+/** There was no answer: the service is gone, or the way to it. */
+class Silent extends Error {}
+
+function silent(error) {
+  throw error.name === "AbortError" ? error : new Silent("The service does not answer.");
+}
+
 async function request(path, options = {}) {
   const headers = { ...(options.headers || {}) };
   if (key) headers.Authorization = "Bearer " + key;
-  const answer = await fetch(path, { cache: "no-store", ...options, headers });
+  const answer = await fetch(path, { cache: "no-store", ...options, headers }).catch(silent);
   if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({})));
   return answer;
 }
 
-const get = async (path) => (await request(path)).json();
-const post = async (path, body) => (await request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: body && JSON.stringify(body) })).json();
+const get = async (path) => (await request(path)).json().catch(silent);
+const post = async (path, body) => (await request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: body && JSON.stringify(body) })).json().catch(silent);
 const of = (tail = "") => `/v1/rankers/${encodeURIComponent(name)}${tail}`;
 
 // ---------------------------------------------------------------- small parts of the page
@@ -613,7 +620,7 @@ async function asAdmin(place, work) {
   } catch (error) {
     $(place).hidden = false;
     setText(place, error.status === 401 || error.slug === "wrong-scope" ? "This needs a key with the scope admin." : error.message);
-    if (!(error instanceof Refused)) console.error(error);
+    if (!(error instanceof Refused || error instanceof Silent)) console.error(error);
   }
 }
 
@@ -778,7 +785,7 @@ async function offerNew() {
     const rankers = await get("/v1/rankers");
     if (rankers.length) offer(rankers);
   } catch (error) {
-    if (!(error instanceof Refused) && !(error instanceof TypeError)) console.error(error);
+    if (![Refused, Silent, TypeError].some((kind) => error instanceof kind)) console.error(error); // TypeError: the stream was cut
   } // the live stream tells what is wrong
 }
 
@@ -831,7 +838,7 @@ function failed(error, again) {
   say(error instanceof Refused ? error.message : "The service does not answer; this page tries again every few seconds.");
   if (error.status === 403 && page.keys === "yes") $("key-card").hidden = false;
   if (!(error instanceof Refused) || error.status >= 429) setTimeout(again, POLL);
-  if (!(error instanceof Refused) && !(error instanceof TypeError)) console.error(error);
+  if (![Refused, Silent, TypeError].some((kind) => error instanceof kind)) console.error(error); // TypeError: the stream was cut
 }
 
 const POLLING = "Live stream cut: asking every few seconds";
