@@ -24,9 +24,10 @@ import numpy as np
 from duelrank.api import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
 from duelrank.serving import Service, Settings
 from duelrank.serving.clock import Clock
-from duelrank.serving.log.bodies import BASELINE, GUARD, Control, StoredImpression, pack, unpack
+from duelrank.serving.log.bodies import BASELINE, GUARD, Control, StoredImpression, pack, pack_state, unpack
 from duelrank.serving.replay import replay
-from duelrank.storage import NewEvent, open_storage
+from duelrank.storage import NewEvent, Storage, open_storage
+from duelrank.types import State, frozen
 
 NAMES = ("a", "b", "c", "d")
 
@@ -155,8 +156,8 @@ async def harm(algorithm: str, share: float, every: float, users: int, warm: int
             await asyncio.sleep(0.01)
         before = service.guard("shop")
         state = service._rankers["shop"].version.state
-        negated = state.__class__(-state.weights, state.step, state.updates, state.memory)
-        body = Control("rollback", 1, _packed(negated), features=NAMES)
+        negated = State(frozen(-state.weights), state.step, state.updates, state.memory)
+        body = Control("rollback", 1, pack_state(negated), features=NAMES)
         await service._append([NewEvent("shop", "control", "accident", time.time(), pack(body))])
         service._wake()
         began, lists = time.perf_counter(), len(promised)
@@ -183,15 +184,9 @@ async def harm(algorithm: str, share: float, every: float, users: int, warm: int
         )
 
 
-def _packed(state: object) -> bytes:
-    from duelrank.serving.log.bodies import pack_state
-
-    return pack_state(state)  # type: ignore[arg-type]  # a state
-
-
-def _ways(storage: object, keys: list[str]) -> str:
+def _ways(storage: Storage, keys: list[str]) -> str:
     """Say how lists came about."""
-    log = storage.log  # type: ignore[attr-defined]  # a storage
+    log = storage.log
     found = [unpack(event.body, StoredImpression).way for event in log.find("shop", "ranked", keys).values()]
     names = {GUARD: "guard lists", BASELINE: "in the own order"}
     return ", ".join(
@@ -200,8 +195,8 @@ def _ways(storage: object, keys: list[str]) -> str:
     )
 
 
-def _lost(storage: object, promised: dict[str, list[str]]) -> int:
-    log = storage.log  # type: ignore[attr-defined]  # a storage
+def _lost(storage: Storage, promised: dict[str, list[str]]) -> int:
+    log = storage.log
     shown = {
         key: unpack(event.body, StoredImpression).shown
         for key, event in log.find("shop", "ranked", list(promised)).items()

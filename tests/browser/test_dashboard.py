@@ -20,12 +20,10 @@ EVIL = "<img src=x onerror=alert(1)>"
 class Painted(Service):
     """A service whose history is made up, but for the newest steps, which are real."""
 
-    painted: dict[str, object] = {}  # noqa: RUF012  # given once per test
-
     def history(self, name, step="minute", start=None, end=None):
         if start is not None and start > time.time() - 200:
             return super().history(name, step, start, end)
-        return plausible(name, step, end=time.time() - 600, **self.painted)
+        return plausible(name, step, end=time.time() - 600)
 
 
 @pytest.fixture
@@ -211,7 +209,6 @@ class TestPanels:
         """Where an alarm is, its colour is on the canvas, from top to bottom."""
         page = tab(f"{painted.url}/dashboard/shop")
         page.until(lambda: page.page.locator(".chart canvas").count() >= 9)
-        page.page.wait_for_timeout(300)
         script = """(id) => {
           const chart = charts.get(id), mark = hist.marks.find((each) => each.event === "alarm");
           const { ctx, bbox } = chart.plot, x = Math.round(chart.plot.valToPos(mark.time, "x", true));
@@ -223,7 +220,7 @@ class TestPanels:
           return found / bbox.height;
         }"""
         for name in ("win", "alarm", "reward", "rank", "weights", "kinds", "trouble", "events"):
-            assert page.page.evaluate(script, f"chart-{name}") > 0.2, name
+            page.until(lambda name=name: page.page.evaluate(script, f"chart-{name}") > 0.2)
 
     def test_a_chart_can_be_read_by_keys(self, painted, tab):
         page = tab(f"{painted.url}/dashboard/shop")
@@ -272,7 +269,7 @@ class TestButtons:
         page.page.click("#freeze")
         assert "learns nothing until somebody resumes" in page.text("#ask")
         page.page.click("#ask-no")
-        page.page.wait_for_timeout(200)
+        page.until(lambda: not page.page.locator("#ask").is_visible())
         assert not served.service.ranker("shop").frozen
         page.page.click("#freeze")
         page.page.click("#ask-yes")
@@ -426,7 +423,7 @@ class TestSafety:
         page, asked = context.new_page(), []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{painted.url}/dashboard/shop")
-        page.wait_for_timeout(1500)
+        page.wait_for_selector("#chart-reward canvas")
         context.close()
         assert asked
         assert [url for url in asked if not url.startswith((painted.url, "data:"))] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -322,15 +323,27 @@ def test_a_user_has_one_vote_a_day(storage, kit):
     assert sum(event.kind == "salt" for event in storage.log.read(limit=10_000)) == 1
 
 
-def test_an_alarm_that_a_killed_process_had_not_noted_is_noted_by_the_next_one(storage, kit, monkeypatch):
-    async def until_due():
+@pytest.fixture
+def lost_enough(storage, kit, monkeypatch):
+    """A service, as long as one needs it, in which an alarm is due and nobody notes it."""
+
+    @asynccontextmanager
+    async def make():
         with monkeypatch.context() as patched:
             patched.setattr(Learner, "_act_on_guards", lambda learner: False)
             async with kit.running(storage) as service:
                 await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
                 await votes(service, kit, range(30), BASELINE)
                 await kit.learned(service, 30)
-                assert service.guard("shop").alarms == 0
+                yield service
+
+    return make
+
+
+def test_an_alarm_that_a_killed_process_had_not_noted_is_noted_by_the_next_one(storage, kit, lost_enough):
+    async def until_due():
+        async with lost_enough() as service:
+            assert service.guard("shop").alarms == 0
         assert not controls(storage)
 
     async def next_one():
@@ -346,21 +359,16 @@ def test_an_alarm_that_a_killed_process_had_not_noted_is_noted_by_the_next_one(s
     assert [each.action for each in controls(storage)] == ["start", "alarm"]
 
 
-def test_who_resumes_first_wins(storage, kit, monkeypatch):
+def test_who_resumes_first_wins(storage, kit, lost_enough):
     """An operator resumes after an alarm became due and before it was noted: there is no alarm then."""
 
     async def main():
-        with monkeypatch.context() as patched:
-            patched.setattr(Learner, "_act_on_guards", lambda learner: False)
-            async with kit.running(storage) as service:
-                await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
-                await votes(service, kit, range(30), BASELINE)
-                await kit.learned(service, 30)
-                late = service._rankers["shop"].machine.watch.due()
-                await service.control("shop", "resume")
-                await service._append([NewEvent("shop", CONTROL, late[0], 0.0, pack(late[1]))])
-                await kit.learned(service, 30)
-                assert (service.guard("shop").alarms, service.guard("shop").statistic) == (0, 0.0)
+        async with lost_enough() as service:
+            late = service._rankers["shop"].machine.watch.due()
+            await service.control("shop", "resume")
+            await service._append([NewEvent("shop", CONTROL, late[0], 0.0, pack(late[1]))])
+            await kit.learned(service, 30)
+            assert (service.guard("shop").alarms, service.guard("shop").statistic) == (0, 0.0)
 
     asyncio.run(main())
     kit.verified(storage)

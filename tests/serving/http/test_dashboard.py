@@ -151,9 +151,8 @@ class TestLive:
             assert message() is not None
 
     def test_what_is_wrong_is_said_at_once(self, served):
-        get = lambda path: httpx.get(served.url + path, timeout=FOR_EVER).status_code  # noqa: E731
-        assert get("/v1/rankers/nobody/live") == 404
-        assert get("/v1/rankers/shop/live?step=year") == 422
+        for path, status in (("nobody/live", 404), ("shop/live?step=year", 422)):
+            assert httpx.get(f"{served.url}/v1/rankers/{path}", timeout=FOR_EVER).status_code == status
 
     def test_a_ranker_that_is_deleted_ends_it(self, served):
         with following(served) as (_, message):
@@ -183,8 +182,14 @@ class TestLive:
         )
         with socket.create_connection(("127.0.0.1", served.port)) as slow:
             slow.sendall(b"GET /v1/rankers/shop/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            stands = lambda: len(made) > 3 and (count := len(made)) and not time.sleep(0.5) and len(made) == count  # noqa: E731
-            until(stands)  # what it has not taken is in the buffers of the connection, and no more is made
+
+            def stands():
+                """What it has not taken is in the buffers of the connection, and no more is made for a while."""
+                count = len(made)
+                time.sleep(0.5)
+                return count > 3 and len(made) == count
+
+            until(stands)
             assert len(made) < 200
             assert httpx.get(f"{served.url}/healthz", timeout=FOR_EVER).status_code == 200
         until(lambda: served.desk.streams == 0)
@@ -207,7 +212,9 @@ class TestComparing:
         assert (found[0]["documents"], len(found[0]["shown"]), found[0]["kind"]) == (8, 5, "explored")
 
     def test_a_list_by_two_versions(self, learned):
-        current = lambda: learned.service.ranker("shop").model_version  # noqa: E731
+        def current():
+            return learned.service.ranker("shop").model_version
+
         before = current()
         found = self.get(learned, "compare", impression="i7").json()
         assert found["one"]["model_version"] == 1

@@ -7,29 +7,16 @@ from itertools import islice
 
 from duelrank.api import Comparison, ImpressionInfo, RankedDocument, VersionRanking
 from duelrank.errors import UnknownName
-from duelrank.serving.log.bodies import (
-    BASELINE,
-    CLOSED,
-    EXPLORED,
-    FEEDBACK,
-    GREEDY,
-    GUARD,
-    IMPRESSION,
-    SHADOW,
-    StoredFeedback,
-    StoredImpression,
-    unpack,
-)
+from duelrank.serving.log.bodies import CLOSED, FEEDBACK, IMPRESSION, StoredFeedback, StoredImpression, unpack
 from duelrank.serving.log.impressions import read_features, read_impression
 from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.history import KINDS
 from duelrank.serving.ranker.versions import Version, events
 from duelrank.storage import Event, Storage
 from duelrank.types import Features
 
-__all__ = ["KINDS", "compare", "recent_impressions"]
+__all__ = ["compare", "recent_impressions"]
 
-#: How the order of an impression came about, in words.
-KINDS = {GREEDY: "greedy", EXPLORED: "explored", SHADOW: "shadow", GUARD: "guard", BASELINE: "baseline"}
 # The events of a ranker are looked through backwards, so many at a time, and so many at most.
 WINDOW, MOST = 2000, 20_000
 # Events of the ranker behind an impression among which its clicks are looked for.
@@ -112,7 +99,7 @@ def _note_clicks(clicks: dict[str, set[int]], event: Event) -> None:
 def _info(event: Event, body: StoredImpression, raw: Features, clicks: set[int]) -> ImpressionInfo:
     shown = body.shown
     clicked = [shown[place] for place in sorted(clicks) if place < len(shown)]
-    return ImpressionInfo(event.key, event.time, body.version, KINDS.get(body.way, "greedy"), len(raw), shown, clicked)
+    return ImpressionInfo(event.key, event.time, body.version, KINDS[body.way], len(raw), shown, clicked)
 
 
 def _definition(

@@ -22,6 +22,7 @@ from duelrank.serving.ranker.definition import MOST_FEATURES
 
 __all__ = [
     "HISTORY",
+    "KINDS",
     "MOST_POINTS",
     "STEPS",
     "Block",
