@@ -7,11 +7,13 @@ import itertools
 import subprocess
 import sys
 import textwrap
+from threading import Event
 
 import numpy as np
 import pytest
 from tests.effort import SOAK
 
+from duelrank.serving.log.bodies import IMPRESSION
 from duelrank.serving.replay import replay
 from duelrank.storage import open_storage
 
@@ -205,6 +207,17 @@ def test_two_services_answer_alike(postgres_url, kit):
     asyncio.run(main())
 
 
+async def equal_in_the_end(storage, kit, *services):
+    """Wait until all services have a machine that has read the whole log, and hold that they are equal to the bit."""
+
+    def machines():
+        return [service._rankers["shop"].machine for service in services]
+
+    await kit.until(lambda: all(each and each.number == storage.log.last_number() for each in machines()))
+    one, *others = [each.checkpoint() for each in machines()]
+    assert all(other == one for other in others)
+
+
 def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
     """As when a lease is lost and nobody has noticed: all that a leader does follows from the log, so it is only done twice."""
     from duelrank.storage.sqlite.leases import _MemoryLease
@@ -227,11 +240,39 @@ def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
             clock.advance(100.0)
             for service in (first, second):
                 await kit.learned(service, 40)
-            machines = [service._rankers["shop"].machine for service in (first, second)]
-            await kit.until(lambda: machines[0].number == machines[1].number == storage.log.last_number())
-            assert machines[0].checkpoint() == machines[1].checkpoint()
+            await equal_in_the_end(storage, kit, first, second)
         result = kit.verified(storage)
         assert (result.learned, result.open) == (40, 0)
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_hung_goes_on_from_where_another_has_come(storage, kit, monkeypatch):
+    """What the other one has learned from is gone from the store by then."""
+    from duelrank.storage.sqlite.leases import _MemoryLease
+
+    monkeypatch.setattr(storage.leases, "acquire", lambda name: _MemoryLease())
+
+    async def main():
+        clock = kit.clock()
+        async with kit.running(storage, clock=clock) as first, kit.running(storage, clock=clock) as second:
+            await first.create(kit.spec())
+            await kit.until(lambda: bool(second.rankers()) and second._rankers["shop"].machine is not None)
+            await kit.until(lambda: kit.has_read_all(second))
+            hung, going_on = second._election._learner, Event()
+            monkeypatch.setattr(hung, "step", lambda: going_on.wait() and type(hung).step(hung))
+            for number in range(12):
+                answer = await first.rank("shop", kit.request(number))
+                await first.feedback("shop", [kit.event(number, [answer.ranking[number % 5].id])])
+                await kit.learned(first, number + 1)
+                clock.advance(100.0)  # long enough to write a checkpoint, and to remove what it does not need
+                await kit.rounds(first)
+            assert storage.log.attachment("shop", storage.log.find("shop", IMPRESSION, ["i0"])["i0"].number) is None
+            going_on.set()
+            await kit.until(lambda: second.leads and second._election._learner is not hung)
+            await kit.learned(second, 12)
+            await equal_in_the_end(storage, kit, first, second)
+        kit.verified(storage)
 
     asyncio.run(main())
 

@@ -13,7 +13,7 @@ from duelrank.api import RankerSpec
 from duelrank.compiling import kernel_folder
 from duelrank.errors import StorageFailure, StoreLocked
 from duelrank.serving.clock import Clock
-from duelrank.serving.leader.learner import Learner
+from duelrank.serving.leader.learner import Learner, Overtaken
 from duelrank.serving.log.bodies import hash63, unpack
 from duelrank.serving.ranker.definition import Definition, settled
 from duelrank.serving.ranker.rankers import Ranker, Rankers
@@ -129,6 +129,10 @@ class Election:
                 more = self._cycle()
                 self._note(True, None)
                 pause = 0.0 if more else self._settings.poll_every
+            except Overtaken as error:
+                logger.warning("%s", error)
+                self._step_down()
+                self._asked_at -= LEAD_EVERY
             except Exception as error:
                 self._fail(error)
             if self.failure is not None:

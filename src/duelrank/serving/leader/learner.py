@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import takewhile
 from time import perf_counter, sleep
 
 from duelrank.api import GuardInfo
+from duelrank.errors import StorageFailure, StoreCorrupt
 from duelrank.guard import Guard
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.capacity import Capacity
@@ -47,7 +49,7 @@ from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Storage
 from duelrank.types import Features
 
-__all__ = ["Announce", "Close", "Learner"]
+__all__ = ["Announce", "Close", "Learner", "Overtaken"]
 
 logger = logging.getLogger("duelrank.serving")
 
@@ -72,6 +74,10 @@ HISTORY_SECONDS = 2.0
 Close = Callable[[str, dict[str, int]], None]
 #: Is told what a guard has done.
 Announce = Callable[[str, GuardEvent, GuardInfo], None]
+
+
+class Overtaken(StorageFailure):
+    """Another process has led meanwhile, and has removed what this one would need: to go on from here would go wrong."""
 
 
 class _Course:
@@ -163,7 +169,7 @@ class Learner:
         told = self._storage.snapshots.load(name, TOLD)
         for event in events(self._storage.log, name, machine.number, last):
             guard = machine.guard
-            machine.apply(event)
+            self._apply(name, machine, event)
             course.unsaved_events += 1
             if event.kind == CONTROL and (told is None or event.number > told.number):
                 self._tell_guard_event(name, guard, machine)  # the last leader got no further than to note it
@@ -177,6 +183,18 @@ class Learner:
         self._save_blocks(name, course)
         self._courses[name] = course
         ranker.machine = machine
+
+    def _apply(self, name: str, machine: Machine, event: Event) -> ClosedImpression | None:
+        """Go one event further; where that fails, and somebody else has come further, raise: it may be for what they removed."""
+        closed = machine.apply(event)
+        if closed is not None and closed.outcome == "failed":
+            for info in reversed(self._storage.snapshots.list(name, CHECKPOINT)):
+                if info.number <= machine.number:
+                    break
+                with suppress(StoreCorrupt):  # nobody can go on from a damaged one
+                    self._storage.snapshots.load(name, CHECKPOINT, info.number)
+                    raise Overtaken(f"another process has come further with {name!r}: going on from where it is")
+        return closed
 
     def _fetcher(self, name: str) -> Fetch:
         def fetch(id: str, number: int) -> tuple[StoredImpression, Features] | None:
@@ -235,7 +253,7 @@ class Learner:
         if course is None or event.number <= course.machine.number:
             return
         before, guard = course.machine.definition, course.machine.guard
-        closed = course.machine.apply(event)
+        closed = self._apply(event.ranker, course.machine, event)
         course.unsaved_events += 1
         if course.machine.definition.spec.close_after != before.spec.close_after:
             self._set_deadlines(course)
