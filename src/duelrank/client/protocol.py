@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from duelrank.client.errors import ServiceError, ServiceUnreachable
+from duelrank.decoding import json_decoder
 from duelrank.errors import DataFormatError, InvalidValue
 
 __all__ = [
@@ -178,7 +179,7 @@ def _plain(value: Any) -> Any:
 
 def answer(type: type[T]) -> Callable[[httpx.Response], T]:
     """Return a function that reads the JSON of a response; fields that this version does not know are ignored."""
-    decoder = msgspec.json.Decoder(type)
+    decoder: msgspec.json.Decoder[T] = json_decoder(type)
 
     def read(response: httpx.Response) -> T:
         try:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.api import Change, RankerSpec
+from duelrank.decoding import msgpack_decoder
 from duelrank.errors import StoreCorrupt
 from duelrank.memory import flatten, nest
 from duelrank.registry import Part
@@ -183,7 +184,7 @@ _DECODERS: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}
 
 def unpack(body: bytes, kind: type[T]) -> T:
     """Return the struct that was packed, or raise where the bytes are of something else."""
-    decoder = _DECODERS.get(kind) or _DECODERS.setdefault(kind, msgspec.msgpack.Decoder(kind))
+    decoder = _DECODERS.get(kind) or _DECODERS.setdefault(kind, msgpack_decoder(kind))
     try:
         found: T = decoder.decode(body)
     except msgspec.MsgspecError as error:
