@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 __all__ = [
+    "BackfillCounts",
     "Change",
     "Comparison",
     "Document",
@@ -26,6 +27,7 @@ __all__ = [
     "Invalid",
     "LastStep",
     "Live",
+    "LoggedImpression",
     "Mode",
     "Model",
     "ModelCurves",
@@ -112,6 +114,7 @@ class _Definition(msgspec.Struct, frozen=True):
     precision: Precision = "float64"
     retired: tuple[str, ...] = ()
     guard: GuardSpec | None = None
+    actions: dict[str, float] = msgspec.field(default_factory=lambda: {"click": 1.0})
 
 
 class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
@@ -152,6 +155,9 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
     guard
         How the ranker is compared with the client's own order, and what happens when it does worse; ``{}`` for the defaults,
         None for no guard.
+    actions
+        What an action on a document weighs, by name: ``{"click": 1, "add_to_cart": 3, "purchase": 10}``. Of several on one
+        document the heaviest counts. Actions without a weight are taken, and teach nothing.
     normalisation
         As versions up to 0.1.0 called the representation: ``{"kind": "none"}`` (raw), ``{"kind": "per_query"}``
         (query-scaled) or fixed scalings. It becomes one.
@@ -174,6 +180,8 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     guard
         Another guard, or None for no guard any more. What was counted starts anew where a promise changes: false_alarm_every,
         margin or promote.
+    actions
+        Other weights of actions, for all feedback that comes from now on.
     """
 
     exploration: float | None = None
@@ -183,6 +191,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     add_features: tuple[str, ...] = ()
     retire_features: tuple[str, ...] = ()
     guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
+    actions: dict[str, float] | None = None
 
 
 class RankerInfo(_Definition, frozen=True, kw_only=True):
@@ -191,7 +200,7 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     Beside its spec: how many ``impressions`` were made; how many closed ones were learned from (``learned``), had no
     feedback at all (``no_feedback``; they may never have been seen, and change nothing), were closed without learning,
     because they did not explore or learning was frozen (``skipped``), could not be learned from, which is never normal
-    (``failed``), and are still ``open``; the version that a shadow serves (``pinned``), None where it serves the client's
+    (``failed``), and are still ``open``; how many lists of a log it was taught with (``backfilled``); the version that a shadow serves (``pinned``), None where it serves the client's
     own order. Counts are at most two seconds old, in every process. ``warnings`` are what the operator should know.
     """
 
@@ -206,6 +215,7 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     created: float = 0.0
     frozen: bool = False
     pinned: int | None = None
+    backfilled: int = 0
     warnings: tuple[str, ...] = ()
 
 
@@ -278,7 +288,7 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     impression_id
         Of which impression.
     clicks
-        Ids of documents that were clicked; each counts once per impression.
+        Ids of documents that were clicked, or what else ``action`` says; each counts once per impression.
     examined
         How many positions were looked at, only where that was observed.
     close
@@ -289,6 +299,8 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         By the client's clock; kept, and used for nothing.
     user_id
         Who it was: any text that stands for one user. Only a hash is kept. A user has one vote a day in the guard.
+    action
+        What the user did with the documents: "click", "purchase" …; the ranker's ``actions`` say what it weighs.
     """
 
     impression_id: str
@@ -298,6 +310,7 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     event_id: str | None = None
     time: float | None = None
     user_id: str | None = None
+    action: str = "click"
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -306,6 +319,41 @@ class Invalid(msgspec.Struct, frozen=True):
     index: int
     event_id: str | None
     reason: str
+
+
+class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A list that another system ranked and showed, and what the user did with it.
+
+    Parameters
+    ----------
+    impression_id
+        Of this list: it teaches once, however often it is sent.
+    documents
+        Those that were shown, in the order in which they were shown; behind them there may be some that were not.
+    clicks
+        Ids of documents that were clicked.
+    actions
+        Ids of documents by other things that were done with them: ``{"purchase": ["d3"]}``.
+    examined
+        How many positions were looked at, only where that was observed.
+    shown
+        How many of the documents were shown; all where it is not given.
+    """
+
+    impression_id: str
+    documents: list[Document] | DocumentTable
+    clicks: list[str] = []
+    actions: dict[str, list[str]] = {}
+    examined: int | None = None
+    shown: int | None = None
+
+
+class BackfillCounts(msgspec.Struct, frozen=True):
+    """What became of the lists of a request: new ones (``accepted``), those that the log has already, and those that were refused."""
+
+    accepted: int = 0
+    duplicate: int = 0
+    invalid: list[Invalid] = []
 
 
 class FeedbackCounts(msgspec.Struct, frozen=True):
