@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from duelrank.serving.log.bodies import (
     pack_state,
     unpack,
 )
-from duelrank.serving.log.impressions import read_impression
+from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.history import block_kind
 from duelrank.serving.ranker.machine import Machine, history_since
@@ -99,7 +100,8 @@ class _Replay:
         body = unpack(created.body, Created)
         definition = Definition(body.spec, created.time, body.weights, created.number, body.knots)
         self._versions = Versions(storage, definition)
-        self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None)
+        attached = partial(read_attached, storage, name)
+        self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None, attached=attached)
         self._end = storage.log.last_number()
         self._checkpoints = {info.number for info in storage.snapshots.list(name, CHECKPOINT)}
         self._stored = {info.number for info in self._versions.list()}

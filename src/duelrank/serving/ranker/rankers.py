@@ -69,6 +69,7 @@ class Ranker:
             created=self.created.created,
             frozen=version.frozen,
             pinned=None if version.pin is None else version.pin[0],
+            backfilled=tally.backfilled,
             warnings=tuple(self._warnings(status)),
         )
 
