@@ -446,8 +446,8 @@ class Machine:
         head = (self.number, self.version, self.changed, self.frozen, self.tally)
         watched, recorded = self.watch.note(), self.history.note()
         logged = None if self.logged is None else pack_state(self.logged)
-        rest = (self.open, pin, self.changed_spec, self.floor, watched, recorded, logged)
-        return pack(_Checkpoint(*head, *states, *rest))
+        parts = (*head, *states, self.open, pin, self.changed_spec, self.floor)
+        return pack(_Checkpoint(*parts, watched, recorded, logged))
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
