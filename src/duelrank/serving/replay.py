@@ -53,6 +53,7 @@ class Replayed:
     skipped: int
     failed: int
     open: int
+    backfilled: int
     model_version: int
     updates: int
     digest: str
@@ -228,6 +229,7 @@ class _Replay:
             skipped=tally.skipped,
             failed=tally.failed,
             open=len(machine.open),
+            backfilled=tally.backfilled,
             model_version=machine.version,
             updates=machine.state.updates,
             digest=digest(machine.state).hex(),

@@ -106,7 +106,10 @@ def _check(count: int, most: int, what: str) -> None:
 
 def decode_logged(body: bytes, content_type: bytes, most: int) -> list[LoggedImpression | Rejected]:
     """Decode lists that another system ranked; what cannot be read becomes a `Rejected` in its place."""
-    return [_logged_list(piece) for piece in pieces_of(body, content_type, most, "lists")]
+    pieces = pieces_of(body, content_type, most, "lists")
+    if pieces == [body]:  # that it is no JSON at all is the request's fault, not the list's
+        decoded(_anything.decode, body, LoggedImpression)
+    return [_logged_list(piece) for piece in pieces]
 
 
 def _logged_list(text: bytes) -> LoggedImpression | Rejected:
