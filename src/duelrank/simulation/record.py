@@ -48,6 +48,8 @@ class Record:
         The learner after the last impression; None in records of experiments, which keep numbers only.
     guard
         What the guard has seen and done; None without a guard.
+    device
+        What it was made on: "cpu", or the accelerator on which it ran with others in lockstep.
     """
 
     spec: RunSpec
@@ -60,6 +62,7 @@ class Record:
     evaluation_seconds: float
     learner: Learner | None = None
     guard: GuardHistory | None = None
+    device: str = "cpu"
 
     @property
     def weights(self) -> Weights:
@@ -119,6 +122,7 @@ class Record:
             "online_curve": self._online_curve().tolist(),
             "cosine_curve": [] if reference is None else self.cosines(reference).tolist(),
             "online_mean": float(self.online.mean()),
+            "device": self.device,
             **self._guard_columns(),
         }
 

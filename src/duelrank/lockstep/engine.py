@@ -1,0 +1,225 @@
+"""Runs specs in lockstep on the device that JAX finds, and returns their records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from time import perf_counter
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms import Algorithm
+from duelrank.errors import InvalidValue
+from duelrank.home import home
+from duelrank.lockstep import program
+from duelrank.lockstep.library import Library, Place, load
+from duelrank.lockstep.plan import alike, batches, padded_count
+from duelrank.lockstep.twin import obstacles, twin_of
+from duelrank.lockstep.twins import metrics, users
+from duelrank.projection import Observed
+from duelrank.randomness import stream_key
+from duelrank.registry import spell, walk
+from duelrank.simulation import Record, RunSpec
+from duelrank.users import PBM
+
+__all__ = ["Lockstep", "device_name", "why_not"]
+
+_log = logging.getLogger(__name__)
+
+_EVALUATED = 200_000_000  # scores of documents at a time
+
+
+def why_not(spec: RunSpec) -> list[str]:
+    """Return what keeps a run from lockstep, as sentences; nothing if it can run."""
+    fold = spec.dataset.fold(spec.fold)
+    found = [*obstacles(spec.algorithm), users.obstacle(spec.user, fold.n_grades), metrics.obstacle(spec.metric)]
+    if isinstance(spec.user, PBM) and any(isinstance(part, Observed) for _, part in walk(spec.algorithm)):
+        found.append("Observed() needs a user who reads from the top")
+    if spec.guard is not None:
+        found.append("a guard has no lockstep twin")
+    if fold.popularity is not None:
+        found.append("queries with a popularity have no lockstep twin")
+    return list(dict.fromkeys(reason for reason in found if reason))
+
+
+def device_name() -> str:
+    """Return the kind of device that runs in lockstep; the CPU engine is "cpu", so JAX on a CPU has another name."""
+    kind = jax.local_devices()[0].device_kind
+    return "cpu, in lockstep" if kind == "cpu" else str(kind)
+
+
+@dataclass(frozen=True)
+class Lockstep:
+    """Runs specs in lockstep; an executor as those of `duelrank.experiments.run`.
+
+    Parameters
+    ----------
+    precision
+        Of features, weights and scores. Credit, projections and metrics are always computed in double precision.
+    """
+
+    precision: Literal["single", "double"] = "single"
+
+    def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
+        """Yield the record of each spec, batch by batch."""
+        _keep_programs()
+        for group in alike(specs):
+            yield from self._run_group(group)
+
+    def _run_group(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
+        """Run specs that share a table of documents, program by program."""
+        with jax.enable_x64(True):
+            places = list(dict.fromkeys((spec.dataset, spec.fold) for spec in specs))
+            library = load(places, specs[0].metric, specs[0].split, self._real)
+        shapes: dict[Any, list[RunSpec]] = {}
+        for spec in specs:
+            shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
+        for alike_specs in shapes.values():
+            twin = _twin(alike_specs[0].algorithm)
+            for batch in batches(alike_specs, library, _n_rankers(twin), len(alike_specs[0].checkpoints)):
+                with jax.enable_x64(True):
+                    records = self._run_batch(twin, batch, library)
+                yield from records
+
+    @property
+    def _real(self) -> Any:
+        return jnp.float32 if self.precision == "single" else jnp.float64
+
+    def _run_batch(self, twin: Any, specs: Sequence[RunSpec], library: Library) -> list[Record]:
+        spec, checkpoints = specs[0], specs[0].checkpoints
+        runs = _stacked(specs, library, padded_count(len(specs)))
+        widest = max(library.widest, *(int(shelf.sizes.max()) for shelf in library.held_out.values()), spec.length)
+        metric = metrics.numbers_of(spec.metric, widest, library.grades)
+        slots = np.searchsorted(checkpoints, np.arange(spec.impressions) + 1).astype(np.int32)
+        dimensions = program.Dimensions(
+            library.widest, spec.length, spec.impressions, len(checkpoints), np.dtype(self._real)
+        )
+        started = perf_counter()
+        compiled = program.learning(twin, dimensions).lower(runs, library.train, metric, slots).compile()
+        ready = perf_counter()
+        online, moved, kept = jax.device_get(compiled(runs, library.train, metric, slots))
+        learned = perf_counter()
+        offline = _evaluated(specs, library, metric, kept, runs.key)
+        done = perf_counter()
+        _log.info("%d runs: %.1f s to compile, %.1f s to learn", len(specs), ready - started, learned - ready)
+        seconds, evaluating = (learned - ready) / len(specs), (done - learned) / len(specs)
+        return [
+            _record(each, checkpoints, online[:, i], moved[:, i], kept[:, i], offline[i], library, seconds, evaluating)
+            for i, each in enumerate(specs)
+        ]
+
+
+@cache
+def _twin(algorithm: Algorithm) -> Any:
+    return twin_of(algorithm)
+
+
+def _n_rankers(twin: Any) -> int:
+    """Return how many rankers a list is made of, for the plan of the memory."""
+    base = getattr(twin, "base", twin)
+    exploration = getattr(base, "exploration", None)
+    return 1 + getattr(exploration.part, "n_candidates", 2) if exploration is not None else 1
+
+
+def _stacked(specs: Sequence[RunSpec], library: Library, count: int) -> program.Runs:
+    """Return what differs between runs, as arrays; the last run is repeated up to the count."""
+    length = specs[0].length
+    padded = [*specs, *[specs[-1]] * (count - len(specs))]
+    keys = np.array([stream_key(spec.seed, "lockstep") for spec in padded], np.uint64)
+    words = np.stack((keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)), axis=1).astype(np.uint32)
+    places: list[Place] = [(spec.dataset, spec.fold) for spec in padded]
+    habits = [
+        users.numbers_of(spec.user, library.n_grades[place], length, library.grades)
+        for spec, place in zip(padded, places, strict=True)
+    ]
+    columns = np.array([np.arange(library.n_columns) < library.n_features[place] for place in places])
+    return program.Runs(
+        _stack([_twin(spec.algorithm).numbers() for spec in padded]),
+        _stack(habits),
+        words,
+        np.array([library.first[place] for place in places], np.int32),
+        np.array([library.count[place] for place in places], np.int32),
+        columns,
+    )
+
+
+def _stack(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.array(leaves, np.float64), *trees)
+
+
+def _evaluated(
+    specs: Sequence[RunSpec], library: Library, metric: Any, kept: NDArray[Any], keys: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Return the metric of every run at every checkpoint on its held-out queries."""
+    checkpoints = specs[0].checkpoints
+    offline = np.empty((len(specs), len(checkpoints)))
+    by_place: dict[Place, list[int]] = {}
+    for number, spec in enumerate(specs):
+        by_place.setdefault((spec.dataset, spec.fold), []).append(number)
+    for place, numbers in by_place.items():
+        shelf = library.held_out[place]
+        rows = np.ascontiguousarray(kept[:, numbers].swapaxes(0, 1)).reshape(-1, kept.shape[2])
+        owners, when = np.repeat(keys[numbers], len(checkpoints), axis=0), np.tile(checkpoints, len(numbers))
+        found = _in_chunks(shelf, metric, rows, owners, when.astype(np.int32), _widest(library))
+        offline[numbers] = found.reshape(len(numbers), -1)
+    return offline
+
+
+def _widest(library: Library) -> int:
+    return max(int(shelf.sizes.max()) for shelf in library.held_out.values())
+
+
+def _in_chunks(
+    shelf: Any, metric: Any, rows: NDArray[Any], keys: NDArray[Any], when: NDArray[Any], widest: int
+) -> NDArray[np.float64]:
+    """Evaluate rows of weights, so many at a time that they fit on the device."""
+    area = max(1, len(shelf.starts) * widest)
+    size = min(padded_count(len(rows)), 1 << max(0, (_EVALUATED // area).bit_length() - 1))
+    found = []
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        room = size - len(rows[part])
+        given = (np.pad(each[part], ((0, room), *[(0, 0)] * (each.ndim - 1))) for each in (rows, keys, when))
+        found.append(program.evaluate(shelf, metric, *given, widest=widest)[: size - room])
+    return np.concatenate([np.asarray(each) for each in found])
+
+
+def _record(
+    spec: RunSpec,
+    checkpoints: NDArray[np.int64],
+    online: NDArray[Any],
+    moved: NDArray[Any],
+    kept: NDArray[Any],
+    offline: NDArray[np.float64],
+    library: Library,
+    seconds: float,
+    evaluating: float,
+) -> Record:
+    if not np.isfinite(kept).all():
+        raise InvalidValue(
+            f"{spell(spec.algorithm)} returned weights with NaN or infinite values ({spec.id}): check for steps that grow without bound"
+        )
+    trajectory = kept[:, : library.n_features[spec.dataset, spec.fold]].astype(np.float64)
+    return Record(
+        spec,
+        online.astype(np.float64),
+        checkpoints,
+        offline,
+        moved.astype(np.float64),
+        trajectory,
+        seconds,
+        evaluating,
+        device=device_name(),
+    )
+
+
+def _keep_programs() -> None:
+    """Keep compiled programs in our cache folder, unless the user has chosen another one."""
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(home() / "lockstep"))

@@ -1,0 +1,122 @@
+"""The documents of all data sets and folds of a batch, in one table on the device that all runs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from duelrank.datasets import Dataset, Fold, Split
+from duelrank.lockstep.twins.metrics import ideals
+from duelrank.metrics import Metric
+
+__all__ = ["Library", "Shelf", "load", "widest_query"]
+
+Place = tuple[Dataset, int]
+
+
+class Shelf(NamedTuple):
+    """Labelled queries on the device: documents row by row, and of each query the first row, the size and the ideal value.
+
+    The table ends with rows of no query, as many as the widest query has, so that a slice never ends before its time.
+    """
+
+    features: Any
+    labels: Any
+    starts: Any
+    sizes: Any
+    ideals: Any
+
+
+@dataclass(frozen=True)
+class Library:
+    """The queries of a batch.
+
+    Parameters
+    ----------
+    train
+        All training queries of all folds.
+    first, count
+        Of each fold, the number of its first training query, and how many it has.
+    held_out
+        Of each fold, the queries to evaluate on; all of one shape.
+    n_features
+        Of each fold.
+    widest, n_columns, grades
+        The largest query, the most features, and the most grades.
+    """
+
+    train: Shelf
+    first: dict[Place, int]
+    count: dict[Place, int]
+    held_out: dict[Place, Shelf]
+    n_features: dict[Place, int]
+    n_grades: dict[Place, int]
+    widest: int
+    n_columns: int
+    grades: int
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes on the device."""
+        shelves = (self.train, *self.held_out.values())
+        return sum(int(array.nbytes) for shelf in shelves for array in shelf)
+
+
+def widest_query(split: Split) -> int:
+    """Return the number of documents of the largest query."""
+    return int(np.diff(split.offsets).max())
+
+
+def load(places: Sequence[Place], metric: Metric, split: str, real: Any) -> Library:
+    """Put the queries of some folds on the device."""
+    folds: dict[Place, Fold] = {place: place[0].fold(place[1]) for place in places}
+    held: dict[Place, Split] = {place: getattr(fold, split) for place, fold in folds.items()}
+    n_columns = max(fold.n_features for fold in folds.values())
+    widest = max(widest_query(fold.train) for fold in folds.values())
+    held_widest = max(widest_query(each) for each in held.values())
+    rows = max(each.n_documents for each in held.values()) + held_widest
+    queries = max(len(each) for each in held.values())
+    counts = {place: len(fold.train) for place, fold in folds.items()}
+    firsts = dict(zip(counts, np.cumsum([0, *counts.values()])[:-1].tolist(), strict=True))
+    return Library(
+        _shelf([fold.train for fold in folds.values()], metric, n_columns, widest, real),
+        firsts,
+        counts,
+        {place: _padded(_shelf([each], metric, n_columns, held_widest, real), rows, queries) for place, each in held.items()},
+        {place: fold.n_features for place, fold in folds.items()},
+        {place: fold.n_grades for place, fold in folds.items()},
+        widest,
+        n_columns,
+        max(int(split.labels.max()) + 1 for fold in folds.values() for split in (fold.train, fold.test, fold.validation) if len(split)),
+    )
+
+
+def _shelf(splits: Sequence[Split], metric: Metric, n_columns: int, room: int, real: Any) -> Shelf:
+    total = sum(split.n_documents for split in splits)
+    features, labels = np.zeros((total + room, n_columns), real), np.zeros(total + room, np.int8)
+    starts, sizes, best, row = [], [], [], 0
+    for split in splits:
+        features[row : row + split.n_documents, : split.n_features] = split.features
+        labels[row : row + split.n_documents] = split.labels
+        starts.append(split.offsets[:-1] + row)
+        sizes.append(np.diff(split.offsets))
+        best.append(ideals(metric, split.labels, split.offsets))
+        row += split.n_documents
+    whole = (np.concatenate(each).astype(np.int32) for each in (starts, sizes))
+    return Shelf(*(jnp.asarray(each) for each in (features, labels, *whole, np.concatenate(best))))
+
+
+def _padded(shelf: Shelf, rows: int, queries: int) -> Shelf:
+    """Add rows, and queries without documents, up to the given numbers."""
+    more, n = rows - len(shelf.labels), queries - len(shelf.starts)
+    return Shelf(
+        jnp.pad(shelf.features, ((0, more), (0, 0))),
+        jnp.pad(shelf.labels, (0, more)),
+        jnp.pad(shelf.starts, (0, n)),
+        jnp.pad(shelf.sizes, (0, n)),
+        jnp.pad(shelf.ideals, (0, n), constant_values=jnp.inf),
+    )

@@ -1,0 +1,78 @@
+"""Plans batches: which runs can share a program, and how many of them fit on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from duelrank.datasets import Dataset
+from duelrank.lockstep.library import Library, widest_query
+from duelrank.simulation import RunSpec
+
+__all__ = ["alike", "batches", "padded_count"]
+
+_MOST_RUNS = 16_384
+_UNKNOWN_MEMORY = 4 << 30  # where a device does not say how much it has
+_SHARE = 0.6  # of the memory, for what can be counted before compiling
+
+
+def alike(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
+    """Return specs in groups that can share a table of documents: equal settings, and queries of similar size.
+
+    All queries of a table are treated as if they were as large as the largest, so a group takes in larger ones only up to
+    twice the size of its smallest.
+    """
+    groups: dict[Any, list[RunSpec]] = {}
+    for spec in specs:
+        groups.setdefault((spec.impressions, spec.length, spec.metric, spec.split), []).append(spec)
+    return [part for group in groups.values() for part in _by_size(group)]
+
+
+def _by_size(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
+    area: dict[Dataset, tuple[int, int]] = {}
+    for spec in specs:
+        if spec.dataset not in area:
+            folds = [spec.dataset.fold(number) for number in range(1, spec.dataset.n_folds + 1)]
+            area[spec.dataset] = max(widest_query(fold.train) for fold in folds), max(fold.n_features for fold in folds)
+    found: list[tuple[tuple[int, int], set[Dataset]]] = []
+    for dataset, (widest, columns) in sorted(area.items(), key=lambda item: item[1][0] * item[1][1]):
+        if found:
+            (least_widest, least_columns), members = found[-1]
+            both = max(widest, least_widest) * max(columns, least_columns)
+            if both <= 2 * least_widest * least_columns:
+                members.add(dataset)
+                continue
+        found.append(((widest, columns), {dataset}))
+    return [[spec for spec in specs if spec.dataset in members] for _, members in found]
+
+
+def batches(specs: Sequence[RunSpec], library: Library, n_rankers: int, n_checkpoints: int) -> list[Sequence[RunSpec]]:
+    """Return runs of one program in as few batches as memory allows, of about equal size."""
+    free = _memory() * _SHARE - library.n_bytes
+    most = int(max(1, min(_MOST_RUNS, free // _bytes_per_run(specs[0], library, n_rankers, n_checkpoints))))
+    number = -(-len(specs) // most)
+    size = -(-len(specs) // number)
+    return [specs[start : start + size] for start in range(0, len(specs), size)]
+
+
+def padded_count(n: int) -> int:
+    """Return the number of runs that a program is compiled for: the next of 1, 2, 3, 4, 6, 8, 12, 16, 24, …."""
+    power = 1 << max(0, (n - 1).bit_length())
+    return power * 3 // 4 if power >= 4 and n <= power * 3 // 4 else power
+
+
+def _memory() -> int:
+    stats = jax.local_devices()[0].memory_stats() or {}
+    return int(stats.get("bytes_limit", _UNKNOWN_MEMORY))
+
+
+def _bytes_per_run(spec: RunSpec, library: Library, n_rankers: int, n_checkpoints: int) -> int:
+    """Return a generous estimate: results, checkpoints, the documents of a query twice, and scores and ranks."""
+    item = int(library.train.features.dtype.itemsize)
+    kept = spec.impressions * 16 + n_checkpoints * library.n_columns * item
+    documents = 2 * library.widest * library.n_columns * item
+    tables = library.widest * (8 * n_rankers + 16 * spec.length) * item
+    small = 16 * n_rankers * library.n_columns * item + 60_000
+    return kept + documents + tables + small

@@ -1,0 +1,149 @@
+"""The compiled programs: all impressions of a batch of runs, and the evaluation of weights."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from duelrank.lockstep.draws import Draws, Purpose
+from duelrank.lockstep.library import Shelf
+from duelrank.lockstep.ranking import ranks_of
+from duelrank.lockstep.twins import metrics, users
+from duelrank.lockstep.twins.difficult_queries import RUNS
+from duelrank.lockstep.values import Query, State
+
+__all__ = ["Dimensions", "Runs", "evaluate", "learning"]
+
+Array = Any
+
+
+class Runs(NamedTuple):
+    """What differs from run to run, stacked: numbers of the recipe and the user, the key, the queries and the features."""
+
+    algorithm: Any
+    user: Any
+    key: Array
+    first: Array
+    count: Array
+    columns: Array
+
+
+class Dimensions(NamedTuple):
+    """The sizes that a program is compiled for."""
+
+    widest: int
+    length: int
+    impressions: int
+    n_checkpoints: int
+    real: Any
+
+
+_programs: dict[Any, Any] = {}
+
+
+def learning(twin: Any, dimensions: Dimensions) -> Any:
+    """Return the program that makes all impressions of all runs.
+
+    It takes the runs, the training queries, the numbers of the metric, and for each impression the number of the checkpoint that
+    comes next. It returns the metric of every list and the length of every move, (impressions, runs), and the weights at every
+    checkpoint, (checkpoints, runs, features).
+    """
+    key = (twin.shape, dimensions)
+    if key not in _programs:
+        _programs[key] = jax.jit(_learning(twin, dimensions))
+    return _programs[key]
+
+
+def _learning(twin: Any, dimensions: Dimensions) -> Any:
+    def learn_all(runs: Runs, train: Shelf, metric: Any, slots: Array) -> tuple[Array, Array, Array]:
+        def begin(run: Runs) -> State:
+            draws = Draws(run.key, jnp.int32(0), dimensions.real)
+            begun: State = twin.start(run.algorithm, run.columns, dimensions.length, draws)
+            return begun
+
+        def step(carry: tuple[State, Array], now: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
+            states, kept = carry
+            t, slot = now
+            advance = jax.vmap(
+                lambda run, state: _impression(twin, dimensions, run, state, t, train, metric), axis_name=RUNS
+            )
+            states, online, moved = advance(runs, states)
+            # Written at every impression: what stands there in the end is what was written at the checkpoint.
+            kept = lax.dynamic_update_index_in_dim(kept, states.weights, slot, 0)
+            return (states, kept), (online.astype(jnp.float32), moved.astype(jnp.float32))
+
+        states = jax.vmap(begin, axis_name=RUNS)(runs)
+        kept = jnp.zeros((dimensions.n_checkpoints, *states.weights.shape), dimensions.real)
+        times = jnp.arange(dimensions.impressions, dtype=jnp.int32)
+        (_, kept), (online, moved) = lax.scan(step, (states, kept), (times, slots))
+        return online, moved, kept
+
+    return learn_all
+
+
+def _impression(
+    twin: Any, dimensions: Dimensions, run: Runs, state: State, t: Array, train: Shelf, metric: Any
+) -> tuple[State, Array, Array]:
+    """Show one list, let the user click, and learn; return the state, the metric of the list and the length of the move."""
+    draws = Draws(run.key, t, dimensions.real)
+    index = run.first + (draws.uniform(Purpose.QUERY) * run.count).astype(jnp.int32)
+    query = _open(train, index, dimensions, run.columns)
+    shown = twin.explore(run.algorithm, state, query, draws)
+    labels = train.labels[query.start + shown.ranking].astype(jnp.int32)
+    clicked = users.click(run.user, labels, query.places, draws)
+    gradient, memory = twin.gradient(run.algorithm, state, query, shown, clicked, draws)
+    won = jnp.any(gradient != 0.0)
+    known = state._replace(memory=memory)
+    weights, after = twin.update(run.algorithm, known, gradient)
+    keep = lambda new, old: jnp.where(won, new, old)  # noqa: E731
+    moved = keep(weights, state.weights)
+    memory = jax.tree.map(keep, after, memory)
+    positions = jnp.arange(dimensions.length)
+    online = metrics.value(metric, metric["gain"][labels], positions, query.places, train.ideals[index])
+    norm = jnp.sqrt(jnp.sum((moved - state.weights) ** 2))
+    return State(moved, state.step + 1, state.updates + won, memory), online, norm
+
+
+def _open(train: Shelf, index: Array, dimensions: Dimensions, columns: Array) -> Query:
+    start, size = train.starts[index], train.sizes[index]
+    shape = (dimensions.widest, train.features.shape[1])
+    features = lax.dynamic_slice(train.features, (start, jnp.int32(0)), shape)
+    present = jnp.arange(dimensions.widest, dtype=jnp.int32) < size
+    places = jnp.arange(dimensions.length, dtype=jnp.int32) < size
+    return Query(train.features, start, size, features, present, places, columns)
+
+
+def evaluate(shelf: Shelf, metric: Any, weights: Array, keys: Array, when: Array, widest: int) -> Array:
+    """Return the mean metric of each row of weights over all queries, ties at random.
+
+    Parameters
+    ----------
+    keys, when
+        Of each row, the key of its run and the number of its impression.
+    widest
+        The largest query.
+    """
+    value: Array = _evaluation(widest)(shelf, metric, weights, keys, when)
+    return value
+
+
+@cache
+def _evaluation(widest: int) -> Any:
+    def of_one(shelf: Shelf, metric: Any, scored: Array, key: Array, when: Array) -> Array:
+        rows = shelf.starts[:, None] + jnp.arange(widest, dtype=jnp.int32)
+        present = jnp.arange(widest) < shelf.sizes[:, None]
+        scores = jnp.where(present, scored[rows], -jnp.inf)
+        order = Draws(key, when, scored.dtype).order(Purpose.EVALUATION, rows.shape)
+        gains = metric["gain"][shelf.labels[rows].astype(jnp.int32)]
+        found = metrics.value(metric, gains, ranks_of(scores, order), present, shelf.ideals)
+        return jnp.sum(found) / jnp.sum(shelf.sizes > 0)
+
+    def of_all(shelf: Shelf, metric: Any, weights: Array, keys: Array, when: Array) -> Array:
+        scored = jnp.matmul(weights, shelf.features.T, precision="highest")
+        return jax.vmap(of_one, in_axes=(None, None, 0, 0, 0))(shelf, metric, scored, keys, when)
+
+    return jax.jit(of_all)

@@ -1,0 +1,104 @@
+"""Twins: what a part does, as a function of arrays that can run for thousands of runs at once. Found by the class of the part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar
+
+from duelrank.registry import Part
+
+__all__ = ["Twin", "obstacles", "twin", "twin_of"]
+
+T = TypeVar("T", bound="type[Twin]")
+
+_TWINS: dict[type[Part], type[Twin]] = {}
+
+
+class Twin:
+    """The lockstep form of a part.
+
+    Fields of the part that decide the shape of arrays are in ``shaping``: parts that differ in them need programs of their own. All
+    others are numbers, which may differ from run to run in one program.
+
+    Parameters
+    ----------
+    part
+        The part; runs that share a program share its shaping fields, so twins must not read any other from it.
+    """
+
+    #: Fields that decide shapes.
+    shaping: ClassVar[tuple[str, ...]] = ()
+    #: Fields without influence on results here.
+    ignored: ClassVar[tuple[str, ...]] = ()
+    #: The number for a None.
+    absent: ClassVar[Mapping[str, float]] = {}
+    #: The numbers for texts.
+    codes: ClassVar[Mapping[str, Mapping[str, float]]] = {}
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        for name, inner in _inner(part, self.ignored):
+            setattr(self, name, twin_of(inner))
+
+    @classmethod
+    def refuses(cls, part: Any) -> str | None:
+        """Return why a part of this class cannot run in lockstep; None where it can."""
+        return None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """What decides the program: two parts of equal shape differ in numbers only."""
+        own = tuple(self.shaped(name) for name in self.shaping)
+        inner = tuple((name, getattr(self, name).shape) for name, _ in _inner(self.part, self.ignored))
+        return (type(self.part).__name__, own, inner)
+
+    def shaped(self, name: str) -> Any:
+        """Return the value of a shaping field; twins may round it up so that more parts share a program."""
+        return getattr(self.part, name)
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the numeric parameters, nested as the parts are."""
+        found: dict[str, Any] = {name: getattr(self, name).numbers() for name, _ in _inner(self.part, self.ignored)}
+        for item in fields(self.part):
+            value = getattr(self.part, item.name)
+            if not isinstance(value, Part) and item.name not in self.ignored:
+                found[item.name] = self._number(item.name, value)
+        return found
+
+    def _number(self, name: str, value: Any) -> float:
+        if isinstance(value, str):
+            return self.codes[name][value] if name in self.codes else 0.0
+        return self.absent.get(name, float("inf")) if value is None else float(value)
+
+
+def twin(*parts: type[Part]) -> Callable[[T], T]:
+    """Class decorator: make a class the twin of parts; of these classes exactly, as a subclass may do anything."""
+
+    def decorate(cls: T) -> T:
+        _TWINS.update(dict.fromkeys(parts, cls))
+        return cls
+
+    return decorate
+
+
+def twin_of(part: Part) -> Any:
+    """Return the twin of a part that has one."""
+    return _TWINS[type(part)](part)
+
+
+def obstacles(part: Part) -> Iterator[str]:
+    """Yield what keeps a part from running in lockstep: every inner part without a twin, or one that refuses its settings."""
+    found = _TWINS.get(type(part))
+    if found is None:
+        yield f"{type(part).__name__} has no lockstep twin"
+        return
+    if reason := found.refuses(part):
+        yield reason
+    for _, inner in _inner(part, found.ignored):
+        yield from obstacles(inner)
+
+
+def _inner(part: Part, ignored: tuple[str, ...]) -> list[tuple[str, Part]]:
+    values = ((item.name, getattr(part, item.name)) for item in fields(part) if item.name not in ignored)
+    return [(name, value) for name, value in values if isinstance(value, Part)]

@@ -1,0 +1,43 @@
+"""The twins of the stages, one small file each, named as the part; importing this package registers them."""
+
+from duelrank.lockstep.twins import (
+    best_winner,
+    credit_weighted,
+    difficult_queries,
+    document_space,
+    dueling_bandit,
+    examination,
+    mean_winner,
+    metrics,
+    null_space,
+    opposite_pair,
+    pdgd,
+    probabilistic,
+    projected,
+    sample_only_scored,
+    step,
+    team_draft,
+    uniform_sphere,
+    users,
+)
+
+__all__ = [
+    "best_winner",
+    "credit_weighted",
+    "difficult_queries",
+    "document_space",
+    "dueling_bandit",
+    "examination",
+    "mean_winner",
+    "metrics",
+    "null_space",
+    "opposite_pair",
+    "pdgd",
+    "probabilistic",
+    "projected",
+    "sample_only_scored",
+    "step",
+    "team_draft",
+    "uniform_sphere",
+    "users",
+]

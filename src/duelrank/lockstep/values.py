@@ -1,0 +1,63 @@
+"""The values that pass between the twins, of one run each; the engine stacks them over all runs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["Clicked", "Memory", "Numbers", "Query", "Shown", "State"]
+
+Array = Any  # a JAX array
+Numbers = Any  # the numeric parameters of a recipe, nested as its parts
+Memory = Any  # what a part remembers: a tuple of arrays, () for nothing
+
+
+class Query(NamedTuple):
+    """A query; as everywhere, without labels.
+
+    Parameters
+    ----------
+    table
+        (rows, features) all documents of all queries.
+    start, size
+        Its first row, and how many documents it has.
+    features
+        (widest, features) its documents; rows from ``size`` on belong to other queries.
+    present
+        (widest,) flags of its documents.
+    places
+        (length,) flags of the positions of a list: a query may have fewer documents.
+    columns
+        (features,) flags of the features that the data set of this run has.
+    """
+
+    table: Array
+    start: Array
+    size: Array
+    features: Array
+    present: Array
+    places: Array
+    columns: Array
+
+
+class State(NamedTuple):
+    """What was learned: as `duelrank.types.State`."""
+
+    weights: Array
+    step: Array
+    updates: Array
+    memory: Memory
+
+
+class Shown(NamedTuple):
+    """A list: numbers of documents within the query, and how it was made."""
+
+    ranking: Array
+    trace: Any
+
+
+class Clicked(NamedTuple):
+    """The feedback on a list: flags of the clicked positions, the lowest click (from 1, 0 for none), positions examined."""
+
+    clicks: Array
+    last: Array
+    examined: Array
