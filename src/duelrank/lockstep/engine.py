@@ -101,7 +101,7 @@ class Lockstep:
             library.widest, spec.length, spec.impressions, len(checkpoints), np.dtype(self._real)
         )
         started = perf_counter()
-        compiled = program.learning(twin, dimensions).lower(runs, library.train, metric, slots).compile()
+        compiled = program.compiled(twin, dimensions, runs, library.train, metric, slots)
         ready = perf_counter()
         online, moved, kept = jax.device_get(compiled(runs, library.train, metric, slots))
         learned = perf_counter()

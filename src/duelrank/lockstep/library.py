@@ -86,12 +86,20 @@ def load(places: Sequence[Place], metric: Metric, split: str, real: Any) -> Libr
         _shelf([fold.train for fold in folds.values()], metric, n_columns, widest, real),
         firsts,
         counts,
-        {place: _padded(_shelf([each], metric, n_columns, held_widest, real), rows, queries) for place, each in held.items()},
+        {
+            place: _padded(_shelf([each], metric, n_columns, held_widest, real), rows, queries)
+            for place, each in held.items()
+        },
         {place: fold.n_features for place, fold in folds.items()},
         {place: fold.n_grades for place, fold in folds.items()},
         widest,
         n_columns,
-        max(int(split.labels.max()) + 1 for fold in folds.values() for split in (fold.train, fold.test, fold.validation) if len(split)),
+        max(
+            int(split.labels.max()) + 1
+            for fold in folds.values()
+            for split in (fold.train, fold.test, fold.validation)
+            if len(split)
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from duelrank.lockstep.twins import metrics, users
 from duelrank.lockstep.twins.difficult_queries import RUNS
 from duelrank.lockstep.values import Query, State
 
-__all__ = ["Dimensions", "Runs", "evaluate", "learning"]
+__all__ = ["Dimensions", "Runs", "compiled", "compiled_programs", "evaluate", "learning"]
 
 Array = Any
 
@@ -43,6 +43,7 @@ class Dimensions(NamedTuple):
 
 
 _programs: dict[Any, Any] = {}
+_compiled: dict[Any, Any] = {}
 
 
 def learning(twin: Any, dimensions: Dimensions) -> Any:
@@ -56,6 +57,20 @@ def learning(twin: Any, dimensions: Dimensions) -> Any:
     if key not in _programs:
         _programs[key] = jax.jit(_learning(twin, dimensions))
     return _programs[key]
+
+
+def compiled(twin: Any, dimensions: Dimensions, *given: Any) -> Any:
+    """Return the program compiled for arguments of these shapes; compiled once in a process."""
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(given))
+    key = (twin.shape, dimensions, shapes)
+    if key not in _compiled:
+        _compiled[key] = learning(twin, dimensions).lower(*given).compile()
+    return _compiled[key]
+
+
+def compiled_programs() -> list[Any]:
+    """Return all programs that this process has compiled or loaded."""
+    return list(_compiled.values())
 
 
 def _learning(twin: Any, dimensions: Dimensions) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jax import lax
 
+from duelrank.lockstep.loops import unrolls
 from duelrank.lockstep.twin import Twin, twin
 from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown
 from duelrank.projection import DocumentSpace
@@ -48,7 +49,9 @@ class DocumentSpaceTwin(Twin):
     ) -> tuple[Array, Memory]:
         """Return the projected gradient; documents of clicked impressions are then remembered."""
         length, capacity = query.places.shape[0], memory.shape[0]
-        depth = jnp.minimum(self.examination.depth(numbers["examination"], query, clicked), jnp.minimum(length, query.size))
+        depth = jnp.minimum(
+            self.examination.depth(numbers["examination"], query, clicked), jnp.minimum(length, query.size)
+        )
         fresh = jnp.where(jnp.arange(length) < depth, query.start + shown.ranking, -1)
         rows = jnp.concatenate((memory, fresh))
         documents = jnp.where((rows >= 0)[:, None], query.table[jnp.maximum(rows, 0)], 0.0)
@@ -71,16 +74,22 @@ def project(vector: Array, rows: Array, ridge: Array) -> Array:
 
 
 def solve(matrix: Array, right: Array, tolerance: float) -> Array:
-    """Solve a symmetric system by elimination; an equation that earlier ones imply, but for rounding, is left out with its unknown."""
+    """Solve a symmetric system by elimination; an equation that earlier ones imply is left out, with its unknown."""
     size = matrix.shape[0]
+    if size == 0:
+        return right
+    numbers, whole = jnp.arange(size), jnp.diagonal(matrix)
+
+    def eliminate(pivot: Array, table: Array) -> Array:
+        here = numbers == pivot
+        column, row = lax.dynamic_index_in_dim(table, pivot, 1, False), lax.dynamic_index_in_dim(table, pivot, 0, False)
+        counts = column[pivot] > tolerance * whole[pivot]
+        row = jnp.where(counts, row / jnp.where(counts, column[pivot], 1.0), 0.0)
+        return jnp.where(here[:, None], row, table - jnp.where(here, 0.0, column)[:, None] * row)
+
     table = jnp.concatenate((matrix, right.reshape(size, -1)), axis=1)
-    whole, numbers, counts = jnp.diagonal(matrix), jnp.arange(size), []
-    for pivot in range(size):
-        counts.append(table[pivot, pivot] > tolerance * whole[pivot])
-        row = jnp.where(counts[-1], table[pivot] / jnp.where(counts[-1], table[pivot, pivot], 1.0), 0.0)
-        others = jnp.where(numbers == pivot, 0.0, table[:, pivot])
-        table = jnp.where((numbers == pivot)[:, None], row, table - others[:, None] * row)
-    return (table[:, size:] * jnp.stack(counts)[:, None]).reshape(right.shape)
+    table = lax.fori_loop(0, size, eliminate, table, unroll=unrolls())
+    return table[:, size:].reshape(right.shape)
 
 
 def rescaled_mix(gradient: Array, projected: Array, strength: Array, rescale: Array) -> Array:

@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from duelrank.kernels.metrics import ideal_dcg
 from duelrank.metrics import MRR, Metric, nDCG
 
 __all__ = ["ideals", "numbers_of", "obstacle", "value"]
@@ -26,17 +25,19 @@ def numbers_of(metric: Metric, widest: int, grades: int) -> dict[str, Any]:
     counts = position < metric.depth
     if isinstance(metric, nDCG):
         gain = 2.0**grade - 1.0 if metric.gain == "exponential" else grade.astype(np.float64)
-        return {"gain": gain, "discount": counts / np.log2(position + 2.0), "first": 0.0}
-    return {"gain": (grade > 0).astype(np.float64), "discount": counts / (position + 1.0), "first": 1.0}
+        return {"gain": gain, "discount": counts / np.log2(position + 2.0), "first": np.float64(0.0)}
+    return {"gain": (grade > 0).astype(np.float64), "discount": counts / (position + 1.0), "first": np.float64(1.0)}
 
 
 def ideals(metric: Metric, labels: Any, offsets: Any) -> Any:
     """Return what to divide the value of each query by; infinite where there is nothing relevant, and 1 for MRR."""
     if not isinstance(metric, nDCG):
         return np.ones(len(offsets) - 1)
-    exponential, bounds = metric.gain == "exponential", offsets.tolist()
-    found = [ideal_dcg(labels[i:j], metric.depth, exponential) for i, j in zip(bounds, bounds[1:], strict=False)]
-    best = np.array(found)
+    sizes = np.diff(offsets)
+    rows = np.zeros((len(sizes), int(sizes.max(initial=1))), np.int64)
+    rows[np.arange(rows.shape[1]) < sizes[:, None]] = np.maximum(labels, 0)
+    table = numbers_of(metric, rows.shape[1], int(rows.max(initial=0)) + 1)
+    best = (table["gain"][-np.sort(-rows, axis=1)] * table["discount"]).sum(axis=1)
     return np.where(best > 0.0, best, np.inf)
 
 

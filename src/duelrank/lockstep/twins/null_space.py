@@ -67,12 +67,16 @@ def worst(losers: Losers, most: Array, capacity: int) -> Array:
 def directions_beside(avoided: Array, drawn: Array, mean: Array, kept: int) -> Array:
     """Return, of what is left of some drawn vectors beside the avoided ones, the unit rows with the largest |u · mean|."""
     rows, vectors = avoided.astype(jnp.float64), drawn.astype(jnp.float64)
-    tolerance = max(rows.shape[1] * float(jnp.finfo(jnp.float64).eps), (rows.shape[1] * float(jnp.finfo(avoided.dtype).eps)) ** 2)
+    tolerance = max(
+        rows.shape[1] * float(jnp.finfo(jnp.float64).eps), (rows.shape[1] * float(jnp.finfo(avoided.dtype).eps)) ** 2
+    )
     inside = solve(jnp.matmul(rows, rows.T), jnp.matmul(rows, vectors.T), tolerance)
     left = unit_rows(vectors - jnp.matmul(inside.T, rows))
     reach = jnp.abs(jnp.matmul(left, mean.astype(jnp.float64)))
     number = jnp.arange(reach.shape[0])
-    ahead = (reach[None, :] > reach[:, None]) | ((reach[None, :] == reach[:, None]) & (number[None, :] < number[:, None]))
+    ahead = (reach[None, :] > reach[:, None]) | (
+        (reach[None, :] == reach[:, None]) & (number[None, :] < number[:, None])
+    )
     return _compacted(left, jnp.sum(ahead, axis=1) < kept, kept).astype(drawn.dtype)
 
 

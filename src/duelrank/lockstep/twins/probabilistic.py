@@ -29,7 +29,11 @@ class ProbabilisticTwin(MultileaverTwin):
     @classmethod
     def refuses(cls, part: Any) -> str | None:
         """Refuse sampled credit: thousands of assignments per impression and run."""
-        return None if part.credit == "exact" else "Probabilistic(credit='sampled') has no lockstep twin, only exact credit"
+        return (
+            None
+            if part.credit == "exact"
+            else "Probabilistic(credit='sampled') has no lockstep twin, only exact credit"
+        )
 
     def leave(self, numbers: Numbers, scores: Array, order: Array, query: Query, draws: Draws) -> tuple[Array, Array]:
         """Return the list, and the rank of each shown document by each ranker.

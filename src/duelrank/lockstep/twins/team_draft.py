@@ -12,7 +12,7 @@ from duelrank.lockstep.twin import Twin, twin
 from duelrank.lockstep.values import Clicked, Numbers, Query
 from duelrank.multileaving import TeamDraft
 
-__all__ = ["MultileaverTwin", "Teams", "TeamDraftTwin", "draft", "turns"]
+__all__ = ["MultileaverTwin", "TeamDraftTwin", "Teams", "draft", "turns"]
 
 Array = Any
 
