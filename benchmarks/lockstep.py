@@ -3,7 +3,7 @@
     python benchmarks/lockstep.py grid                       the paper's grid: 6 algorithms, 3 users, 2 data sets, 15 runs: 540 runs
     python benchmarks/lockstep.py many --runs 10000          runs of mgd-dsp on MQ2007, over all folds and many seeds
     python benchmarks/lockstep.py shapes                     the grid on random documents, 100 of 64, 136 and 700 features
-    python benchmarks/lockstep.py probe --recipes mgd-dsp    one program on random documents of MQ2007's shape: kernels, time, memory
+    python benchmarks/lockstep.py probe --recipes mgd-dsp    a program on random documents of MQ2007's shape: time and memory
     python benchmarks/lockstep.py rows --runs 45 --out DIR   the grid, stored as one line of JSON per run
     python benchmarks/lockstep.py agree DIR CPU-DIR …        both engines, cell by cell, from stored rows; needs no accelerator
 
@@ -49,7 +49,7 @@ GRID = (
 @register
 @dataclass(frozen=True, repr=False)
 class RandomDocuments(Dataset):
-    """Random documents and grades, for timing only: queries of ``usual`` documents, a few half as large again, one of ``widest``."""
+    """Random documents and grades, for timing only: most queries have ``usual`` documents, one has ``widest``."""
 
     usual: Annotated[int, Between(1)] = 40
     widest: Annotated[int, Between(1)] = 147

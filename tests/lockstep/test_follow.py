@@ -9,7 +9,6 @@ import pytest
 
 from duelrank import parse
 from duelrank.algorithms import Algorithm
-from duelrank.kernels.leaving import shown_ranks
 from duelrank.lockstep import twins  # noqa: F401  # registers them
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.twin import twin_of
@@ -128,14 +127,3 @@ def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name)
 
 def _cut(array, length):
     return array[..., :length] if array.ndim and array.shape[-1] == LENGTH else array
-
-
-def test_shown_ranks_are_those_of_full_rankings():
-    from duelrank.lockstep.ranking import ranks_of
-
-    rng = np.random.default_rng(1)
-    scores = rng.integers(0, 4, (5, 12)).astype(float)
-    order = rng.permutation(12)
-    ranked = np.array([sorted(range(12), key=lambda d, row=row: (-row[d], order[d])) for row in scores])
-    expected = shown_ranks(ranked, np.arange(12))
-    np.testing.assert_array_equal(ranks_of(jnp.asarray(scores), jnp.asarray(order)), expected)

@@ -203,7 +203,8 @@ def _record(
 ) -> Record:
     if not np.isfinite(kept).all():
         raise InvalidValue(
-            f"{spell(spec.algorithm)} returned weights with NaN or infinite values ({spec.id}): check for steps that grow without bound"
+            f"{spell(spec.algorithm)} returned weights with NaN or infinite values "
+            f"({spec.id}): check for steps that grow without bound"
         )
     trajectory = kept[:, : library.n_features[spec.dataset, spec.fold]].astype(np.float64)
     return Record(

@@ -1,0 +1,248 @@
+"""Each twin gives what its CPU kernel gives, for the same inputs and the same random numbers."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from duelrank import parse
+from duelrank.kernels import exploration, plackett_luce, probabilistic, span, team_draft
+from duelrank.kernels.random import normals, permutation, uniform
+from duelrank.lockstep.draws import Draws, Purpose, threefry
+from duelrank.lockstep.ranking import drawn_in_turn, ranks_of
+from duelrank.lockstep.twins import document_space, metrics, null_space, pdgd, users
+from duelrank.lockstep.twins import probabilistic as probabilistic_twin
+from duelrank.lockstep.twins.team_draft import draft
+from duelrank.lockstep.values import Clicked
+from duelrank.metrics import Metric
+from duelrank.randomness import stream
+from duelrank.users import User
+
+SEEDS = range(8)
+
+
+class Given:
+    """Draws that are given, by their purpose."""
+
+    def __init__(self, **numbers):
+        self.numbers = numbers
+
+    def uniform(self, purpose, shape=()):
+        return jnp.asarray(self.numbers[purpose.name])
+
+
+def clicked(flags, examined=10):
+    flags = np.asarray(flags, bool)
+    last = int(np.max(np.flatnonzero(flags), initial=-1)) + 1
+    return Clicked(jnp.asarray(flags), jnp.int32(last), jnp.int32(examined))
+
+
+def ranked(scores, order):
+    """Rankings by each row of scores, ties by the order."""
+    return np.array([sorted(range(len(row)), key=lambda d, row=row: (-row[d], order[d])) for row in scores])
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "words"),
+    [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+        ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_threefry_gives_the_published_words(counter, key, words):
+    found = threefry(tuple(map(jnp.uint32, key)), tuple(map(jnp.uint32, counter)))
+    assert tuple(map(int, found)) == words
+
+
+@pytest.mark.parametrize("real", [jnp.float32, jnp.float64])
+def test_draws_have_their_distributions(real):
+    draws = Draws(jnp.array([1, 2], jnp.uint32), jnp.int32(7), real)
+    drawn, bell = draws.uniform(Purpose.CLICKS, (40_000,)), draws.normal(Purpose.DIRECTIONS, (40_000,))
+    assert drawn.dtype == bell.dtype == real
+    assert float(drawn.min()) > 0.0
+    assert float(drawn.max()) < 1.0
+    counts, _ = np.histogram(drawn, 20, (0.0, 1.0))
+    assert ((counts - 2000) ** 2 / 2000).sum() < 50  # χ² with 19 degrees of freedom: 1 in 10,000
+    assert [abs(float(jnp.mean(bell**k)) - m) < 0.1 for k, m in ((1, 0), (2, 1), (3, 0), (4, 3))] == [True] * 4
+    order = np.asarray(draws.order(Purpose.TIES, (500, 6)))
+    assert all(len(set(row)) == 6 for row in order.tolist())
+    firsts = np.bincount(order.argmin(axis=1), minlength=6)
+    assert firsts.min() > 45
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_team_draft_makes_the_same_lists_with_the_same_turns(seed):
+    rng = np.random.default_rng(seed)
+    n_rankers, n_documents, length = 4, 9, 7
+    scores = rng.integers(0, 3, (n_rankers, n_documents)).astype(float)
+    scores[:, : seed % 3] += 10.0 * np.arange(seed % 3, 0, -1)  # a top that all agree on
+    order = rng.permutation(n_documents)
+    draws = stream(seed, "turns")
+    again = draws.copy()
+    turns = np.concatenate([permutation(again, n_rankers) for _ in range(3)])
+    expected = team_draft.leave(ranked(scores, order), length, draws)
+    found = draft(jnp.asarray(scores), jnp.asarray(order), jnp.asarray(turns[:length]), length)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("tau", [0.0, 1.0, 3.0, 12.0])
+@pytest.mark.parametrize("size", [4, 15])
+def test_exact_credit_is_that_of_the_kernel(tau, size):
+    rng, length = np.random.default_rng(size), 10
+    shown = min(length, size)
+    rankings = np.array([rng.permutation(size) for _ in range(6)])
+    rankings[3] = rankings[0]
+    ranking = rng.permutation(size)[:shown]
+    ranks = np.argsort(rankings, axis=1)[:, ranking]
+    clicks = rng.random(shown) < 0.5
+    expected = probabilistic.credit(ranks, clicks, np.full(6, size), tau)
+    padded = np.pad(ranks, ((0, 0), (0, length - shown)))
+    places = jnp.arange(length) < size
+    placed = probabilistic_twin.placements(jnp.asarray(padded), places, jnp.int32(size), 20, jnp.float64(tau))
+    placed = jnp.where(jnp.asarray(np.pad(clicks, (0, length - shown))), placed, 0.0)
+    found = probabilistic_twin.expected_preference(placed, placed[0])
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
+    assert found[3] == found[0] == 0.0
+
+
+def test_a_list_is_drawn_from_the_softmaxes():
+    """The first position is a mixture of the rankers' softmaxes; the second one renormalises over what is left."""
+    tau, n = 2.0, 3
+    masses = np.arange(1, n + 1) ** -tau
+    ranks = jnp.array([[0, 1, 2], [2, 0, 1]])  # the ranks by the rankers that place the two positions
+    seeds = jnp.stack((jnp.full(4000, 5, jnp.uint32), jnp.arange(4000, dtype=jnp.uint32)), axis=1)
+    race = jax.jit(jax.vmap(lambda key: Draws(key, jnp.int32(0), jnp.float64).log_exponential(Purpose.RACE, (2, n))))
+    lists = race(seeds)
+    keys = np.array(lists) + tau * np.log1p(np.asarray(ranks))
+    first = keys[:, 0].argmin(axis=1)
+    keys[np.arange(len(keys)), 1, first] = np.inf
+    second = keys[:, 1].argmin(axis=1)
+    for number in (0, 1999, 3999):
+        found = drawn_in_turn(jnp.asarray(lists[number] + tau * jnp.log1p(ranks)), jnp.zeros(2, jnp.int32), 0)
+        assert found.tolist() == [first[number], second[number]]
+    np.testing.assert_allclose(np.bincount(first, minlength=n) / 4000, masses / masses.sum(), atol=0.03)
+    left = masses[np.asarray(ranks)[1]]
+    after = second[first == 0]
+    np.testing.assert_allclose(np.bincount(after, minlength=n)[1:] / len(after), left[1:] / left[1:].sum(), atol=0.03)
+
+
+@pytest.mark.parametrize("name", ["perfect", "navigational", "informational", "dbn", "dcm", "pbm"])
+def test_users_click_as_theirs_do_with_the_same_coins(name):
+    user, rng = parse(name, User).for_grades(3), np.random.default_rng(3)
+    for number in range(40):
+        length = int(rng.integers(1, 11))
+        labels = np.zeros(10, np.int8)
+        labels[:length] = rng.integers(0, 3, length)
+        draws = stream(number, "user")
+        coins = draws.copy()
+        if name == "pbm":
+            click, stop = np.array([uniform(coins) for _ in range(10)]), np.ones(10)
+        else:
+            click, stop = np.array([uniform(coins) for _ in range(20)]).reshape(10, 2).T
+        expected = user.click(labels[:length], draws)
+        numbers = {key: jnp.asarray(value) for key, value in users.numbers_of(user, 3, 10, 5).items()}
+        found = users.click(
+            numbers, jnp.asarray(labels, jnp.int32), jnp.arange(10) < length, Given(CLICKS=click, STOPS=stop)
+        )
+        assert found.clicks[:length].tolist() == expected.clicks.tolist()
+        assert not found.clicks[length:].any()
+        assert int(found.last) == int(np.max(np.flatnonzero(expected.clicks), initial=-1)) + 1
+        if expected.examined is not None:
+            assert int(found.examined) == expected.examined
+
+
+@pytest.mark.parametrize("name", ["nDCG@10", "nDCG@3", "nDCG(gain='linear')@5", "nDCG", "MRR@10", "MRR"])
+def test_metrics_are_those_of_the_kernels(name):
+    metric, rng = parse(name, Metric), np.random.default_rng(4)
+    sizes = rng.integers(1, 15, 20)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    labels = rng.integers(0, 3, offsets[-1]).astype(np.int8)
+    best = metrics.ideals(metric, labels, offsets)
+    numbers = {key: jnp.asarray(value) for key, value in metrics.numbers_of(metric, 15, 4).items()}
+    for number, size in enumerate(sizes):
+        mine = labels[offsets[number] : offsets[number + 1]]
+        shown = np.pad(mine[rng.permutation(size)], (0, 15 - size))
+        gains = numbers["gain"][jnp.asarray(shown, jnp.int32)]
+        found = metrics.value(numbers, gains, jnp.arange(15), jnp.arange(15) < size, best[number])
+        assert float(found) == pytest.approx(metric.of(shown[:size], mine), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_projections_are_those_of_the_kernels(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.random((9, 6 + seed % 4))
+    rows[3], rows[5], rows[7] = rows[1], 0.0, rows[0] + rows[2]
+    vector = rng.standard_normal(rows.shape[1])
+    hard = document_space.project(jnp.asarray(vector), jnp.asarray(rows), jnp.float64(0.0))
+    expected = span.project(vector, span.qr_basis(rows, -1.0))
+    np.testing.assert_allclose(hard, expected, rtol=1e-7, atol=1e-9)
+    soft = document_space.project(jnp.asarray(vector), jnp.asarray(rows), jnp.float64(0.3))
+    np.testing.assert_allclose(soft, span.ridge_project(vector, rows, 0.3), rtol=1e-9, atol=1e-12)
+    for rescale in range(3):
+        mixed = document_space.rescaled_mix(jnp.asarray(vector), hard, jnp.float64(0.6), jnp.float64(rescale))
+        np.testing.assert_allclose(mixed, span.rescaled_mix(vector, expected, 0.6, rescale), rtol=1e-7, atol=1e-9)
+
+
+def test_nothing_is_left_of_a_gradient_beside_the_documents():
+    rows, vector = jnp.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]), jnp.array([0.0, 0.0, 1.0])
+    projected = document_space.project(vector, rows, jnp.float64(0.0))
+    assert document_space.rescaled_mix(vector, projected, jnp.float64(1.0), jnp.float64(1.0)).tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pairs_weigh_as_in_the_kernel(seed):
+    rng = np.random.default_rng(seed)
+    size = 12 if seed % 2 else 6
+    features, weights = rng.random((size, 4)), rng.standard_normal(4) * 4.0
+    scored, shown = features @ weights, min(10, size)
+    ranking = rng.permutation(size)[:shown]
+    clicks = rng.random(shown) < 0.4
+    expected = plackett_luce.pair_gradient(weights, features, scored, ranking, clicks)
+    scores = jnp.asarray(np.pad(scored, (0, 15 - size), constant_values=-np.inf))
+    place, present = jnp.arange(10) < size, jnp.arange(15) < size
+    padded = jnp.asarray(np.pad(ranking, (0, 10 - shown)))
+    found = pdgd.pair_gradient(scores, padded, place, present, clicked(np.pad(clicks, (0, 10 - shown))))
+    np.testing.assert_allclose(found[:shown] @ features[ranking], expected, rtol=1e-9, atol=1e-12)
+    assert not found[shown:].any()
+
+
+@pytest.mark.parametrize("n_avoided", [0, 3, 5])
+def test_null_space_directions_are_those_of_the_kernel(n_avoided):
+    rng, draws = np.random.default_rng(2), stream(1, "directions")
+    features, losers = rng.random((8, 9)), rng.standard_normal((n_avoided, 9))
+    again = draws.copy()
+    avoided = span.qr_basis(losers, -1.0) if n_avoided else np.empty((0, 9))
+    expected = exploration.null_space_directions(avoided, features, 12, 5, draws)
+    padded = jnp.asarray(np.pad(losers, ((0, 6 - n_avoided), (0, 0))))
+    found = null_space.directions_beside(
+        padded, jnp.asarray(normals(again, 12, 9)), jnp.asarray(features.sum(axis=0)), 5
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_losers_are_remembered_as_by_the_kernel():
+    rng, capacity = np.random.default_rng(6), 7
+    mine = null_space.Losers(jnp.zeros((capacity, 3)), jnp.full(capacity, jnp.inf))
+    losers, margins = np.empty((0, 3)), np.empty(0)
+    for _ in range(12):
+        directions, credit = rng.standard_normal((4, 3)), rng.integers(0, 3, 5).astype(float)
+        losers, margins = exploration.remember_losers(losers, margins, directions, credit, 2, capacity)
+        mine = null_space.remember(mine, jnp.asarray(directions), jnp.asarray(credit), jnp.float64(2))
+        known = np.isfinite(mine.margins)
+        np.testing.assert_allclose(np.asarray(mine.directions)[known], losers)
+        np.testing.assert_allclose(np.asarray(mine.margins)[known], margins)
+        worst = null_space.worst(mine, jnp.float64(4), 4)
+        expected = exploration.worst_rows(losers, margins, 4)
+        np.testing.assert_allclose(worst[: len(expected)], expected)
+        assert not worst[len(expected) :].any()
+
+
+def test_ranks_count_what_stands_before():
+    rng = np.random.default_rng(1)
+    scores, order = rng.integers(0, 4, (5, 12)).astype(float), rng.permutation(12)
+    expected = np.argsort(ranked(scores, order), axis=1)
+    np.testing.assert_array_equal(ranks_of(jnp.asarray(scores), jnp.asarray(order)), expected)
