@@ -64,8 +64,8 @@ class RandomDocuments(Dataset):
     def fold(self, number: int = 1) -> Fold:
         """Draw the queries of one fold."""
         rng = np.random.default_rng((11, number))
-        sizes = (self.n_queries, max(1, self.n_queries // 3), max(1, self.n_queries // 3))
-        return Fold(*(self._split(rng, n_queries) for n_queries in sizes), 3)
+        few = max(1, self.n_queries // 3)
+        return Fold(self._split(rng, self.n_queries), self._split(rng, few), self._split(rng, few), 3)
 
     def _split(self, rng: np.random.Generator, n_queries: int) -> Split:
         sizes = rng.choice([*[self.usual] * 18, *[min(self.widest, self.usual * 3 // 2)] * 2], n_queries)

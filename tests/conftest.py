@@ -46,9 +46,11 @@ _numbers = itertools.count(1)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the tests in a browser to those who ask for them: ``make browser``."""
-    asked = any("browser" in str(argument) for argument in config.invocation_params.args)
-    return True if collection_path == Path(__file__).parent / "browser" and not asked else None
+    """Leave the tests in a browser and those of the lockstep engine to who asks for them: ``make browser``, ``make lockstep``."""
+    name = collection_path.name
+    apart = collection_path.parent == Path(__file__).parent and name in ("browser", "lockstep")
+    asked = any(f"tests/{name}" in str(argument) for argument in config.invocation_params.args)
+    return True if apart and not asked else None
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import typer
 from duelrank.cli.console import out
 from duelrank.cli.options import (
     DatasetOption,
+    DeviceChoice,
+    DeviceOption,
     ImpressionsOption,
     JsonOption,
     LengthOption,
@@ -49,6 +51,7 @@ def compare(
         typer.Option("--workers", "-w", help="Worker processes; one per CPU by default.", show_default=False),
     ] = None,
     scheduler: SchedulerOption = None,
+    device: DeviceOption = DeviceChoice.cpu,
     length: LengthOption = 10,
     metric: MetricOption = "nDCG@10",
     split: SplitOption = "test",
@@ -69,7 +72,7 @@ def compare(
     suite = comparison(algorithms or ALGORITHMS, dataset, named, runs, impressions, length, metric, split, baseline)
     wanted = plan(suite, installed=scheduler is None)
     _check_targets(csv_file, latex, plot, folder)
-    frame, wall_seconds = run_plan(wanted, folder, workers, scheduler)
+    frame, wall_seconds = run_plan(wanted, folder, workers, scheduler, device.value)
     report, tables = write_report(wanted, frame, folder, wall_seconds) if folder else (None, {})
     table = next(iter(tables.values()), None) or suite.experiments[0].tables(wanted.study(frame))[0]
     if as_json:

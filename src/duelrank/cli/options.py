@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DatasetOption",
+    "DeviceChoice",
+    "DeviceOption",
     "ImpressionsOption",
     "JsonOption",
     "LengthOption",
@@ -34,6 +37,23 @@ DatasetOption = Annotated[
 ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="Number of result lists shown to users.")]
 LengthOption = Annotated[int, typer.Option("--length", help="Number of documents per result list.")]
 MetricOption = Annotated[str, typer.Option("--metric", help="Evaluation metric (see duelrank list metrics).")]
+
+
+class DeviceChoice(StrEnum):
+    """Where runs are made."""
+
+    cpu = "cpu"
+    gpu = "gpu"
+    lockstep = "lockstep"
+
+
+DeviceOption = Annotated[
+    DeviceChoice,
+    typer.Option(
+        "--device",
+        help="Where to make the runs: cpu; gpu, all runs at once on an accelerator; lockstep, the same on what JAX finds.",
+    ),
+]
 SchedulerOption = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler: tcp://host:8786."),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from duelrank.cli.console import out, tell
-from duelrank.cli.options import JsonOption, SchedulerOption, split_top_level
+from duelrank.cli.options import DeviceChoice, DeviceOption, JsonOption, SchedulerOption, split_top_level
 from duelrank.cli.results import print_results, print_tables, run_plan, write_report
 
 __all__ = ["reproduce"]
@@ -34,6 +34,7 @@ def reproduce(
     impressions: Annotated[int | None, typer.Option("--impressions", "-n", help="Number of result lists.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Worker processes; one per CPU by default.")] = None,
     scheduler: SchedulerOption = None,
+    device: DeviceOption = DeviceChoice.cpu,
     folder: Annotated[Path | None, typer.Option("--out", help="Output folder; results/SUITE by default.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -49,7 +50,7 @@ def reproduce(
     if wanted.skipped:
         tell(f"skipped, not installed: {', '.join(wanted.skipped)} (see `duelrank data list`)")
     target = folder or Path("results") / wanted.suite.name
-    frame, wall_seconds = run_plan(wanted, target, workers, scheduler)
+    frame, wall_seconds = run_plan(wanted, target, workers, scheduler, device.value)
     report, tables = write_report(wanted, frame, target, wall_seconds)
     if as_json:
         print_results(wanted, frame, tables, report)

@@ -14,18 +14,19 @@ from duelrank.cli.console import complain, out, print_json, spinner
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
     from duelrank.experiments.pipeline import Plan
+    from duelrank.experiments.run.device import Device
 
 __all__ = ["command_line", "print_results", "print_tables", "run_plan", "write_report"]
 
 
 def run_plan(
-    wanted: Plan, folder: Path | None, workers: int | None, scheduler: str | None
+    wanted: Plan, folder: Path | None, workers: int | None, scheduler: str | None, device: Device = "cpu"
 ) -> tuple[Frame, float | None]:
     """Make the missing runs; an interrupt says what is kept and how to resume."""
     from duelrank.experiments import pipeline
 
     try:
-        return pipeline.run_plan(wanted, folder, workers, scheduler)
+        return pipeline.run_plan(wanted, folder, workers, scheduler, device)
     except KeyboardInterrupt:
         complain(_after_interrupt(folder))
         raise

@@ -22,6 +22,7 @@ from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.provenance import fingerprint, provenance
 from duelrank.experiments.results.store import Store
 from duelrank.experiments.run import run_all
+from duelrank.experiments.run.device import Device
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
 from duelrank.grammar import as_part, parse
@@ -164,6 +165,7 @@ def collect(
     workers: int | None = None,
     scheduler: Scheduler | None = None,
     progress: Progress | None = None,
+    device: Device = "cpu",
 ) -> Frame:
     """Make the missing runs and return all results of the plan.
 
@@ -183,7 +185,7 @@ def collect(
     rows = []
     tell(len(specs) - len(missing), len(specs))
     with _timed(store) if missing else nullcontext():
-        for record in run_all(missing, workers, scheduler) if missing else ():
+        for record in run_all(missing, workers, scheduler, device=device) if missing else ():
             place = record.spec.dataset, record.spec.fold
             reference = references[place]
             rows.append(record.row(reference.weights if reference else None, data[place]))
@@ -260,6 +262,7 @@ def compare(
     out: str | Path | None = None,
     workers: int | None = None,
     scheduler: Scheduler | None = None,
+    device: Device = "cpu",
 ) -> Frame:
     """Run algorithms with users on one data set and return all runs; `Frame.table` and `Frame.plot` show them.
 
@@ -269,7 +272,7 @@ def compare(
         How many of each pair: over the folds first, then over the seeds.
     out
         A folder that stores each run as soon as it is finished; the same call resumes from there. In memory only by default.
-    workers, scheduler
+    workers, scheduler, device
         As in `run_all`.
 
     Examples
@@ -281,7 +284,7 @@ def compare(
     algorithms = [algorithms] if isinstance(algorithms, str) else algorithms
     users = [users] if isinstance(users, str) else users
     suite = comparison(algorithms, dataset, users, runs, impressions, length, metric, split)
-    return run_plan(plan(suite, installed=scheduler is None), out, workers, scheduler)[0]
+    return run_plan(plan(suite, installed=scheduler is None), out, workers, scheduler, device)[0]
 
 
 def reproduce(
@@ -295,6 +298,7 @@ def reproduce(
     *,
     workers: int | None = None,
     scheduler: Scheduler | None = None,
+    device: Device = "cpu",
 ) -> Report:
     """Make the missing runs of a suite in a folder, write tables, figures and ``report.html`` there, and return the report.
 
@@ -304,23 +308,27 @@ def reproduce(
         A suite, its name, or the path of a suite file.
     datasets, users, algorithms, runs, impressions
         Replace those of the suite.
-    workers, scheduler
+    workers, scheduler, device
         As in `run_all`.
     """
     loaded = load_suite(suite) if isinstance(suite, str) else suite
     wanted = plan(loaded, datasets, users, algorithms, runs, impressions)
-    frame, wall_seconds = run_plan(wanted, out, workers, scheduler)
+    frame, wall_seconds = run_plan(wanted, out, workers, scheduler, device)
     report = make_report(wanted, frame, wall_seconds)
     report.write(Path(out))
     return report
 
 
 def run_plan(
-    wanted: Plan, out: str | Path | None, workers: int | None, scheduler: Scheduler | None
+    wanted: Plan,
+    out: str | Path | None,
+    workers: int | None,
+    scheduler: Scheduler | None,
+    device: Device = "cpu",
 ) -> tuple[Frame, float | None]:
     """Make the missing runs; return all results, and the total wall time if a folder stores it."""
     with count_bar("runs") as progress:
         if out is None:
-            return collect(wanted, None, workers, scheduler, progress), None
+            return collect(wanted, None, workers, scheduler, progress, device), None
         with Store(out, wanted.suite.name) as store:
-            return collect(wanted, store, workers, scheduler, progress), store.wall_seconds
+            return collect(wanted, store, workers, scheduler, progress, device), store.wall_seconds

@@ -82,6 +82,11 @@ class Draws:
         """Return numbers between 0 and 1, neither of which ever comes."""
         return self._unit(*self.words(purpose, shape))
 
+    def below(self, purpose: Purpose, limit: Array, shape: tuple[int, ...] = ()) -> Array:
+        """Return whole numbers from 0 to limit − 1."""
+        drawn = (self.uniform(purpose, shape) * limit).astype(jnp.int32)
+        return jnp.minimum(drawn, jnp.asarray(limit, jnp.int32) - 1)  # a product may be rounded up to the limit
+
     def normal(self, purpose: Purpose, shape: tuple[int, ...]) -> Array:
         """Return standard normal numbers (Box and Muller's method)."""
         one, other = self.words(purpose, shape)

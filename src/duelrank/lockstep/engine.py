@@ -185,8 +185,10 @@ def _in_chunks(
     for start in range(0, len(rows), size):
         part = slice(start, start + size)
         room = size - len(rows[part])
-        given = (np.pad(each[part], ((0, room), *[(0, 0)] * (each.ndim - 1))) for each in (rows, keys, when))
-        found.append(program.evaluate(shelf, metric, *given, widest=widest)[: size - room])
+        some, their_keys, times = (
+            np.pad(each[part], ((0, room), *[(0, 0)] * (each.ndim - 1))) for each in (rows, keys, when)
+        )
+        found.append(program.evaluate(shelf, metric, some, their_keys, times, widest)[: size - room])
     return np.concatenate([np.asarray(each) for each in found])
 
 

@@ -9,4 +9,4 @@ __all__ = ["unrolls"]
 
 def unrolls() -> bool:
     """Whether to write them out: that takes longer to compile, but an accelerator waits for every round of a loop."""
-    return jax.default_backend() != "cpu"
+    return str(jax.default_backend()) != "cpu"

@@ -105,7 +105,7 @@ def _impression(
 ) -> tuple[State, Array, Array]:
     """Show one list, let the user click, and learn; return the state, the metric of the list and the length of the move."""
     draws = Draws(run.key, t, dimensions.real)
-    index = run.first + (draws.uniform(Purpose.QUERY) * run.count).astype(jnp.int32)
+    index = run.first + draws.below(Purpose.QUERY, run.count)
     query = _open(train, index, dimensions, run.columns)
     shown = twin.explore(run.algorithm, state, query, draws)
     labels = train.labels[query.start + shown.ranking].astype(jnp.int32)
@@ -114,7 +114,10 @@ def _impression(
     won = jnp.any(gradient != 0.0)
     known = state._replace(memory=memory)
     weights, after = twin.update(run.algorithm, known, gradient)
-    keep = lambda new, old: jnp.where(won, new, old)  # noqa: E731
+
+    def keep(new: Array, old: Array) -> Array:
+        return jnp.where(won, new, old)
+
     moved = keep(weights, state.weights)
     memory = jax.tree.map(keep, after, memory)
     positions = jnp.arange(dimensions.length)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run.dask import DaskCluster
+from duelrank.experiments.run.device import Device, OnDevice, check_device
 from duelrank.experiments.run.local import LocalProcesses
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.run.warmup import named, run_warm
@@ -48,6 +49,7 @@ def run_all(
     workers: int | None = None,
     scheduler: Scheduler | None = None,
     progress: Progress | None = None,
+    device: Device = "cpu",
 ) -> Iterator[Record]:
     """Run every spec and yield the records in the order in which the runs finish.
 
@@ -64,9 +66,12 @@ def run_all(
         a ``Client`` or a cluster object (``LocalCluster``, ``SLURMCluster``, …), which stays open.
     progress
         Called with the number of finished runs and the total number of runs.
+    device
+        "gpu" makes runs in lockstep on an accelerator, thousands at once; a recipe with a part that has no lockstep twin runs on
+        the CPU. "lockstep" takes whatever device JAX finds. Needs the extra ``lockstep``.
     """
     tell = progress or (lambda done, total: None)
-    executor = choose(len(specs), workers, scheduler)
+    executor = choose(len(specs), workers, scheduler, device)
     tell(0, len(specs))
     with closing(executor.run(specs)) as records:
         for done, record in enumerate(records, start=1):
@@ -74,8 +79,15 @@ def run_all(
             yield record
 
 
-def choose(n_specs: int, workers: int | None = None, scheduler: Scheduler | None = None) -> Executor:
+def choose(
+    n_specs: int, workers: int | None = None, scheduler: Scheduler | None = None, device: Device = "cpu"
+) -> Executor:
     """Return the executor for the options."""
+    check_device(device)
+    if device != "cpu":
+        if scheduler is not None:
+            raise InvalidValue("device and scheduler exclude each other: lockstep runs on the device of this machine")
+        return OnDevice(device, lambda n: choose(n, workers))
     if scheduler is not None:
         if workers is not None:
             raise InvalidValue("workers and scheduler exclude each other: a scheduler has its own workers")

@@ -43,7 +43,7 @@ class ProbabilisticTwin(MultileaverTwin):
         """
         n_rankers, n_documents = scores.shape
         length, orders = query.places.shape[0], jnp.broadcast_to(order, scores.shape)
-        chosen = (draws.uniform(Purpose.RANKERS, (length,)) * n_rankers).astype(jnp.int32)
+        chosen = draws.below(Purpose.RANKERS, n_rankers, (length,))
         ranks = ranks_of(scores[chosen], orders[chosen])
         waits = draws.log_exponential(Purpose.RACE, (length, n_documents))
         waits = waits + numbers["tau"].astype(draws.real) * jnp.log1p(ranks.astype(draws.real))

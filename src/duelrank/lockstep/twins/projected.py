@@ -31,7 +31,7 @@ class ProjectedTwin(AlgorithmTwin):
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does."""
-        begun = self.base.start(numbers["base"], columns, length, draws)
+        begun: State = self.base.start(numbers["base"], columns, length, draws)
         return begun._replace(memory=ProjectedMemory(begun.memory, self.projection.start()))
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:

@@ -1,0 +1,110 @@
+"""Whole runs in lockstep: records as those of `simulate`, the same for a run alone and among others, and what cannot run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from duelrank.errors import InvalidValue
+from duelrank.experiments.run import run_all
+from duelrank.lockstep import Lockstep, why_not
+from duelrank.lockstep.library import load
+from duelrank.lockstep.plan import alike, batches, padded_count
+from duelrank.lockstep.program import evaluate
+from duelrank.lockstep.twins import metrics
+from duelrank.metrics import evaluate as evaluate_on_cpu
+from duelrank.metrics import nDCG
+from duelrank.randomness import stream
+from duelrank.simulation import RunSpec, simulate
+
+NDCG = nDCG(cutoff=10)
+
+
+@pytest.fixture
+def spec(linear_data) -> RunSpec:
+    """A short run that needs no files; some queries have fewer documents than a list has positions."""
+    return RunSpec("pdgd", linear_data(), "navigational", impressions=60)
+
+
+def same(one, other) -> bool:
+    names = ("online", "offline", "update_norms", "trajectory")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
+def test_a_record_is_as_that_of_the_cpu_engine(spec):
+    (mine,), theirs = list(Lockstep("double").run([spec])), simulate(spec)
+    for name in ("online", "checkpoints", "offline", "update_norms", "trajectory"):
+        assert getattr(mine, name).shape == getattr(theirs, name).shape
+    assert mine.row().keys() == theirs.row().keys()
+    assert (mine.row()["digest"], theirs.row()["device"]) == (theirs.row()["digest"], "cpu")
+    assert mine.device != "cpu"
+    assert 0.0 < mine.online.mean() <= 1.0
+    assert np.count_nonzero(mine.update_norms) > 10
+
+
+def test_a_run_is_the_same_again_and_among_other_runs(spec):
+    others = [
+        replace(spec, seed=2),
+        replace(spec, user="perfect", fold=2),
+        replace(spec, algorithm="pdgd(learning_rate=0.3)"),
+    ]
+    alone = next(Lockstep("double").run([spec]))
+    assert same(alone, next(Lockstep("double").run([spec])))
+    records = {record.spec: record for record in Lockstep("double").run([*others, spec])}
+    assert np.allclose(records[spec].trajectory, alone.trajectory, rtol=1e-9, atol=1e-12)
+    assert not any(same(records[other], records[spec]) for other in others)
+
+
+def test_weights_are_evaluated_as_on_the_cpu(linear_data):
+    data, rng = linear_data(), np.random.default_rng(3)
+    library = load([(data, 1)], NDCG, "test", np.float64)
+    weights = rng.standard_normal((5, 5))
+    numbers = metrics.numbers_of(NDCG, 20, library.grades)
+    shelf = library.held_out[data, 1]
+    found = evaluate(
+        shelf, numbers, weights, np.ones((5, 2), np.uint32), np.arange(5, dtype=np.int32), int(shelf.sizes.max())
+    )
+    expected = [evaluate_on_cpu(row, data.fold(1).test, NDCG, stream(1, "evaluation")) for row in weights]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_what_cannot_run_says_why(spec):
+    assert why_not(spec) == []
+    assert why_not(replace(spec, algorithm="mgd(credit='sampled')")) == [
+        "Probabilistic(credit='sampled') has no lockstep twin, only exact credit"
+    ]
+    assert why_not(replace(spec, algorithm="mgd(multileaver=PairwisePreference())", metric="MAP")) == [
+        "PairwisePreference has no lockstep twin",
+        "MAP has no lockstep twin",
+    ]
+    assert why_not(replace(spec, user="ubm")) == ["UBM has no lockstep twin"]
+    assert why_not(replace(spec, guard="Guarded()")) == ["a guard has no lockstep twin"]
+
+
+def test_runs_without_a_twin_run_on_the_cpu(spec, caplog):
+    wanted = [spec, replace(spec, algorithm="cascade-ucb1")]
+    records = {record.spec: record for record in run_all(wanted, workers=1, device="lockstep")}
+    assert [records[each].device for each in wanted] == ["cpu, in lockstep", "cpu"]
+    assert "cascade-ucb1 runs on the CPU: CascadeUCB1 has no lockstep twin" in caplog.text
+
+
+def test_a_gpu_that_is_not_there_is_an_error(spec, monkeypatch):
+    monkeypatch.setattr("jax.default_backend", lambda: "cpu")
+    with pytest.raises(InvalidValue, match="JAX finds no accelerator"):
+        list(run_all([spec], device="gpu"))
+    with pytest.raises(InvalidValue, match="device must be cpu, gpu or lockstep"):
+        list(run_all([spec], device="tpu"))
+
+
+def test_batches_hold_what_fits_and_groups_what_is_alike(spec, linear_data, monkeypatch):
+    specs = [replace(spec, seed=seed) for seed in range(10)]
+    library = load([(spec.dataset, 1)], NDCG, "test", np.float64)
+    assert [len(batch) for batch in batches(specs, library, 10, 15)] == [10]
+    monkeypatch.setattr("duelrank.lockstep.plan._MOST_RUNS", 4)
+    assert [len(batch) for batch in batches(specs, library, 10, 15)] == [4, 4, 2]
+    wide = replace(spec, dataset=linear_data(n_features=40))
+    near = replace(spec, dataset=linear_data(n_features=7))
+    assert [len(group) for group in alike([spec, wide, near])] == [2, 1]
+    assert [padded_count(n) for n in (1, 2, 3, 5, 9, 13, 45)] == [1, 2, 3, 6, 12, 16, 48]
