@@ -18,6 +18,7 @@ from duelrank.cli.options import (
     MetricOption,
     SchedulerOption,
     SplitOption,
+    WorkersOption,
     check_file,
     split_top_level,
 )
@@ -46,10 +47,7 @@ def compare(
     baseline: Annotated[
         str, typer.Option("--baseline", "-b", help="Algorithm to test all others against.", show_default=False)
     ] = "",
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", "-w", help="Worker processes; one per CPU by default.", show_default=False),
-    ] = None,
+    workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
     device: DeviceOption = DeviceChoice.cpu,
     length: LengthOption = 10,

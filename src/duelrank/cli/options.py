@@ -22,6 +22,7 @@ __all__ = [
     "SchedulerOption",
     "SplitOption",
     "StoreArgument",
+    "WorkersOption",
     "check_file",
     "opened_store",
     "split_top_level",
@@ -53,6 +54,10 @@ DeviceOption = Annotated[
         "--device",
         help="Where to make the runs: cpu; gpu, all runs at once on an accelerator; lockstep, the same on what JAX finds.",
     ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", "-w", help="Worker processes; one per CPU by default.", show_default=False),
 ]
 SchedulerOption = Annotated[
     str | None,
