@@ -24,6 +24,7 @@ def test_rows_say_where_they_were_made(cli, tmp_path):
     assert result.exit_code == 0, result.stderr
     rows = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
     assert {row["algorithm"]: row["device"] for row in rows} == {"pdgd": "cpu, in lockstep", "cascade-ucb1": "cpu"}
+    assert "cpu (1), cpu, in lockstep (1)" in (tmp_path / "out" / "report.html").read_text()
     again = cli(*RUNS, "--out", tmp_path / "out", "--json")  # on the CPU now: all runs are there already
     assert again.exit_code == 0, again.stderr
     assert len((tmp_path / "out" / "runs.jsonl").read_text().splitlines()) == 2

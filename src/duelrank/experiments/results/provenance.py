@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections import Counter
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from math import ceil
@@ -48,9 +49,16 @@ def provenance(frame: Frame, wall_seconds: float | None = None, command: str = "
         "Wall time": f"{duration(wall_seconds)}, over all sessions that made runs" if wall_seconds else "",
         "Versions": versions(),
         "Machine": machine(),
+        "Runs made on": _devices(frame),
         "Command": command,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _devices(frame: Frame) -> str:
+    """Return how many runs each device has made; nothing if all were made by the CPU engine."""
+    counts = Counter(frame["device"].tolist() if "device" in frame.columns else ())
+    return "" if set(counts) <= {"cpu"} else ", ".join(f"{device} ({n:,})" for device, n in sorted(counts.items()))
 
 
 def versions() -> str:

@@ -72,6 +72,6 @@ def _engine(device: str) -> Any:
     if device == "gpu" and jax.default_backend() == "cpu":
         raise InvalidValue(
             "JAX finds no accelerator, only the CPU: install JAX for yours (such as pip install 'jax[cuda13]'), or leave "
-            "--device out; the CPU engine is much faster on a CPU than lockstep"
+            "--device out"
         )
     return lockstep
