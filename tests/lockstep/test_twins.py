@@ -246,3 +246,12 @@ def test_ranks_count_what_stands_before():
     scores, order = rng.integers(0, 4, (5, 12)).astype(float), rng.permutation(12)
     expected = np.argsort(ranked(scores, order), axis=1)
     np.testing.assert_array_equal(ranks_of(jnp.asarray(scores), jnp.asarray(order)), expected)
+
+
+def test_loops_that_are_written_out_for_an_accelerator_give_the_same(monkeypatch):
+    rng = np.random.default_rng(7)
+    rows, vector = jnp.asarray(rng.random((3, 4))), jnp.asarray(rng.standard_normal(4))
+    expected = document_space.project(vector, rows, jnp.float64(0.1))
+    monkeypatch.setattr(document_space, "unrolls", lambda: True)
+    found = jax.jit(document_space.project)(vector, rows, jnp.float64(0.1))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
