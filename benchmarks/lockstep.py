@@ -129,7 +129,7 @@ def load(folder: Path) -> list[dict[str, Any]]:
 
 
 def agree(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
-    """Print a table of cells, with the difference in standard errors; folds are compared with themselves."""
+    """Print a table of cells, with the difference in standard errors."""
     print("| data set | user | algorithm | runs | online, cpu | lockstep | z | offline, cpu | lockstep | z |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     scores = []
@@ -155,14 +155,18 @@ def agree(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
 
 
 def _z(mine: list[dict[str, Any]], theirs: list[dict[str, Any]], column: str) -> tuple[float, list[float]]:
-    """Return the difference of the means over folds, in standard errors within folds."""
-    difference, variance = [], []
-    for fold in sorted({each["fold"] for each in theirs}):
-        a, b = (np.array([each[column] for each in rows if each["fold"] == fold]) for rows in (mine, theirs))
-        difference.append(a.mean() - b.mean())
-        variance.append(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-    means = [float(np.mean([each[column] for each in rows])) for rows in (mine, theirs)]
-    return float(np.sum(difference) / np.sqrt(np.sum(variance))), means
+    """Return the difference of the means in standard errors.
+
+    Runs of one seed on different folds share their random numbers, so they are no independent runs: their mean counts as one.
+    """
+    one, other = (_by_seed(rows, column) for rows in (mine, theirs))
+    error = np.sqrt(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other))
+    return float((one.mean() - other.mean()) / error), [float(one.mean()), float(other.mean())]
+
+
+def _by_seed(rows: list[dict[str, Any]], column: str) -> Any:
+    seeds = sorted({each["seed"] for each in rows})
+    return np.array([np.mean([each[column] for each in rows if each["seed"] == seed]) for seed in seeds])
 
 
 def main() -> None:
