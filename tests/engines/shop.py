@@ -59,7 +59,11 @@ def learn(algorithm: str, lists: dict[str, np.ndarray]) -> Learner:
 
 
 def learned_model(
-    name: str, algorithm: str, lists: dict[str, np.ndarray], features: tuple[str, ...], before: Representation | None = None
+    name: str,
+    algorithm: str,
+    lists: dict[str, np.ndarray],
+    features: tuple[str, ...],
+    before: Representation | None = None,
 ) -> LinearModel:
     """Return the model of what was learned; ``before`` is applied to the features before the learner sees them."""
     seen = {query: before.apply(each, {}) for query, each in lists.items()} if before else lists

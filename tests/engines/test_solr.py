@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 from tests.engines.running import HERE, Java, Refused, ask
 from tests.engines.shop import N_PRODUCTS, QUERIES, learned_model, products
 from tests.export import test_curves as curves
@@ -137,6 +139,81 @@ def test_curves_are_within_their_error(core: Core, lists, max_error: float) -> N
     core.upload(export(model, "solr", max_error=max_error))
     more = len(FEATURES) * max_error
     assert_solr_ranks_alike(core, model, lists, lambda *args: curves.assert_same_scores(*args, curves.SINGLE, more))
+
+
+# --- Numbers of all sizes -------------------------------------------------------------------------------------------
+
+_versions = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def value_by_value(core: Core) -> Callable[..., np.ndarray]:
+    """What scores documents by features that come with the request: the model as a function of any values."""
+
+    def score(model: LinearModel, documents: np.ndarray, **options: object) -> np.ndarray:
+        model = replace(model, name="values", version=next(_versions))
+        store = f"store{model.version}"
+        places = [f"v{place}" for place in range(len(model.features))]
+        definitions = [
+            {
+                "name": name,
+                "store": store,
+                "class": "org.apache.solr.ltr.feature.ValueFeature",
+                "params": {"value": f"${{{place}}}"},
+            }
+            for name, place in zip(model.features, places, strict=True)
+        ]
+        ask(f"{core.url}/schema/feature-store", definitions, "PUT")
+        core.upload(export(model, "solr", store=store, **options))
+        found = []
+        for row in documents.tolist():
+            values = " ".join(f"efi.{place}='{value!r}'" for place, value in zip(places, row, strict=True))
+            rerank = f"{{!ltr model={model.versioned_name} reRankDocs=1 {values}}}"
+            (best,) = core.query("", q="id:p001", rq=rerank, fl="score")
+            found.append(best["score"])
+        return np.array(found)
+
+    return score
+
+
+few = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+
+@few
+@given(case=lines.cases())
+def test_any_linear_model(value_by_value, case) -> None:
+    """Names with quotes, blanks and brackets; features that were constant; scalings of all kinds."""
+    model, documents = case
+    lines.assert_same_scores(value_by_value(model, documents), model, documents, lines.SINGLE)
+
+
+@few
+@given(case=curves.cases(["steps"], first=("none", "fixed")))
+def test_any_steps(value_by_value, case) -> None:
+    model, documents = case
+    curves.assert_same_scores(value_by_value(model, documents), model, documents, curves.SINGLE)
+
+
+@pytest.mark.parametrize("exponent", [-44, -30, -8, -1, 0, 4, 5, 30])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_thresholds_of_any_size(value_by_value, exponent: int, sign: float) -> None:
+    curves.test_thresholds_of_any_size(value_by_value, exponent, sign)
+
+
+def test_a_threshold_at_0(value_by_value) -> None:
+    curves.test_a_feature_that_was_always_0_is_halfway_there(value_by_value)
+    curves.test_a_model_without_any_step(value_by_value)
+
+
+# --- What Solr keeps and what it refuses ----------------------------------------------------------------------------
+
+
+def test_models_outlive_a_reload(core: Core, lists) -> None:
+    text, features = next(iter(lists.items()))
+    model = LinearModel("kept.over-reloads", 12, FEATURES, [0.1, -0.2, 1e-5, 0.3], SCALINGS)
+    core.upload(export(model, "solr"))
+    ask(f"{core.url.removesuffix('/products')}/admin/cores", action="RELOAD", core="products")
+    assert_solr_ranks_alike(core, model, {text: features}, lambda *args: lines.assert_same_scores(*args, lines.SINGLE))
 
 
 def test_a_name_that_exists_is_refused(core: Core) -> None:
