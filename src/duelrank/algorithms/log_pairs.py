@@ -35,7 +35,7 @@ class LogPairs(Algorithm):
     ----------
     examination
         Which unclicked documents were seen. By default users look at all down to a click, after which they may leave; how often, at
-        each position, is learned from the same log.
+        each position, is learned from the same log; at first nearly all are taken to stay.
     step
         How far to move; the default decreases with the square root of the lists.
 
@@ -44,8 +44,8 @@ class LogPairs(Algorithm):
     Joachims, "Optimizing search engines using clickthrough data" (KDD 2002), for pairs from logs.
     """
 
-    examination: Examination = DependentClick(forgetting=1.0)
-    step: Update = Step(learning_rate=1.0, slow_down=1.0)
+    examination: Examination = DependentClick(after_click=0.9, forgetting=1.0)
+    step: Update = Step(learning_rate=2.0, slow_down=1.0)
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Return zero weights."""
