@@ -69,11 +69,11 @@ class LogPairs(Algorithm):
         users = state.of("examination").memory
         seen = self.examination.weights(users, impression, feedback)
         memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
-        clicks = feedback.clicks
-        pairs = float(((clicks[:, np.newaxis] > clicks) * seen).sum())
+        gains = feedback.gains
+        pairs = float(((gains[:, np.newaxis] > gains) * seen).sum())
         if pairs == 0.0:
             return np.zeros(state.weights.shape[0]), memory
-        gradient: Gradient = skip_gradient(state.weights, impression.query.features, impression.ranking, clicks, seen)
+        gradient: Gradient = skip_gradient(state.weights, impression.query.features, impression.ranking, gains, seen)
         return gradient * (4.0 / pairs), memory  # the kernel has a quarter of each pair
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
