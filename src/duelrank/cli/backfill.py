@@ -199,9 +199,9 @@ def _lines(log: History, sent: _Sent, dry_run: bool) -> Iterator[tuple[int, str]
         yield counts.complete, "can teach; nothing was sent (--dry-run)"
     else:
         yield sent.taken, "taken"
-        yield sent.there_already, "there already, from an earlier run or from another record with the same query_id"
     lacking = counts.documents_without_features
     others = (
+        (sent.there_already, "there already: from an earlier run, or the same query_id twice"),
         (sent.refused, "refused"),
         (counts.untouched, "left out: nobody did anything with them that the ranker weighs"),
         (counts.incomplete, f"left out: {lacking:,} of the documents that they have shown have no features in the log"),
