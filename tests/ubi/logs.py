@@ -1,4 +1,4 @@
-"""A small log in the form of User Behavior Insights, made up: lists that somebody ranked by one feature, and users who prefer another."""
+"""A small log in the form of User Behavior Insights, made up: lists that one feature ranked, and users who prefer another."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ class TestLeftOut:
         log = Log(
             [query("whole", ["a"]), query("untouched", ["a"]), query("featureless", ["a", "b"]), query("empty", [])],
             [event("whole", document="a"), event("featureless", document="a"), event("empty", document="a"),
-             event("untouched", "hover", "a"), event("unknown", document="a"), event(None, document="a"), event("whole", "page_exit"),
-             event("whole", document="z")],
+             event("untouched", "hover", "a"), event("unknown", document="a"), event(None, document="a"),
+             event("whole", "page_exit"), event("whole", document="z")],
             [*three("a", id="whole"), *three("a", id="featureless"), *three("a", id="untouched")],
         )  # fmt: skip
         found, history = read(log)
