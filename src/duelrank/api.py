@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 __all__ = [
+    "CLICK",
     "BackfillCounts",
     "Change",
     "Comparison",
@@ -43,6 +44,9 @@ __all__ = [
     "VersionNumber",
     "VersionRanking",
 ]
+
+#: What a user did, where nothing else is said.
+CLICK = "click"
 
 Mode = Literal["learn", "shadow", "frozen"]
 OnAlarm = Literal["baseline", "rollback", "tell"]
@@ -114,7 +118,7 @@ class _Definition(msgspec.Struct, frozen=True):
     precision: Precision = "float64"
     retired: tuple[str, ...] = ()
     guard: GuardSpec | None = None
-    actions: dict[str, float] = msgspec.field(default_factory=lambda: {"click": 1.0})
+    actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
 
 
 class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
@@ -200,8 +204,9 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     Beside its spec: how many ``impressions`` were made; how many closed ones were learned from (``learned``), had no
     feedback at all (``no_feedback``; they may never have been seen, and change nothing), were closed without learning,
     because they did not explore or learning was frozen (``skipped``), could not be learned from, which is never normal
-    (``failed``), and are still ``open``; how many lists of a log it was taught with (``backfilled``); the version that a shadow serves (``pinned``), None where it serves the client's
-    own order. Counts are at most two seconds old, in every process. ``warnings`` are what the operator should know.
+    (``failed``), and are still ``open``; how many lists of other systems it was taught with (``backfilled``); the version that
+    a shadow serves (``pinned``), None where it serves the client's own order. Counts are at most two seconds old, in every
+    process. ``warnings`` are what the operator should know.
     """
 
     impressions: int
@@ -310,7 +315,7 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     event_id: str | None = None
     time: float | None = None
     user_id: str | None = None
-    action: str = "click"
+    action: str = CLICK
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -349,7 +354,7 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class BackfillCounts(msgspec.Struct, frozen=True):
-    """What became of the lists of a request: new ones (``accepted``), those that the log has already, and those that were refused."""
+    """What became of the lists of a request: they are new (``accepted``), were sent before (``duplicate``) or are refused."""
 
     accepted: int = 0
     duplicate: int = 0

@@ -118,6 +118,10 @@ def test_create(cli, service, tmp_path):
         "float32",
         "--weight",
         "bm25=1.5",
+        "--action",
+        "click=1",
+        "--action",
+        "purchase=10",
     )
     result = cli("rankers", "create", "shop", "mgd-dsp", *words, *more)
     assert result.exit_code == 0, result.stderr
@@ -136,6 +140,7 @@ def test_create(cli, service, tmp_path):
             "close_after": 60.0,
             "start": {"weights": {"bm25": 1.5}},
             "precision": "float32",
+            "actions": {"click": 1.0, "purchase": 10.0},
         },
     )
 
@@ -262,6 +267,7 @@ def test_control(cli, cli_json, service, words, asked):
     [
         (("create", "shop", "mgd"), "give their names with --features"),
         (("create", "shop", "mgd", "--features", "a", "--weight", "a"), "NAME=NUMBER"),
+        (("change", "shop", "--action", "purchase"), "NAME=NUMBER"),
         (("create", "shop", "mgd", "--features", "a", "--weight", "a=1", "--from", "b"), "only one of them"),
         (("create", "shop", "mgd", "--features", "a", "--from-version", 1), "name it with --from"),
         (("create", "shop", "mgd", "--features", "a", "--model", "absent.json"), "cannot read absent.json"),

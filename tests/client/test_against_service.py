@@ -16,7 +16,16 @@ from tests.waiting import FOR_EVER, until
 from typer.testing import CliRunner, Result
 
 from duelrank.cli import app
-from duelrank.client import AsyncClient, Client, FeedbackEvent, ServiceError, protocol
+from duelrank.client import (
+    AsyncClient,
+    BackfillCounts,
+    Client,
+    Document,
+    FeedbackEvent,
+    LoggedImpression,
+    ServiceError,
+    protocol,
+)
 from duelrank.export import LinearModel
 from duelrank.serving.http import make_key
 from duelrank.storage import open_storage
@@ -288,6 +297,23 @@ def test_a_ranker_is_changed_and_keeps_what_it_has_learned(kind, url):
         assert client.rank("shop", {"d1": {"bm25": 1.0, "price": 2.0, "age": 3.0}}).ids == ["d1"]
         with pytest.raises(ServiceError, match="4"):
             client.change_ranker("shop", retire_features=["no such feature"])
+
+
+def test_a_ranker_is_taught_with_a_log_and_told_what_actions_weigh(kind, url):
+    with kind(url) as client:
+        made = client.create_ranker("shop", "mgd", ["bm25", "price"], actions={"click": 1, "purchase": 5})
+        assert made.actions == {"click": 1.0, "purchase": 5.0}
+        shown = [Document(id, features) for id, features in DOCUMENTS.items()]
+        lists = [LoggedImpression(f"log-{number}", shown, actions={"purchase": [shown[2].id]}) for number in range(5)]
+        assert client.backfill("shop", lists[0]) == BackfillCounts(accepted=1)
+        assert client.backfill("shop", lists) == BackfillCounts(accepted=4, duplicate=1)
+        until(lambda: client.ranker("shop").backfilled == 5)
+        assert client.change_ranker("shop", actions={"click": 2}).actions == {"click": 2.0}
+        answer = client.rank("shop", DOCUMENTS)
+        client.feedback("shop", FeedbackEvent(answer.impression_id, [answer.ids[0]], close=True))
+        until(lambda: client.ranker("shop").learned == 1)
+        with pytest.raises(ServiceError, match="lists of its own"):
+            client.backfill("shop", lists)
 
 
 def test_a_ranker_is_deleted_by_its_name_only(kind, url):

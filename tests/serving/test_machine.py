@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD
-from duelrank.api import Change, GuardSpec, RankerSpec
+from duelrank.api import CLICK, Change, GuardSpec, RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
 from duelrank.guard import guard as guarding
 from duelrank.representation import knots
@@ -18,6 +18,7 @@ from duelrank.serving.log.bodies import (
     Control,
     StoredFeedback,
     StoredImpression,
+    StoredLog,
     digest,
     pack,
     pack_state,
@@ -82,6 +83,9 @@ steps = st.one_of(
         st.integers(0, 2),
     ),
     st.tuples(st.just("closed"), st.integers(0, 5)),
+    st.tuples(
+        st.just("logged"), st.integers(0, 5), st.sampled_from([CLICK, "purchase", "gift"]), st.sets(st.integers(0, 2))
+    ),
     st.tuples(st.just("published")),
     st.tuples(st.just("control"), st.sampled_from(["freeze", "resume", "rollback", "pin", "unpin"])),
     st.tuples(st.just("guard")),
@@ -99,10 +103,11 @@ class Log:
         self.shown: dict[str, tuple[StoredImpression, np.ndarray]] = {}
         self.states: dict[int, State] = {1: definition.start}
         self.features = {1: definition.spec.features}
+        self.attached: dict[int, np.ndarray] = {}
         self.machine, self.now = self.fresh(), 1e6
 
     def fresh(self) -> Machine:
-        return Machine(self.definition, self.fetch, self.states.get, most_states=1)
+        return Machine(self.definition, self.fetch, self.states.get, most_states=1, attached=self.attached.get)
 
     def fetch(self, id, number):
         return self.shown.get(id)
@@ -129,6 +134,12 @@ class Log:
             user = (b"", b"user 001", b"user 002")[what[3] if len(what) > 3 else 0]
             body = StoredFeedback(f"i{what[0]}", sorted(what[1]), what[2], None, user)
             self.add("feedback", f"e{len(self.events)}", pack(body))
+        elif kind == "logged":
+            raw = np.random.default_rng(what[0]).random((5, len(definition.spec.features)))
+            raw.flags.writeable = False
+            self.attached[3 * len(self.events) + 1] = raw
+            body = StoredLog(3, {what[1]: sorted(what[2])}, None, definition.names_digest)
+            self.add("logged", f"l{len(self.events)}", pack(body))
         elif kind == "closed":
             self.add("closed", f"{len(self.events)}", pack(f"i{what[0]}"))
         elif kind == "published":
@@ -179,7 +190,7 @@ def _stop_and_go_on(definition, taken, where):
     assert second.checkpoint() == log.machine.checkpoint()
     assert second.references == log.machine.references
     # Who cannot load earlier states holds those that are needed.
-    alone = Machine(definition, log.fetch)
+    alone = Machine(definition, log.fetch, attached=log.attached.get)
     for event in log.events:
         alone.apply(event)
     assert alone.checkpoint() == log.machine.checkpoint()

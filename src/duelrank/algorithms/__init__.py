@@ -15,6 +15,7 @@ from duelrank.algorithms.dbgd import DBGD
 from duelrank.algorithms.dcm_kl_ucb import DCMKLUCB
 from duelrank.algorithms.dp_dbgd import DPDBGD
 from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.algorithms.log_pairs import LogPairs
 from duelrank.algorithms.mgd import MGD
 from duelrank.algorithms.nsgd import NSGD
 from duelrank.algorithms.pairrank import PairRank
@@ -41,6 +42,7 @@ __all__ = [
     "CascadeUCB1",
     "ClickBandit",
     "DuelingBandit",
+    "LogPairs",
     "PairRank",
     "Projected",
     "Represented",

@@ -86,6 +86,14 @@ GuardWithOption = Annotated[
         help="Setting of the guard: share=0.2, on_alarm=rollback, promote=[0.5,1.0], webhook=https://…. May be repeated.",
     ),
 ]
+ActionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--action",
+        metavar="NAME=WEIGHT",
+        help="Weight of an action; click=1 alone by default. May be repeated, with all of them.",
+    ),
+]
 AddOption = Annotated[
     list[str] | None, typer.Option("--add-feature", help="Name of a new feature, with weight 0. May be repeated.")
 ]
@@ -146,6 +154,7 @@ def create(
     precision: PrecisionOption = None,
     guard: GuardOption = None,
     guard_with: GuardWithOption = None,
+    action: ActionOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
@@ -167,6 +176,7 @@ def create(
             start=start,
             precision=precision,
             guard=_guard(guard, guard_with),
+            actions=_numbers("--action", action, "purchase=10"),
         )
     _print(info, json)
 
@@ -182,6 +192,7 @@ def change(
     retire_feature: RetireOption = None,
     guard: GuardOption = None,
     guard_with: GuardWithOption = None,
+    action: ActionOption = None,
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
@@ -196,6 +207,7 @@ def change(
         "mode": mode,
         "add_features": add_feature or None,
         "retire_features": retire_feature or None,
+        "actions": _numbers("--action", action, "purchase=10"),
     }
     given = {key: value for key, value in changes.items() if value is not None}
     settings = _guard(guard, guard_with)
@@ -354,20 +366,24 @@ def _start(
     if version is not None and not ranker:
         raise InvalidValue("--from-version is the version of a ranker: name it with --from")
     if weights:
-        return {"weights": dict(map(_weight, weights))}
+        return {"weights": _numbers("--weight", weights, "bm25=1.5")}
     if model:
         return {"model": _read_json(model)}
     return {"from": ranker} | ({} if version is None else {"version": version}) if ranker else None
 
 
-def _weight(text: str) -> tuple[str, float]:
+def _numbers(option: str, given: list[str] | None, example: str) -> dict[str, float] | None:
+    """Return the numbers of an option by name, None where there are none."""
     from duelrank.errors import InvalidValue
 
-    name, _, number = text.rpartition("=")
-    try:
-        return name.strip(), float(number)
-    except ValueError:
-        raise InvalidValue(f"--weight must be NAME=NUMBER, such as bm25=1.5, got {text!r}") from None
+    found = {}
+    for text in given or ():
+        name, _, number = text.rpartition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise InvalidValue(f"{option} must be NAME=NUMBER, such as {example}, got {text!r}") from None
+    return found or None
 
 
 def _guard(wanted: bool | None, settings: list[str] | None) -> dict[str, Any] | None:
@@ -450,6 +466,8 @@ def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
             yield name, local_time(value)
         elif name == "guard" and value is not None:
             yield name, _guard_in_words(value)
+        elif name == "actions":
+            yield name, ", ".join(f"{action} {weight:g}" for action, weight in value.items())
         elif isinstance(value, list | tuple):
             yield from [] if name == "warnings" or not value else [(name, ", ".join(value))]
         elif value is not None:

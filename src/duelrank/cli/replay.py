@@ -73,8 +73,9 @@ def _sentence(result: Replayed) -> str:
     equal = "all equal" if result.largest == 0.0 else f"all equal up to {result.largest:.1g}"
     verdict = equal if result.difference is None else "NOT equal"
     closed = f"{result.learned:,} learned, {result.no_feedback:,} without feedback, {result.skipped:,} skipped"
+    before = f"taught with {result.backfilled:,} lists of a log, " if result.backfilled else ""
     return (
-        f"{result.ranker}: {result.events:,} events {begin}; {result.impressions:,} impressions, {closed}, "
+        f"{result.ranker}: {result.events:,} events {begin}; {before}{result.impressions:,} impressions, {closed}, "
         f"{result.failed:,} failed, {result.open:,} open; version {result.model_version:,}, "
         f"{result.updates:,} updates, digest {result.digest}; {compared}: {verdict}"
     )

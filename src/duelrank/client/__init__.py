@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 try:
     from duelrank.api import (
+        BackfillCounts,
+        Document,
         FeatureCurve,
         FeedbackCounts,
         FeedbackEvent,
@@ -16,6 +18,7 @@ try:
         HistoryMark,
         Invalid,
         LastStep,
+        LoggedImpression,
         ModelCurves,
         RankAnswer,
         RankedDocument,
@@ -36,7 +39,9 @@ except ImportError as error:  # pragma: no cover
 
 __all__ = [
     "AsyncClient",
+    "BackfillCounts",
     "Client",
+    "Document",
     "FeatureCurve",
     "FeedbackCounts",
     "FeedbackEvent",
@@ -49,6 +54,7 @@ __all__ = [
     "HistoryMark",
     "Invalid",
     "LastStep",
+    "LoggedImpression",
     "ModelCurves",
     "RankAnswer",
     "RankedDocument",

@@ -13,6 +13,7 @@ import msgspec
 
 from duelrank import api
 from duelrank.api import (
+    BackfillCounts,
     Change,
     DocumentTable,
     FeedbackCounts,
@@ -21,6 +22,7 @@ from duelrank.api import (
     GuardSpec,
     History,
     LastStep,
+    LoggedImpression,
     ModelCurves,
     RankAnswer,
     RankerInfo,
@@ -49,6 +51,7 @@ _read_ranker = answer(RankerInfo)
 _read_rankers = answer(tuple[RankerInfo, ...])
 _read_ranking = answer(RankAnswer)
 _read_counts = answer(FeedbackCounts)
+_read_backfilled = answer(BackfillCounts)
 _read_versions = answer(tuple[VersionInfo, ...])
 _read_model = answer(api.Model)
 _read_curves = answer(ModelCurves)
@@ -81,6 +84,7 @@ def create_ranker(
     start: Start | Mapping[str, Any] | LinearModel | None = None,
     precision: str | None = None,
     guard: Guard | None = None,
+    actions: Mapping[str, float] | None = None,
 ) -> Call[RankerInfo]:
     """Create a ranker, or find the one that the same call created before.
 
@@ -116,6 +120,8 @@ def create_ranker(
     guard
         How the ranker is compared with your own order, and what happens when it does worse: a `GuardSpec`, or an object such as
         ``{"share": 0.2}``; ``{}`` for the defaults. No guard unless given.
+    actions
+        What actions weigh, by name: ``{"click": 1, "purchase": 10}``. Only clicks count unless given.
     """
     names = list(features)
     content = {
@@ -131,6 +137,7 @@ def create_ranker(
         "start": _start(start),
         "precision": precision,
         "guard": guard,
+        "actions": None if actions is None else dict(actions),
     }
     given = {key: value for key, value in content.items() if value is not None}
     return Call("POST", "/v1/rankers", _read_ranker, encode_json(given), patience=LONG)
@@ -146,6 +153,7 @@ def change_ranker(
     add_features: Iterable[str] = (),
     retire_features: Iterable[str] = (),
     guard: Guard | msgspec.UnsetType | None = msgspec.UNSET,
+    actions: Mapping[str, float] | None = None,
 ) -> Call[RankerInfo]:
     """Change a ranker; it keeps what it has learned, and everything that is not given.
 
@@ -161,8 +169,12 @@ def change_ranker(
         Names of features that no longer count; documents may still have them by name.
     guard
         Another guard, as a whole: what it does not say has its default. None ends it. It stays as it is unless given.
+    actions
+        Other weights of actions, all of them.
     """
-    change = Change(exploration, close_after, length, mode, _names(add_features), _names(retire_features))
+    added, retired = _names(add_features), _names(retire_features)
+    weights = None if actions is None else dict(actions)
+    change = Change(exploration, close_after, length, mode, added, retired, actions=weights)
     content = msgspec.to_builtins(change) | ({} if guard is msgspec.UNSET else {"guard": guard})
     return Call("PATCH", _path(name), _read_ranker, encode_json(content))
 
@@ -232,6 +244,12 @@ def feedback(name: str, events: Event | Iterable[Event]) -> Call[FeedbackCounts]
     many = [events] if isinstance(events, FeedbackEvent | Mapping) else events
     body = encode_json([_event(each) if isinstance(each, FeedbackEvent) else each for each in many])
     return Call("POST", _path(name, "feedback"), _read_counts, body)
+
+
+def backfill(name: str, impressions: LoggedImpression | Iterable[LoggedImpression]) -> Call[BackfillCounts]:
+    """Teach a ranker with lists that another system ranked, before it gets traffic; each teaches once, however often it is sent."""
+    many = [impressions] if isinstance(impressions, LoggedImpression) else list(impressions)
+    return Call("POST", _path(name, "impressions"), _read_backfilled, encode_json(many), patience=LONG)
 
 
 def close_impression(

@@ -1,10 +1,12 @@
 """Rank and feedback, live: the same event log always gives the same ranker, to the bit."""
 
 from duelrank.api import (
+    BackfillCounts,
     Document,
     FeedbackCounts,
     FeedbackEvent,
     Invalid,
+    LoggedImpression,
     RankAnswer,
     RankedDocument,
     RankerInfo,
@@ -18,10 +20,12 @@ from duelrank.serving.service import Service
 from duelrank.serving.settings import Settings
 
 __all__ = [
+    "BackfillCounts",
     "Document",
     "FeedbackCounts",
     "FeedbackEvent",
     "Invalid",
+    "LoggedImpression",
     "Observer",
     "RankAnswer",
     "RankRequest",

@@ -7,14 +7,17 @@ from hashlib import blake2b
 
 import msgspec
 
-from duelrank.api import FeedbackCounts, FeedbackEvent, Invalid
+from duelrank.api import CLICK, FeedbackCounts, FeedbackEvent, Invalid
 from duelrank.errors import DuelrankError, InvalidValue
 from duelrank.serving.log.bodies import CLOSED, FEEDBACK, StoredFeedback, StoredImpression, pack
 from duelrank.serving.log.impressions import KnownImpression
 from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Receipt
 
-__all__ = ["Intake", "Rejected", "add_counts", "closing"]
+__all__ = ["Intake", "Rejected", "add_counts", "checked_action", "closing"]
+
+#: Characters of the name of an action.
+MOST_NAME = 100
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -107,7 +110,9 @@ class Intake:
     def _take(self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int]) -> None:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
-        body = pack(StoredFeedback(event.impression_id, clicks, event.examined, event.time, self._user(event.user_id)))
+        user, action = self._user(event.user_id), checked_action(event.action)
+        told = StoredFeedback(event.impression_id, clicks, event.examined, event.time, user, action)
+        body = pack(told)
         stored = NewEvent(self._name, FEEDBACK, key, self._time, body)
         self._feedback.append(len(self.new))
         self.new.append(stored)
@@ -146,6 +151,13 @@ def closing(name: str, id: str, number: int, time: float, follows: bool = False)
     return NewEvent(name, CLOSED, str(number), time, pack(id), follows=follows)
 
 
+def checked_action(name: str) -> str:
+    """Return the name of an action as it is kept: nothing for a click."""
+    if not 0 < len(name) <= MOST_NAME or not name.isprintable():
+        raise InvalidValue(f"an action has a name of 1 to {MOST_NAME} characters, got {name[:MOST_NAME]!r}")
+    return "" if name == CLICK else name
+
+
 def add_counts(counts: Sequence[FeedbackCounts]) -> FeedbackCounts:
     """Return the sum of the counts of the parts of a request."""
     if len(counts) == 1:
@@ -160,4 +172,6 @@ def made_up(event: FeedbackEvent) -> str:
     # The order of the fields is that of the keys which are already in stores.
     names = ("impression_id", "event_id", "clicks", "examined", "close", "time")
     content = {name: getattr(event, name) for name in names}
+    if event.action != CLICK:
+        content["action"] = event.action
     return "=" + blake2b(_encode(content), digest_size=16).hexdigest()

@@ -21,6 +21,9 @@ class Observer:
     def fed(self, name: str, outcome: str, count: int) -> None:
         """So many feedback events had an outcome: accepted, duplicate, unknown, expired or invalid."""
 
+    def backfilled(self, name: str, outcome: str, count: int) -> None:
+        """So many lists that another system ranked had an outcome: accepted, duplicate or invalid."""
+
     def closed(self, name: str, outcome: str, norm: float, clicks: int, reciprocal_rank: float) -> None:
         """An impression was closed, and "learned" from, had "no_feedback", was "skipped" or "failed".
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from duelrank.serving.log.bodies import (
     pack_state,
     unpack,
 )
-from duelrank.serving.log.impressions import read_impression
+from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.history import block_kind
 from duelrank.serving.ranker.machine import Machine, history_since
@@ -52,6 +53,7 @@ class Replayed:
     skipped: int
     failed: int
     open: int
+    backfilled: int
     model_version: int
     updates: int
     digest: str
@@ -99,7 +101,8 @@ class _Replay:
         body = unpack(created.body, Created)
         definition = Definition(body.spec, created.time, body.weights, created.number, body.knots)
         self._versions = Versions(storage, definition)
-        self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None)
+        attached = partial(read_attached, storage, name)
+        self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None, attached=attached)
         self._end = storage.log.last_number()
         self._checkpoints = {info.number for info in storage.snapshots.list(name, CHECKPOINT)}
         self._stored = {info.number for info in self._versions.list()}
@@ -226,6 +229,7 @@ class _Replay:
             skipped=tally.skipped,
             failed=tally.failed,
             open=len(machine.open),
+            backfilled=tally.backfilled,
             model_version=machine.version,
             updates=machine.state.updates,
             digest=digest(machine.state).hex(),

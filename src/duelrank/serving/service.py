@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from duelrank.api import (
+    BackfillCounts,
     Change,
     Comparison,
     FeatureCurve,
@@ -18,6 +19,7 @@ from duelrank.api import (
     History,
     ImpressionInfo,
     LastStep,
+    LoggedImpression,
     ModelCurves,
     RankAnswer,
     RankedDocument,
@@ -29,6 +31,7 @@ from duelrank.api import (
 from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
 from duelrank.export import LinearModel
 from duelrank.representation.shown import ShownCurve
+from duelrank.serving.backfill import LogIntake
 from duelrank.serving.clock import Clock
 from duelrank.serving.feedback import Intake, Rejected, add_counts, closing
 from duelrank.serving.leader.election import Election
@@ -435,6 +438,26 @@ class Service:
         await self._appender.settled()  # what came before, also in other requests, is in the log
         return intake.count(receipts, await self._impressions.events(name, intake.late))
 
+    async def backfill(self, name: str, impressions: Sequence[LoggedImpression | Rejected]) -> BackfillCounts:
+        """Teach a ranker with lists that another system ranked, before it learns from its own.
+
+        When it returns, the accepted ones are in the store; they teach in the background.
+        """
+        ranker = await self._ranker(name)
+        _check_teachable(ranker)
+        if len(impressions) > self.settings.max_events:
+            raise LimitExceeded(f"a request has at most {self.settings.max_events:,} lists, got {len(impressions):,}")
+        intake = LogIntake(ranker.version.definition, self.settings, self.observer)
+        events, invalid = await asyncio.to_thread(intake.events, impressions, self._clock.time())
+        receipts = await self._append(events) if events else []
+        self._wake()
+        accepted = sum(receipt.new for receipt in receipts)
+        counts = {"accepted": accepted, "duplicate": len(receipts) - accepted, "invalid": len(invalid)}
+        for outcome, count in counts.items():
+            if count:
+                self.observer.backfilled(name, outcome, count)
+        return BackfillCounts(accepted, len(receipts) - accepted, invalid)
+
     async def _make_salt(self) -> None:
         """Choose what ids of users are hashed with in this store, once; where two processes do, the first one counts."""
         event = NewEvent(RANKERS, SALT, SALT, self._clock.time(), pack(os.urandom(16)))
@@ -621,6 +644,19 @@ class Service:
             self._wake()
 
         done.add_done_callback(settle)
+
+
+def _check_teachable(ranker: Ranker) -> None:
+    """Raise where lists of other systems cannot teach a ranker (any more)."""
+    info = ranker.info()
+    ranker.version.definition.log_learner  # noqa: B018  # raises where the algorithm cannot take over what they teach
+    if info.learned:
+        raise Conflict(
+            f"{info.name!r} has learned from {info.learned:,} lists of its own, which lists of another system would undo; teach "
+            "a new ranker with them, before it gets traffic"
+        )
+    if info.frozen:
+        raise Conflict(f"{info.name!r} is frozen, so it learns nothing; resume it first")
 
 
 def _answer(id: str, body: StoredImpression) -> RankAnswer:

@@ -17,6 +17,7 @@ from tests.waiting import until
 from typer.testing import CliRunner, Result
 
 from duelrank.api import (
+    BackfillCounts,
     Change,
     Comparison,
     Document,
@@ -175,6 +176,11 @@ class FakeService(Service):
             self.observer.fed(name, outcome, 1)
             self.events[key] = event
         return FeedbackCounts(**counts, invalid=invalid)
+
+    async def backfill(self, name: str, impressions: Any) -> BackfillCounts:
+        self.ranker(name)
+        bad = [Invalid(0, each.event_id, each.reason) for each in impressions if isinstance(each, Rejected)]
+        return BackfillCounts(len(impressions) - len(bad), 0, bad)
 
     async def control(self, name: str, action: Any, version: int | None = None) -> RankerInfo:
         if version not in (None, 1):

@@ -1,5 +1,7 @@
 """The web layer on the real service and a file: rank, feedback, learn, export."""
 
+import json
+
 import numpy as np
 from tests.serving.http.conftest import SHOP, TestClient
 from tests.waiting import until
@@ -103,3 +105,30 @@ def test_an_algorithm_that_there_is_not(real_client):
     refused = real_client.post("/v1/rankers", json=SHOP | {"name": "b", "algorithm": "mgd-dps"})
     assert refused.status_code == 422
     assert "mgd-dsp" in refused.json()["detail"]
+
+
+def test_lists_of_a_log_teach_before_the_first_live_one(real_client):
+    rng, lines = np.random.default_rng(8), []
+    for number in range(120):
+        candidates, features = documents(rng)
+        best = int(np.argmax(features[:, 0] - features[:, 1]))
+        lines.append({"impression_id": f"log-{number}", "documents": candidates, "clicks": [f"d{best}"]})
+    where, ndjson = "/v1/rankers/shop/impressions", {"Content-Type": "application/x-ndjson"}
+    assert real_client.post(where, json=lines[0]).json() == {"accepted": 1, "duplicate": 0, "invalid": []}
+    assert real_client.post(where, json=lines[:60]).json() == {"accepted": 59, "duplicate": 1, "invalid": []}
+    text = "\n".join([*map(json.dumps, lines[60:]), "{", '{"impression_id": "x", "documents": [], "click": []}'])
+    found = real_client.post(where, content=text, headers=ndjson).json()
+    assert (found["accepted"], found["duplicate"]) == (60, 0)
+    assert [(each["index"], each["event_id"]) for each in found["invalid"]] == [(60, None), (61, "x")]
+    assert "did you mean `clicks`?" in found["invalid"][1]["reason"]
+    until(lambda: real_client.get("/v1/rankers/shop").json()["backfilled"] == 120)
+
+    def learned():
+        curves = real_client.get("/v1/rankers/shop/curves").json()["curves"]
+        rise = {each["name"]: each["heights"][-1] - each["heights"][0] for each in curves}
+        return rise["bm25"] > 0.0 > rise["price"]
+
+    until(learned)
+    assert 'duelrank_backfilled_lists_total{outcome="accepted",ranker="shop"} 120.0' in real_client.get("/metrics").text
+    assert real_client.post(where, content="{").status_code == 400
+    assert real_client.get(where).json() == [], "those are its own"

@@ -7,10 +7,17 @@ from typing import Any
 
 import msgspec
 
-from duelrank.api import Document, DocumentTable, RankRequest
+from duelrank.api import Document, DocumentTable, LoggedImpression, RankRequest
+from duelrank.errors import LimitExceeded
+from duelrank.serving.feedback import Rejected
 from duelrank.serving.http.errors import MalformedBody, wrong_shape
 
-__all__ = ["decode_rank", "decoded"]
+__all__ = ["decode_logged", "decode_rank", "decoded", "pieces_of"]
+
+BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # a ValidationError is a DecodeError too
+_raw = msgspec.json.Decoder(list[msgspec.Raw])
+_logged = msgspec.json.Decoder(LoggedImpression)
+_anything = msgspec.json.Decoder()
 
 
 def decoded(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str = "JSON") -> Any:
@@ -77,3 +84,45 @@ _from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
 def decode_rank(body: bytes, content_type: bytes, large: bool) -> RankRequest:
     """Decode a request to rank, which is JSON or MessagePack."""
     return (_from_msgpack if b"msgpack" in content_type else _from_json)(body, large)
+
+
+def pieces_of(body: bytes, content_type: bytes, most: int, what: str) -> list[bytes]:
+    """Return the texts of one thing, of an array of them, or of one on each line; raise where they are more than that."""
+    if content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson"):
+        _check(body.count(b"\n") // 2, most, what)  # before there are millions of lines; every second one may be empty
+        pieces = [line for line in body.splitlines() if line.strip()]
+    elif body.lstrip(b" \t\r\n")[:1] != b"[":
+        pieces = [body]
+    else:
+        pieces = [bytes(piece) for piece in decoded(_raw.decode, body, list)]
+    _check(len(pieces), most, what)
+    return pieces
+
+
+def _check(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise LimitExceeded(f"a request may hold {most:,} {what}")
+
+
+def decode_logged(body: bytes, content_type: bytes, most: int) -> list[LoggedImpression | Rejected]:
+    """Decode lists that another system ranked; what cannot be read becomes a `Rejected` in its place."""
+    pieces = pieces_of(body, content_type, most, "lists")
+    if pieces == [body]:  # that it is no JSON at all is the request's fault, not the list's
+        decoded(_anything.decode, body, LoggedImpression)
+    return [_logged_list(piece) for piece in pieces]
+
+
+def _logged_list(text: bytes) -> LoggedImpression | Rejected:
+    try:
+        return _logged.decode(text)
+    except BROKEN as error:
+        return Rejected(_id(text), wrong_shape(error, LoggedImpression))
+
+
+def _id(text: bytes) -> str | None:
+    try:
+        content = _anything.decode(text)
+    except BROKEN:
+        return None
+    id = content.get("impression_id") if isinstance(content, dict) else None
+    return id if isinstance(id, str) else None

@@ -73,6 +73,9 @@ class Metrics(Observer):
         self._documents = counter("rank_documents_total", "Documents that were ordered.", "ranker")
         self._latency = histogram("rank_latency_seconds", "Time to make an impression and store it.", "ranker")
         self._events = counter("feedback_events_total", "Feedback events by what became of them.", "ranker", "outcome")
+        self._backfilled = counter(
+            "backfilled_lists_total", "Lists of another system by what became of them.", "ranker", "outcome"
+        )
         self._features = counter(
             "feature_trouble_total", "Feature values that were not as they should be.", "ranker", "kind"
         )
@@ -170,6 +173,10 @@ class Metrics(Observer):
     def fed(self, name: str, outcome: str, count: int) -> None:
         """So many events had an outcome."""
         self._events.labels(name, outcome).inc(count)
+
+    def backfilled(self, name: str, outcome: str, count: int) -> None:
+        """So many lists of another system had an outcome."""
+        self._backfilled.labels(name, outcome).inc(count)
 
     def closed(self, name: str, outcome: str, norm: float, clicks: int, reciprocal_rank: float) -> None:
         """An impression was closed; averages are over all of them, forget slowly, and start as plain means."""

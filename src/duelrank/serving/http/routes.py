@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from duelrank.api import (
+    BackfillCounts,
     Change,
     Comparison,
     FeedbackCounts,
@@ -24,6 +25,7 @@ from duelrank.api import (
     ImpressionInfo,
     LastStep,
     Live,
+    LoggedImpression,
     Model,
     ModelCurves,
     RankAnswer,
@@ -51,7 +53,7 @@ from duelrank.representation.base import by_feature
 from duelrank.representation.written import write_representation
 from duelrank.serving.http.auth import Caller
 from duelrank.serving.http.dashboard import FILES, POLICY, read_file, render
-from duelrank.serving.http.decoding import decode_rank, decoded
+from duelrank.serving.http.decoding import decode_logged, decode_rank, decoded
 from duelrank.serving.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.serving.http.feedback import NDJSON, UbiEvent, decode_events
 from duelrank.serving.http.live import messages
@@ -218,6 +220,10 @@ def _decode_feedback(body: bytes, call: Call) -> Any:
     return decode_events(body, call.headers.get(b"content-type", b""), call.service.settings.max_events)
 
 
+def _decode_logged(body: bytes, call: Call) -> Any:
+    return decode_logged(body, call.headers.get(b"content-type", b""), call.service.settings.max_events)
+
+
 # Query strings
 
 
@@ -345,6 +351,15 @@ async def impressions(call: Call) -> list[ImpressionInfo]:
     Features are dropped some time after an impression was learned from; `duelrank serve --keep-features` says when.
     """
     return await asyncio.to_thread(call.service.impressions, call.name)
+
+
+async def backfill(call: Call) -> BackfillCounts:
+    """Teach a ranker with lists that another system ranked, before it gets traffic.
+
+    One list, an array of them, or one on each line (application/x-ndjson), each with its documents in the order in which they were
+    shown, and what the user did. A list teaches once, however often it is sent; one that is bad keeps out no other.
+    """
+    return await call.service.backfill(call.name, call.body)
 
 
 async def compare(call: Call) -> Comparison:
@@ -560,6 +575,14 @@ _UBI = {
     "event_attributes": {"object": {"object_id": "d1"}, "position": {"ordinal": 1}},
 }
 _EVENT = FeedbackEvent | UbiEvent
+_LOGGED = {
+    "impression_id": "2025-11-03-7",
+    "documents": [
+        {"id": "d7", "features": {"bm25": 14.2, "rating": 4.0, "price": 15.0}},
+        {"id": "d4", "features": {"bm25": 11.0, "rating": 4.9, "price": 22.0}},
+    ],
+    "clicks": ["d4"],
+}
 
 # The router tries them in this order, so the busy ones come first.
 OPERATIONS = (
@@ -651,6 +674,19 @@ OPERATIONS = (
         needs="admin",
         answers=list[ImpressionInfo],
         raises=(UnknownName,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/impressions",
+        handle=backfill,
+        needs="admin",
+        takes=LoggedImpression,
+        decode=_decode_logged,
+        bodies={"application/json": LoggedImpression | list[LoggedImpression], NDJSON: str},
+        examples={"a list of a log": _LOGGED},
+        named="guarded",
+        answers=BackfillCounts,
+        raises=(UnknownName, InvalidValue, InvalidRecipe, LimitExceeded, Conflict),
     ),
     Operation(
         method="GET",

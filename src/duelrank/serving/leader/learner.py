@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import takewhile
 from time import perf_counter, sleep
 
@@ -17,6 +18,7 @@ from duelrank.serving.leader.capacity import Capacity
 from duelrank.serving.leader.retention import Retention
 from duelrank.serving.log.attachments import unpack_features
 from duelrank.serving.log.bodies import (
+    CLOSED,
     CONTROL,
     DELETED,
     IMPRESSION,
@@ -28,7 +30,7 @@ from duelrank.serving.log.bodies import (
     pack,
     unpack,
 )
-from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_features
+from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_attached, read_features
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent
 from duelrank.serving.ranker.definition import Definition
@@ -160,7 +162,8 @@ class Learner:
     def _begin(self, name: str, ranker: Ranker, last: int) -> None:
         """Restore one ranker: its newest checkpoint, and the events since."""
         versions = Versions(self._storage, ranker.created)
-        machine = Machine(ranker.created, self._fetcher(name), versions.state)
+        attached = partial(read_attached, self._storage, name)
+        machine = Machine(ranker.created, self._fetcher(name), versions.state, attached=attached)
         for body in checkpoints(self._storage, name):
             machine.restore(body)
             break
@@ -267,11 +270,12 @@ class Learner:
         elif event.kind == CONTROL:
             course.urgent = course.machine.changed
             self._tell_guard_event(event.ranker, guard, course.machine)
-        if closed is not None:
+        if closed is not None and event.kind == CLOSED:
             course.deadlines.pop(closed.id, None)
             course.asked.pop(closed.id, None)
             if (recent := self._recent.get(event.ranker, closed.id)) is not None:
                 recent.closed = True  # also where another process has closed it
+        if closed is not None:
             self._tell(event.ranker, closed)
 
     def _take_ranker(self, event: Event) -> None:

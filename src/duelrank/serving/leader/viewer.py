@@ -10,7 +10,7 @@ from threading import Thread
 
 from duelrank.errors import StorageFailure
 from duelrank.serving.log.bodies import PUBLISHED, StoredImpression
-from duelrank.serving.log.impressions import read_impression
+from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import CHECKPOINT, Version, Versions, checkpoints, events
@@ -132,7 +132,12 @@ class Viewer:
             followed.missed += found is None
             return found
 
-        machine = Machine(ranker.created, fetch, state)
+        def attached(number: int) -> Features | None:
+            found = read_attached(self._storage, name, number)
+            followed.missed += found is None
+            return found
+
+        machine = Machine(ranker.created, fetch, state, attached=attached)
         followed = _Followed(ranker.created.number, machine)
         for body in checkpoints(self._storage, name):
             machine.restore(body)

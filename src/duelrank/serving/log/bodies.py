@@ -27,6 +27,7 @@ __all__ = [
     "GREEDY",
     "GUARD",
     "IMPRESSION",
+    "LOGGED",
     "OLD",
     "PUBLISHED",
     "PURGED",
@@ -40,6 +41,7 @@ __all__ = [
     "Published",
     "StoredFeedback",
     "StoredImpression",
+    "StoredLog",
     "digest",
     "document_digest",
     "hash63",
@@ -55,6 +57,7 @@ T = TypeVar("T")
 
 #: Kinds of events of a ranker. These words are in all stores since 0.1.0, so they stay, also "ranked".
 IMPRESSION, FEEDBACK, CLOSED, PUBLISHED, CONTROL = "ranked", "feedback", "closed", "published", "control"
+LOGGED = "logged"
 #: The reserved name under which the log tells of rankers that come and go; no ranker can have it.
 RANKERS = "_rankers"
 #: Kinds of events under that name.
@@ -127,13 +130,26 @@ class StoredImpression(_Body, frozen=True, gc=False):
 
 
 class StoredFeedback(_Body, frozen=True):
-    """A user clicked at positions, from 0, of an impression (key: the event id); the user is a hash, where one is known."""
+    """A user clicked at positions, from 0, of an impression (key: the event id); the user is a hash, where one is known.
+
+    The action is what was done there, where it was not a click.
+    """
 
     impression: str
     clicks: list[int]
     examined: int | None
     time: float | None
     user: bytes = b""
+    action: str = ""
+
+
+class StoredLog(_Body, frozen=True):
+    """Another system showed a list (key: its id), of the first so many documents of the attachment; and what was done where."""
+
+    shown: int
+    actions: dict[str, list[int]]
+    examined: int | None
+    names: bytes
 
 
 class Published(_Body, frozen=True):

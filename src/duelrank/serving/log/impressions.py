@@ -14,7 +14,14 @@ from duelrank.storage import Event, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
 
-__all__ = ["Impressions", "KnownImpression", "RecentImpressions", "read_features", "read_impression"]
+__all__ = [
+    "Impressions",
+    "KnownImpression",
+    "RecentImpressions",
+    "read_attached",
+    "read_features",
+    "read_impression",
+]
 
 T = TypeVar("T")
 
@@ -133,6 +140,11 @@ def read_features(storage: Storage, ranker: str, number: int, body: StoredImpres
         import numpy as np
 
         return np.frombuffer(body.features, "<f8").reshape(len(body.ids), -1)
+    return read_attached(storage, ranker, number)
+
+
+def read_attached(storage: Storage, ranker: str, number: int) -> Features | None:
+    """Return the features that belong to an event, None where they were dropped."""
     attachment = storage.log.attachment(ranker, number)
     return None if attachment is None else unpack_features(attachment)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from duelrank.algorithms import Algorithm
 from duelrank.algorithms.represented import Represented
 from duelrank.api import Change, RankerSpec
+from duelrank.backfill import LogLearner
 from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.export import LinearModel
 from duelrank.grammar import parse
@@ -48,6 +49,8 @@ __all__ = ["Definition", "settled"]
 
 #: So many lists at most warm a ranker up.
 WARM_UPS = 20
+#: A ranker may weigh so many actions.
+MOST_ACTIONS = 100
 #: Of so many features it is told how they rise.
 MOST_FEATURES = 50
 
@@ -96,6 +99,7 @@ class Definition:
         self.columns = {name: column for column, name in enumerate(spec.features)}
         self._rank_key, self._coin_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "explore")
         self.learn_key, self._guard_key = stream_key(spec.seed, "learn"), stream_key(spec.seed, "guard")
+        self.log_key = stream_key(spec.seed, "log")
         self.model(1, self.start)  # checks the names
         if spec.mode == "shadow":
             two = Query("", np.zeros((2, len(spec.features))))
@@ -117,6 +121,11 @@ class Definition:
         if weights.shape != (self.representation.n_columns(n_features, seen),) or not np.isfinite(weights).all():
             raise InvalidValue("start has one finite weight per feature")
         return self._state(weights, seen)
+
+    @cached_property
+    def log_learner(self) -> LogLearner:
+        """What learns from the lists of other systems; raises where the algorithm cannot take over what they teach."""
+        return LogLearner(self.algorithm)
 
     def _state(self, weights: Weights, seen: Memory, step: int = 0, updates: int = 0) -> State:
         """Return a state with a memory of the representation; what other parts remember starts anew."""
@@ -170,7 +179,7 @@ class Definition:
 
     def changed(self, change: Change) -> Definition:
         """Return the definition after a change, the same again where it was made before; raise where it makes no sense."""
-        spec, own = self.spec, ("exploration", "close_after", "length", "mode")
+        spec, own = self.spec, ("exploration", "close_after", "length", "mode", "actions")
         given: dict[str, Any] = {name: value for name in own if (value := getattr(change, name)) is not None}
         if not isinstance(change.guard, msgspec.UnsetType):
             given["guard"] = change.guard
@@ -439,5 +448,13 @@ def _check(spec: RankerSpec) -> None:
             "a shadow shows your own order, so there is nothing to guard; give it no guard, or the mode learn"
         )
     whole_number("seed", spec.seed, 0, (1 << 63) - 1)
+    if len(spec.actions) > MOST_ACTIONS:
+        raise LimitExceeded(f"a ranker may have weights for at most {MOST_ACTIONS} actions, got {len(spec.actions):,}")
+    for name, weight in spec.actions.items():
+        if not 0.0 < weight <= 1e6:
+            raise InvalidValue(
+                f"the weight of an action is above 0 and at most 1,000,000, got {weight!r} for {name!r}; an action that is to "
+                "teach nothing is left out"
+            )
     if twice := set(spec.retired) & set(spec.features):
         raise InvalidValue(f"a feature is either retired or not, and {sorted(twice)[0]!r} is both")

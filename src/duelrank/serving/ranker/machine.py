@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from duelrank.api import Change, RankerSpec
+from duelrank.api import CLICK, Change, RankerSpec
 from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
 from duelrank.guard import Guard, GuardSpec
 from duelrank.kernels.random import derive
@@ -23,6 +23,7 @@ from duelrank.serving.log.bodies import (
     GREEDY,
     GUARD,
     IMPRESSION,
+    LOGGED,
     OLD,
     PUBLISHED,
     SHADOW,
@@ -30,6 +31,7 @@ from duelrank.serving.log.bodies import (
     Published,
     StoredFeedback,
     StoredImpression,
+    StoredLog,
     digest,
     pack,
     pack_state,
@@ -48,6 +50,8 @@ __all__ = ["ClosedImpression", "Machine", "OpenImpression", "Outcome", "Tally", 
 Outcome = Literal["learned", "no_feedback", "skipped", "failed"]
 #: Returns the body of an impression and its features, by its id and its number; None where they are gone.
 Fetch: TypeAlias = Callable[[str, int], tuple[StoredImpression, Features] | None]
+#: Returns the features that belong to the event of a number; None where they are gone.
+Attached: TypeAlias = Callable[[int], Features | None]
 
 # So many states of earlier versions are held where they can be had from the store again.
 MOST_STATES = 256
@@ -69,12 +73,14 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
     teams: bytes = b""
     user: bytes = b""
     length: int = 0
+    weights: dict[int, float] = {}  # of clicked positions that weigh more or less than 1
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False):
     """How many impressions were made, and what became of the closed ones; up to 0.1.0, ``learned`` had those without feedback.
 
-    ``late`` is how many feedback events came after their impression was closed.
+    ``late`` is how many feedback events came after their impression was closed, ``backfilled`` how many lists of other systems
+    have taught it.
     """
 
     impressions: int = 0
@@ -83,6 +89,7 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
     failed: int = 0
     late: int = 0
     no_feedback: int = 0
+    backfilled: int = 0
 
 
 class _Checkpoint(msgspec.Struct, array_like=True):
@@ -99,6 +106,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     floor: int = 0
     watch: Watched | None = None
     history: HistoryState | None = None
+    logged: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +141,8 @@ class Machine:
         Returns the state of an earlier version, None where it is gone; without it, all that may be needed are held.
     most_states
         How many states of earlier versions are held, where they can be loaded again; None: all that may be needed.
+    attached
+        Returns the features of a list that another system showed.
     """
 
     def __init__(
@@ -141,7 +151,9 @@ class Machine:
         fetch: Fetch,
         load: Callable[[int], State | None] | None = None,
         most_states: int | None = MOST_STATES,
+        attached: Attached = lambda number: None,
     ) -> None:
+        self._attached = attached
         self.definition, self._fetch, self._load, self._most_states = definition, fetch, load, most_states
         self._created = definition
         self.number, self.version = definition.number, 1
@@ -151,6 +163,7 @@ class Machine:
         self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
         self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
+        self.logged: State | None = None  # what lists of other systems have taught, until the first live one
         self.last_step: LearnedStep | None = None  # for `Service.last_step`; what is learned does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
@@ -164,6 +177,8 @@ class Machine:
             self._impression(event)
         elif event.kind == FEEDBACK:
             self._feedback(unpack(event.body, StoredFeedback))
+        elif event.kind == LOGGED:
+            closed = self._log(unpack(event.body, StoredLog), event)
         elif event.kind == CLOSED:
             closed = self._close(unpack(event.body, str), event)
         elif event.kind == PUBLISHED:
@@ -195,8 +210,9 @@ class Machine:
             self.tally.late += 1
             return
         impression.has_feedback = True
-        if feedback.clicks:
-            impression.clicks = sorted({*impression.clicks, *feedback.clicks})
+        weight = self.definition.spec.actions.get(feedback.action or CLICK, 0.0)
+        if feedback.clicks and weight > 0.0:
+            _weigh(impression, feedback.clicks, weight)
         if feedback.examined is not None:
             impression.examined = max(feedback.examined, impression.examined or 0)
         impression.user = impression.user or feedback.user
@@ -229,7 +245,7 @@ class Machine:
             raise
         except Exception as error:
             return "failed", 0.0, f"{self.definition.spec.name!r} could not learn from impression {id!r}: {error}"
-        norm = self.definition.distance(self.state, after)
+        norm, self.logged = self.definition.distance(self.state, after), None
         self.last_step = LearnedStep(id, impression, self.definition, self.state_of(impression.version), self.state)
         self.state, self.changed = after, True
         return "learned", norm, None
@@ -250,6 +266,41 @@ class Machine:
         if not np.isfinite(after.weights).all():
             raise ArithmeticError("the weights would no longer be finite")
         return after
+
+    def _log(self, body: StoredLog, event: Event) -> ClosedImpression | None:
+        """Learn from a list of another system; only before the first live one, which knows better."""
+        if self.frozen or self.tally.learned or body.names != self.definition.names_digest:
+            return None
+        try:
+            raw = self._attached(event.number)
+            if raw is None:
+                raise LookupError("its features are gone")
+            self.logged, self.state = self._taught(body, raw)
+        except StorageFailure:
+            raise
+        except Exception as error:
+            self.tally.failed += 1
+            trouble = f"{self.definition.spec.name!r} could not learn from the logged list {event.key!r}: {error}"
+            return ClosedImpression(event.key, "failed", 0.0, 0, 0.0, trouble)
+        self.tally.backfilled += 1
+        self.changed = True
+        return None
+
+    def _taught(self, body: StoredLog, raw: Features) -> tuple[State, State]:
+        """Return what the logs have taught with this list, and the ranker that knows it."""
+        definition, teacher = self.definition, self.definition.log_learner
+        before = teacher.start(self.state) if self.logged is None else self.logged
+        seen = OpenImpression(0, 0.0, 0, OLD, [], body.examined, True)
+        for action, places in body.actions.items():
+            if (weight := definition.spec.actions.get(action, 0.0)) > 0.0:
+                _weigh(seen, places, weight)
+        fresh = derive(definition.log_key, self.tally.backfilled)
+        parts = definition.query(raw), np.arange(body.shown), feedback_on(seen, body.shown)
+        logged = teacher.learn(before, *parts, fresh)
+        after = teacher.handed_over(self.state, logged)
+        if not np.isfinite(after.weights).all():
+            raise ArithmeticError("the weights would no longer be finite")
+        return logged, after
 
     def end(self) -> End:
         """Return how the ranker is now, for its history."""
@@ -289,7 +340,7 @@ class Machine:
             )  # they may have changed since that version, or just now
         fits = old is not None and self.definition.fits(old)
         if control.action == "rollback" and old is not None and fits:
-            self.state = self.definition.returned(self.state, old)
+            self.state, self.logged = self.definition.returned(self.state, old), None
             self.watch.go_back(self.version)
             self._forget_votes()
         elif control.action == "pin" and control.version is not None and old is not None and fits:
@@ -329,7 +380,7 @@ class Machine:
             self.frozen = definition.spec.mode == "frozen"
             self.pin = self.pin if definition.spec.mode == "shadow" else None
         if definition.spec.features != before.spec.features:
-            self.state = definition.carried(self.state, before.spec.features)
+            self.state, self.logged = definition.carried(self.state, before.spec.features), None
             self.pin = (
                 None if self.pin is None else (self.pin[0], definition.carried(self.pin[1], before.spec.features))
             )
@@ -394,7 +445,9 @@ class Machine:
         pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
         head = (self.number, self.version, self.changed, self.frozen, self.tally)
         watched, recorded = self.watch.note(), self.history.note()
-        return pack(_Checkpoint(*head, *states, self.open, pin, self.changed_spec, self.floor, watched, recorded))
+        logged = None if self.logged is None else pack_state(self.logged)
+        parts = (*head, *states, self.open, pin, self.changed_spec, self.floor)
+        return pack(_Checkpoint(*parts, watched, recorded, logged))
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
@@ -405,6 +458,9 @@ class Machine:
         self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
         self.watch = Watch.restored(found.watch, recipe)
+        self.logged = None
+        if found.logged is not None:
+            self.logged = unpack_state(found.logged, self.definition.log_learner.algorithm)
         self.history.restore(found.history, found.number)
         self.references = Counter(impression.version for impression in self.open.values())
         self._states.clear()
@@ -422,6 +478,17 @@ class Machine:
     def needs(self) -> tuple[frozenset[int], frozenset[int]]:
         """Return what is needed to go on from here: numbers of open impressions, and versions."""
         return _needed(self.version, self.open)
+
+
+def _weigh(impression: OpenImpression, places: Sequence[int], weight: float) -> None:
+    """Note an action of this weight at some places; of several at one place the heaviest counts."""
+    known = set(impression.clicks)
+    for place in places:
+        if place not in known or weight > impression.weights.get(place, 1.0):
+            impression.weights = {**impression.weights, place: weight}
+            if weight == 1.0:
+                del impression.weights[place]
+    impression.clicks = sorted(known.union(places))
 
 
 def _without_history(checkpoint: _Checkpoint) -> None:

@@ -37,7 +37,8 @@ SHADOW_WARNING = (
 
 COLD_WARNING = (
     "it starts from nothing, so at first it is worse than a good order of yours, and on a low rung it learns slowly: the guard may "
-    "raise an alarm before it has learned enough; better give it weights to start from, close to what you sort by"
+    "raise an alarm before it has learned enough; better give it weights to start from, close to what you sort by, or teach it "
+    "with the lists of your log"
 )
 
 
@@ -69,6 +70,7 @@ class Ranker:
             created=self.created.created,
             frozen=version.frozen,
             pinned=None if version.pin is None else version.pin[0],
+            backfilled=tally.backfilled,
             warnings=tuple(self._warnings(status)),
         )
 
@@ -86,7 +88,8 @@ class Ranker:
         spec, guard = self.version.definition.spec, status.guard
         if spec.mode == "shadow":
             yield SHADOW_WARNING
-        if guard is not None and spec.start is None and not guard.promotions and not guard.raised:
+        cold = spec.start is None and not status.tally.backfilled
+        if guard is not None and cold and not guard.promotions and not guard.raised:
             yield COLD_WARNING
         if status.guard is not None and status.guard.raised and status.guard.last_alarm is not None:
             yield f"the guard has raised an alarm: {alarm_sentence(status.guard.last_alarm, status.guard.spec.false_alarm_every)}"

@@ -41,6 +41,11 @@ def feedback_on(impression: OpenImpression, length: int) -> Feedback:
     """Return what users did with an impression of so many documents, as algorithms take it."""
     clicks = np.zeros(length, np.bool_)
     clicks[impression.clicks] = True
+    weights = None
+    if impression.weights:
+        weights = clicks.astype(np.float64)
+        for place, weight in impression.weights.items():
+            weights[place] = weight
     examined = impression.examined
     if examined is not None:
         examined = max(examined, *(each + 1 for each in impression.clicks), 0)

@@ -1,0 +1,85 @@
+"""Learning from lists that another system ranked, such as those in a search log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from duelrank.algorithms.base import Algorithm
+from duelrank.kernels.plackett_luce import skip_gradient
+from duelrank.kernels.ranking import rankings
+from duelrank.memory import replaced
+from duelrank.projection import DependentClick, Examination
+from duelrank.registry import alias, register
+from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.updates import Step, Update
+
+__all__ = ["LogPairs"]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class LogPairs(Algorithm):
+    """Pairwise logistic regression on lists that anyone has ranked: what was clicked is better than what was seen and not clicked.
+
+    Each such pair of a list, whichever of the two is above, adds P(seen) ∇ log P(i ≻ j), P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j)));
+    the gradient is their mean, so a list counts once, however many clicks it has. A click and what was skipped above it speak
+    against the order that was shown; with these pairs alone, as is often advised, a log teaches to turn that order around. A click
+    and what is below speak for it, all the more as few users look there: the examination model takes out as much of that as the
+    clicks can tell. What remains favours the order of the log, so a log that says little teaches that order.
+
+    It explores nothing: what it shows by itself is its best list.
+
+    Parameters
+    ----------
+    examination
+        Which unclicked documents were seen. By default users look at all down to a click, after which they may leave; how often, at
+        each position, is learned from the same log.
+    step
+        How far to move; the default decreases with the square root of the lists.
+
+    References
+    ----------
+    Joachims, "Optimizing search engines using clickthrough data" (KDD 2002), for pairs from logs.
+    """
+
+    examination: Examination = DependentClick(forgetting=1.0)
+    step: Update = Step(learning_rate=1.0, slow_down=1.0)
+
+    def start(self, n_features: int, stream: Stream) -> State:
+        """Return zero weights."""
+        weights = np.zeros(n_features)
+        weights.flags.writeable = False
+        return State(weights)
+
+    def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
+        """Return the best list; equal documents are in a random order."""
+        nothing = np.empty((0, state.weights.shape[0]))
+        return Impression(query, rankings(state.weights, nothing, 0.0, query.features, stream)[0, :length].copy())
+
+    def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
+        """Return an impression with an empty trace: it does not matter who made the list."""
+        return Impression(query, ranking)
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        """Return the mean over the pairs of the list, and what is known of its users now."""
+        users = state.of("examination").memory
+        seen = self.examination.weights(users, impression, feedback)
+        memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
+        clicks = feedback.clicks
+        pairs = float(((clicks[:, np.newaxis] > clicks) * seen).sum())
+        if pairs == 0.0:
+            return np.zeros(state.weights.shape[0]), memory
+        gradient: Gradient = skip_gradient(state.weights, impression.query.features, impression.ranking, clicks, seen)
+        return gradient * (4.0 / pairs), memory  # the kernel has a quarter of each pair
+
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
+        """Move by the step."""
+        weights, memory = self.step.move(state.of("step"), gradient)
+        return weights, replaced(state.memory, "step", memory)
+
+
+alias("log-pairs", LogPairs())
