@@ -4,18 +4,20 @@ import asyncio
 import functools
 import json
 import os
-import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 from tests.ubi.logs import NAMES, event, features, made_up, query
 from tests.waiting import until
+from typer.testing import CliRunner
 
 import duelrank.client
 from duelrank.api import BackfillCounts, Invalid, LoggedImpression, RankerInfo
+from duelrank.cli import app
 from duelrank.cli import backfill as command
 from duelrank.serving import RankerSpec, Service
 from duelrank.storage import open_storage
@@ -100,7 +102,7 @@ class TestStore:
         before = store.read_bytes()
         result = cli("backfill", store, "shop", *files, "--dry-run")
         assert result.exit_code == 0, result.stderr
-        assert f"{LISTS}  can teach" in " ".join(result.stdout.split("\n"))
+        assert f"{LISTS}  can teach" in result.stdout
         assert store.read_bytes() == before
         assert ranker(store)[0].backfilled == 0
 
@@ -109,7 +111,7 @@ class TestStore:
             Service(storage).claim()
             result = cli("backfill", store, "shop", *files)
         assert result.exit_code == 2
-        assert "give its address: duelrank backfill http" in " ".join(result.stderr.split())
+        assert "duelrank backfill http" in " ".join(result.stderr.split())
 
     def test_what_is_wrong_with_the_arguments(self, cli, store, files, tmp_path):
         for words, reason in (
@@ -122,22 +124,21 @@ class TestStore:
             assert (result.exit_code, result.stdout) == (2, "")
             assert reason in " ".join(result.stderr.split())
 
-    def test_killed_in_between_it_goes_on(self, cli, cli_json, store, tmp_path, monkeypatch):
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
+    def test_killed_in_between_it_goes_on(self, cli, cli_json, store, tmp_path):
         """Exactly once: what is learned is what an undisturbed run learns."""
-        log = made_up(LISTS)
+        log, whole, pipe = made_up(LISTS), made(tmp_path / "whole.db"), tmp_path / "pipe"
         paths = log.write(tmp_path)
-        whole = made(tmp_path / "whole.db")
         cli_json("backfill", whole, "shop", *options(paths))
-        os.mkfifo(tmp_path / "pipe")  # the queries come one by one, and never all of them
-        words = ["backfill", str(store), "shop", *options(paths | {"queries": str(tmp_path / "pipe")})]
-        code = f"from duelrank.cli import backfill, main; backfill.MOST_LISTS = 5; import sys; sys.argv[1:] = {words!r}; main()"
+        os.mkfifo(pipe)  # half of the queries come, and then nothing more
+        words = ["backfill", str(store), "shop", *options(paths | {"queries": str(pipe)})]
+        code = f"import sys; from duelrank.cli import backfill, main; backfill.MOST_LISTS = 5; sys.argv[1:] = {words!r}; main()"
         with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
-            with open(tmp_path / "pipe", "w") as pipe:
-                for number, each in enumerate(log.queries[: LISTS // 2]):
-                    pipe.write(json.dumps(each) + "\n")
-                    pipe.flush()
-                until(lambda: _logged(store) >= 10)
-                process.send_signal(signal.SIGKILL)
+            writing = os.open(pipe, os.O_RDWR)
+            os.write(writing, "".join(json.dumps(each) + "\n" for each in log.queries[: LISTS // 2]).encode())
+            until(lambda: _logged(store) >= 10)
+            process.kill()
+            os.close(writing)
         found = cli_json("backfill", store, "shop", *options(paths))
         assert found["there_already"] >= 10
         assert found["taken"] + found["there_already"] == LISTS
@@ -150,3 +151,141 @@ class TestStore:
 def _logged(store):
     with open_storage(f"sqlite:///{store}") as storage:
         return storage.log.last_number() - 1
+
+
+class Running:
+    """A running service that keeps the lists it was sent, knows some of them already and refuses others."""
+
+    def __init__(self):
+        self.known, self.refused = set(), set()
+        self.chunks = []
+        self.busy = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            info = RankerInfo("shop", "pdgd", NAMES, impressions=0, learned=0, model_version=1)
+            return httpx.Response(200, content=msgspec.json.encode(info))
+        assert (request.method, request.url.path) == ("POST", "/v1/rankers/shop/impressions")
+        assert request.headers["authorization"] == "Bearer secret"
+        if self.busy:
+            self.busy -= 1
+            return httpx.Response(503)
+        chunk = msgspec.json.decode(request.content, type=list[LoggedImpression])
+        ids = [each.impression_id for each in chunk]
+        bad = [Invalid(place, id, "it makes no sense") for place, id in enumerate(ids) if id in self.refused]
+        again = sum(id in self.known for id in ids)
+        self.chunks.append(chunk)
+        self.known.update(set(ids) - self.refused)
+        return httpx.Response(200, content=msgspec.json.encode(BackfillCounts(len(ids) - again - len(bad), again, bad)))
+
+
+@pytest.fixture
+def running(monkeypatch):
+    service = Running()
+    transport = httpx.MockTransport(service)
+    monkeypatch.setattr(duelrank.client, "Client", functools.partial(duelrank.client.Client, transport=transport))
+    monkeypatch.setattr("duelrank.client.client.time.sleep", lambda seconds: None)
+    monkeypatch.setenv("DUELRANK_API_KEY", "secret")
+    return service
+
+
+class TestRunningService:
+    def test_in_chunks(self, cli_json, running, files, monkeypatch):
+        monkeypatch.setattr(command, "MOST_LISTS", 25)
+        running.known, running.refused, running.busy = {"q3"}, {"q7", "q30"}, 2
+        found = cli_json("backfill", "http://example.com", "shop", *files)
+        assert [len(chunk) for chunk in running.chunks] == [25, 25, 10]
+        assert (found["taken"], found["there_already"], found["refused"]) == (LISTS - 3, 1, 2)
+        assert found["reasons"] == [f"list '{id}': it makes no sense" for id in ("q7", "q30")]
+
+    def test_long_lists_in_smaller_chunks(self, cli_json, running, files, monkeypatch):
+        monkeypatch.setattr(command, "MOST_VALUES", 10 * 6 * len(NAMES))
+        cli_json("backfill", "http://example.com", "shop", *files)
+        assert [len(chunk) for chunk in running.chunks] == [10] * 6
+
+    def test_a_dry_run_sends_nothing(self, cli_json, running, files):
+        assert cli_json("backfill", "http://example.com", "shop", *files, "--dry-run")["complete"] == LISTS
+        assert running.chunks == []
+
+    def test_stdin(self, running, log, tmp_path):
+        paths = log.write(tmp_path)
+        words = ["backfill", "http://example.com", "shop", *options(paths | {"features": "-"})]
+        result = CliRunner().invoke(app, words, input=Path(paths["features"]).read_bytes())
+        assert result.exit_code == 0, result.stderr
+        assert sum(map(len, running.chunks)) == LISTS
+
+    def test_nobody_there(self, cli, files, monkeypatch):
+        transport = httpx.MockTransport(lambda request: (_ for _ in ()).throw(httpx.ConnectError("refused")))
+        monkeypatch.setattr(duelrank.client, "Client", functools.partial(duelrank.client.Client, transport=transport))
+        monkeypatch.setattr("duelrank.client.client.time.sleep", lambda seconds: None)
+        result = cli("backfill", "http://example.com", "shop", *files)
+        assert result.exit_code == 2
+        assert "does a service run at http://example.com?" in " ".join(result.stderr.split())
+
+
+class TestSummary:
+    def test_of_all_that_can_happen(self, cli, running, tmp_path):
+        log = made_up(3)
+        log.queries += [query("untouched", ["d1"]), query("featureless", ["d1", "d2"]), query("empty", [])]
+        log.events += [
+            event("featureless", document="d1"),
+            event("elsewhere", document="d1"),
+            event("q1", document="d99"),
+        ]
+        log.features += [{"nonsense": 1}]
+        running.refused, running.known = {"q0"}, {"q1"}
+        said = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
+        assert [line.strip() for line in said.stdout.splitlines()] == [
+            "6  lists read",
+            "1  taken",
+            "1  there already: from an earlier run, or the same query_id twice",
+            "1  refused",
+            "1  left out: nobody did anything with them that the ranker weighs",
+            "1  left out: 2 of the documents that they have shown have no features in the log",
+            "1  left out: they have shown nothing",
+            "1  records could not be read",
+            "1  of 7 events are about other lists",
+            "1  actions on documents that were not in their list, which do not count",
+        ]
+        assert said.stderr.splitlines()[0] == "list 'q0': it makes no sense"
+        assert said.stderr.splitlines()[1].startswith("line 19 of ")
+
+    def notes(self, cli, log, tmp_path):
+        said = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path))).stderr
+        return [line.removeprefix("note: ") for line in said.splitlines() if line.startswith("note: ")]
+
+    def test_nothing_is_noted_where_all_is_well(self, cli, running, log, tmp_path):
+        assert self.notes(cli, log, tmp_path) == []
+
+    def test_events_of_other_days(self, cli, running, log, tmp_path):
+        log.events = [event("other", document="d1")]
+        (note,) = self.notes(cli, log, tmp_path)
+        assert "no event is about any of these lists" in note
+
+    def test_features_of_other_queries(self, cli, running, log, tmp_path):
+        log.features = [features("other", "d1", [1, 2, 3])]
+        (note,) = self.notes(cli, log, tmp_path)
+        assert "most lists have a document without features" in note
+
+    def test_other_features(self, cli, running, log, tmp_path):
+        for each in log.features:
+            each["features"]["color"] = each["features"].pop("price")
+        assert self.notes(cli, log, tmp_path) == [
+            f"feature 'price' has no value in {len(log.features)} documents; it counts as 0",
+            "features that the ranker does not have are left out: color",
+        ]
+
+    def test_impressions_of_what_is_rendered(self, cli, running, tmp_path):
+        log = made_up(100)
+        log.events += [event(each["query_id"], "scroll", ordinal=6) for each in log.queries]
+        (note,) = self.notes(cli, log, tmp_path)
+        assert "--ignore impression" in note
+        log.events[-1] = event("q99", "scroll", ordinal=5)
+        assert self.notes(cli, log, tmp_path) == []
+
+    def test_a_file_of_another_kind(self, cli, running, log, tmp_path):
+        log.events = [{"time": 1, "what": "click"}] * 101
+        result = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
+        assert (result.exit_code, running.chunks) == (2, [])
+        assert "101 records cannot be used" in " ".join(result.stderr.split())
+        assert "action_name" in result.stderr

@@ -16,14 +16,15 @@ from duelrank.cli.serve import need_extra
 
 if TYPE_CHECKING:
     from duelrank.api import BackfillCounts, LoggedImpression, RankerInfo
+    from duelrank.serving import Service
     from duelrank.ubi.history import History
 
 __all__ = ["backfill"]
 
 # Lists of one request, and numbers in all of them together: a request is some megabytes at most.
 MOST_LISTS, MOST_VALUES = 500, 200_000
-# Seconds between two versions: nobody is served meanwhile.
-PUBLISH_EVERY = 10.0
+# Seconds: between two looks at what was learned, and for the last version to come when all was.
+POLL_EVERY, PATIENCE = 0.1, 15.0
 # Reasons that are shown.
 FIRST = 5
 # Attempts after one that failed: a service may be restarted meanwhile.
@@ -118,25 +119,48 @@ def _own_service(place: str, ranker: str, dry_run: bool) -> Iterator[tuple[Ranke
     import asyncio
     import math
 
-    from duelrank.errors import StoreLocked
     from duelrank.serving import Service, Settings
 
-    # What is old by other settings than the service's own must not be removed.
-    settings = Settings(publish_every=PUBLISH_EVERY, tidy_every=math.inf)
+    newest: list[str] = []  # ids of the lists that were sent last
+
+    def send(lists: Sequence[LoggedImpression]) -> BackfillCounts:
+        newest[:] = [each.impression_id for each in lists]
+        return runner.run(service.backfill(ranker, lists))
+
     with opened_store(place) as storage, asyncio.Runner() as runner:
-        service = Service(storage, settings, read_only=dry_run)
+        # Nothing is removed: what is old by the settings here may not be so by those of the service.
+        service = Service(storage, Settings(tidy_every=math.inf), read_only=dry_run)
         try:
-            try:
-                runner.run(service.start())
-                runner.run(service.wait_ready())
-            except StoreLocked as error:
-                raise StoreLocked(
-                    f"{error}; to teach a ranker of a running service, give its address: duelrank backfill http://…"
-                ) from None
-            yield service.ranker(ranker), lambda lists: runner.run(service.backfill(ranker, lists))
-        finally:
+            runner.run(_started(service))
+            yield service.ranker(ranker), send
             with spinner("learning"):
-                runner.run(service.stop())
+                runner.run(_learned(service, ranker, newest))
+        finally:
+            runner.run(service.stop())
+
+
+async def _started(service: Service) -> None:
+    from duelrank.errors import StoreLocked
+
+    try:
+        await service.start()
+        await service.wait_ready()
+    except StoreLocked as error:
+        raise StoreLocked(f"{error}; or teach a ranker of that one: duelrank backfill http://ADDRESS …") from None
+
+
+async def _learned(service: Service, ranker: str, newest: Sequence[str]) -> None:
+    """Wait until a version is served that knows all lists; those that cannot be learned from make none, and are not waited for."""
+    import asyncio
+
+    from duelrank.serving.log.bodies import LOGGED
+
+    found = service.storage.log.find(ranker, LOGGED, newest)
+    last = max((event.number for event in found.values()), default=0)
+    waited = 0.0
+    while waited < PATIENCE and service.versions(ranker)[-1].number < last:
+        await asyncio.sleep(POLL_EVERY)
+        waited = 0.0 if service.lag() else waited + POLL_EVERY
 
 
 def _chunks(lists: Iterable[LoggedImpression]) -> Iterator[list[LoggedImpression]]:
