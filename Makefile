@@ -7,7 +7,7 @@ WORKERS ?= auto
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit browser bench soak docs format clean
+.PHONY: help install run test static lint types contracts unit browser engines bench soak docs format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ unit: $(VENV)/.dev
 browser: export PYTHONDONTWRITEBYTECODE =
 browser: $(VENV)/.dev ## tests of the pages in a real browser; skipped where there is no Chromium
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/browser
+
+engines: export PYTHONDONTWRITEBYTECODE =
+engines: $(VENV)/.dev ## exported models in real search engines; skipped without Java and Maven, or fails if DUELRANK_ENGINES=required
+	$(BIN)/python -m pytest -n $(WORKERS) --dist=loadfile --quiet tests/engines
 
 bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compiling, memory, workers and results
 	$(BIN)/duelrank bench

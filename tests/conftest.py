@@ -46,9 +46,11 @@ _numbers = itertools.count(1)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the tests in a browser to those who ask for them: ``make browser``."""
-    asked = any("browser" in str(argument) for argument in config.invocation_params.args)
-    return True if collection_path == Path(__file__).parent / "browser" and not asked else None
+    """Leave the tests with a browser and with search engines to those who ask for them: ``make browser``, ``make engines``."""
+    if collection_path.parent != Path(__file__).parent or collection_path.name not in ("browser", "engines"):
+        return None
+    asked = any(collection_path.name in str(argument) for argument in config.invocation_params.args)
+    return None if asked else True
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_a_query_string_that_is_wrong(query):
 
 def test_a_pair_without_its_name():
     decoded = msgspec.convert({"format": "vespa", "rank_feature": ["bm25"]}, export_query(), strict=False)
-    with pytest.raises(InvalidValue, match="rank_feature must be NAME=EXPRESSION"):
+    with pytest.raises(InvalidValue, match="rank_feature must be NAME=VALUE"):
         options_of(decoded)
 
 

@@ -1,7 +1,8 @@
-"""Export learned models to search engines: Solr, Elasticsearch, OpenSearch, RankLib, Vespa, ONNX, JSON."""
+"""Export learned models to search engines: Solr, Elasticsearch, OpenSearch, Qdrant, RankLib, Vespa, ONNX, JSON."""
 
 from duelrank.export.base import FORMATS, Format, export, format_options, register_format
 from duelrank.export.elasticsearch import Elasticsearch
+from duelrank.export.hybrid import ElasticsearchLinear, OpenSearchHybrid, Qdrant
 from duelrank.export.json_model import JsonModel
 from duelrank.export.model import LinearModel
 from duelrank.export.onnx_graph import OnnxGraph
@@ -12,10 +13,13 @@ from duelrank.export.vespa import Vespa
 __all__ = [
     "FORMATS",
     "Elasticsearch",
+    "ElasticsearchLinear",
     "Format",
     "JsonModel",
     "LinearModel",
     "OnnxGraph",
+    "OpenSearchHybrid",
+    "Qdrant",
     "RankLib",
     "Solr",
     "Vespa",

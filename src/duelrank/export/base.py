@@ -68,7 +68,7 @@ class Option:
     @property
     def parameter(self) -> str:
         """Its name in a query string, and with dashes on the command line; of a mapping, the name of one pair."""
-        return self.name.removesuffix("s") if self.is_mapping else self.name
+        return _singular(self.name) if self.is_mapping else self.name
 
     @property
     def description(self) -> str:
@@ -151,6 +151,10 @@ def _without_none(hint: Any) -> Any:
     return members[0] if NoneType in get_args(hint) and len(members) == 1 else hint
 
 
+def _singular(name: str) -> str:
+    return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
+
+
 def _check(format: str, cls: type[Format]) -> None:
     """Raise an error if a format has an option that a command line or a query string cannot have."""
     others = {option.name: option for option in format_options() if set(option.help) != {format}}
@@ -170,6 +174,6 @@ def _pairs(parameter: str, texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise InvalidValue(f"{parameter} must be NAME=EXPRESSION, such as 'price=attribute(price)', got {text!r}")
+            raise InvalidValue(f"{parameter} must be NAME=VALUE, such as 'price=attribute(price)', got {text!r}")
         pairs[name.strip()] = value
     return pairs

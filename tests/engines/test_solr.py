@@ -1,0 +1,229 @@
+"""A real Solr with its learning-to-rank module: features out of it, a model into it, and its ranking is that of the model."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.engines.running import HERE, Java, Refused, ask
+from tests.engines.shop import N_PRODUCTS, QUERIES, learned_model, products
+from tests.export import test_curves as curves
+from tests.export import test_engines as lines
+
+from duelrank.export import LinearModel, export
+from duelrank.representation import Fixed, MinMax, Standard, Unscaled
+
+pytestmark = pytest.mark.engines
+
+FEATURES = ("titleMatch", "descriptionMatch", "price", "rating")
+STORE = [
+    {
+        "name": "titleMatch",
+        "class": "org.apache.solr.ltr.feature.SolrFeature",
+        "params": {"q": "{!dismax qf=title}${text}"},
+    },
+    {
+        "name": "descriptionMatch",
+        "class": "org.apache.solr.ltr.feature.SolrFeature",
+        "params": {"q": "{!dismax qf=description}${text}"},
+    },
+    {"name": "price", "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": "price"}},
+    {"name": "rating", "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": "rating"}},
+]
+SCALINGS = Fixed((MinMax(0.0, 6.5), Standard(1.5, 0.7), MinMax(2.0, 300.0), Unscaled()))
+
+
+class Core:
+    """A core of Solr, over HTTP."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def query(self, text: str, **parameters: object) -> list[dict]:
+        """Return the products that have one of the words."""
+        options = {"q": "{!dismax qf='title description' v=$text}", "text": text, "rows": N_PRODUCTS}
+        return ask(f"{self.url}/query", **{**options, **parameters})["response"]["docs"]
+
+    def features(self, text: str) -> dict[str, list[float]]:
+        """Return the features of the products that match, by their ids."""
+        found = {}
+        for each in self.query(text, fl=f"id,[features efi.text='{text}']"):
+            pairs = dict(pair.split("=") for pair in each["[features]"].split(","))
+            found[each["id"]] = [float(np.float32(pairs[name])) for name in FEATURES]
+        return found
+
+    def upload(self, model: bytes) -> None:
+        ask(f"{self.url}/schema/model-store", model, "PUT")
+
+    def reranked(self, text: str, model: str) -> dict[str, float]:
+        """Return the scores of the products, best first."""
+        rerank = f"{{!ltr model={model} reRankDocs={N_PRODUCTS} efi.text='{text}'}}"
+        return {each["id"]: each["score"] for each in self.query(text, rq=rerank, fl="id,score")}
+
+
+@pytest.fixture(scope="module")
+def core(java: Callable[[str], Java], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Core]:
+    """A Solr with the products and the features."""
+    folder = tmp_path_factory.mktemp("solr")
+    shutil.copytree(HERE / "solr" / "home", folder / "home")
+    with java("solr").serve(folder, "Serve.java", folder / "home", options=(f"-Dsolr.log.dir={folder}",)) as server:
+        found = Core(server.printed("listening at ") + "/products")
+        ask(f"{found.url}/update", products(), commit="true")
+        ask(f"{found.url}/schema/feature-store", STORE, "PUT")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def lists(core: Core) -> dict[str, dict[str, list[float]]]:
+    """The features of the products of every query."""
+    return {text: core.features(text) for text in QUERIES}
+
+
+def arrays(lists: dict[str, dict[str, list[float]]]) -> dict[str, np.ndarray]:
+    return {text: np.array(list(each.values())) for text, each in lists.items()}
+
+
+def assert_solr_ranks_alike(core: Core, model: LinearModel, lists: dict, same_scores: Callable[..., None]) -> None:
+    """For every query: the scores are those of the model but for rounding, and the order is that of the scores."""
+    for text, features in lists.items():
+        found = core.reranked(text, model.versioned_name)
+        assert set(found) == set(features)
+        assert list(found.values()) == sorted(found.values(), reverse=True)
+        same_scores(np.array([found[product] for product in features]), model, np.array(list(features.values())))
+
+
+def test_the_features_are_those_of_the_products(lists: dict[str, dict[str, list[float]]]) -> None:
+    values = {each["id"]: (each["price"], each.get("rating", 0.0)) for each in products()}
+    assert min(map(len, lists.values())) > 50
+    for features in lists.values():
+        assert {product: tuple(row[2:]) for product, row in features.items()} == {
+            product: values[product] for product in features
+        }
+        matches = np.array(list(features.values()))[:, :2]
+        assert (matches >= 0.0).all()
+        assert (matches.max(axis=1) > 0.0).all()
+        assert len(np.unique(matches)) > 30
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm", "before"),
+    [
+        ("raw", "mgd-dsp", None),
+        ("fixed", "mgd-dsp", SCALINGS),
+        ("pdgd", "pdgd", SCALINGS),
+    ],
+)
+def test_a_linear_model(core: Core, lists, name: str, algorithm: str, before: Fixed | None) -> None:
+    model = learned_model(name, algorithm, arrays(lists), FEATURES, before)
+    assert model.is_linear
+    assert np.abs(model.weights).min() > 0.0
+    core.upload(export(model, "solr"))
+    assert_solr_ranks_alike(core, model, lists, lambda *args: lines.assert_same_scores(*args, lines.SINGLE))
+
+
+def test_steps_are_exact(core: Core, lists) -> None:
+    model = learned_model("steps", "steps >> mgd-dsp", arrays(lists), FEATURES)
+    assert len(np.unique(model.weights)) > 10
+    core.upload(export(model, "solr"))
+    assert_solr_ranks_alike(core, model, lists, lambda *args: curves.assert_same_scores(*args, curves.SINGLE))
+
+
+@pytest.mark.parametrize("max_error", [0.1, 0.001])
+def test_curves_are_within_their_error(core: Core, lists, max_error: float) -> None:
+    model = learned_model(f"curves-{max_error}", "curves >> mgd-dsp", arrays(lists), FEATURES)
+    core.upload(export(model, "solr", max_error=max_error))
+    more = len(FEATURES) * max_error
+    assert_solr_ranks_alike(core, model, lists, lambda *args: curves.assert_same_scores(*args, curves.SINGLE, more))
+
+
+# --- Numbers of all sizes -------------------------------------------------------------------------------------------
+
+_versions = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def value_by_value(core: Core) -> Callable[..., np.ndarray]:
+    """What scores documents by features that come with the request: the model as a function of any values."""
+
+    def score(model: LinearModel, documents: np.ndarray, **options: object) -> np.ndarray:
+        model = replace(model, name="values", version=next(_versions))
+        store = f"store{model.version}"
+        places = [f"v{place}" for place in range(len(model.features))]
+        definitions = [
+            {
+                "name": name,
+                "store": store,
+                "class": "org.apache.solr.ltr.feature.ValueFeature",
+                "params": {"value": f"${{{place}}}"},
+            }
+            for name, place in zip(model.features, places, strict=True)
+        ]
+        ask(f"{core.url}/schema/feature-store", definitions, "PUT")
+        core.upload(export(model, "solr", store=store, **options))
+        found = []
+        for row in documents.tolist():
+            values = " ".join(f"efi.{place}='{value!r}'" for place, value in zip(places, row, strict=True))
+            rerank = f"{{!ltr model={model.versioned_name} reRankDocs=1 {values}}}"
+            (best,) = core.query("", q="id:p001", rq=rerank, fl="score")
+            found.append(best["score"])
+        return np.array(found)
+
+    return score
+
+
+few = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+
+
+@few
+@given(case=lines.cases())
+def test_any_linear_model(value_by_value, case) -> None:
+    """Names with quotes, blanks and brackets; features that were constant; scalings of all kinds."""
+    model, documents = case
+    lines.assert_same_scores(value_by_value(model, documents), model, documents, lines.SINGLE)
+
+
+@few
+@given(case=curves.cases(["steps"], first=("none", "fixed")))
+def test_any_steps(value_by_value, case) -> None:
+    model, documents = case
+    curves.assert_same_scores(value_by_value(model, documents), model, documents, curves.SINGLE)
+
+
+@pytest.mark.parametrize("exponent", [-44, -30, -8, -1, 0, 4, 5, 30])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_thresholds_of_any_size(value_by_value, exponent: int, sign: float) -> None:
+    curves.test_thresholds_of_any_size(value_by_value, exponent, sign)
+
+
+def test_a_threshold_at_0(value_by_value) -> None:
+    curves.test_a_feature_that_was_always_0_is_halfway_there(value_by_value)
+    curves.test_a_model_without_any_step(value_by_value)
+
+
+# --- What Solr keeps and what it refuses ----------------------------------------------------------------------------
+
+
+def test_models_outlive_a_reload(core: Core, lists) -> None:
+    text, features = next(iter(lists.items()))
+    model = LinearModel("kept.over-reloads", 12, FEATURES, [0.1, -0.2, 1e-5, 0.3], SCALINGS)
+    core.upload(export(model, "solr"))
+    ask(f"{core.url.removesuffix('/products')}/admin/cores", action="RELOAD", core="products")
+    assert_solr_ranks_alike(core, model, {text: features}, lambda *args: lines.assert_same_scores(*args, lines.SINGLE))
+
+
+def test_a_name_that_exists_is_refused(core: Core) -> None:
+    model = LinearModel("twice", 1, FEATURES, [1.0, 2.0, 3.0, 4.0])
+    core.upload(export(model, "solr"))
+    with pytest.raises(Refused, match="twice_000001") as refused:
+        core.upload(export(model, "solr"))
+    assert refused.value.status == 400
+
+
+def test_a_feature_that_the_store_lacks_is_refused(core: Core) -> None:
+    with pytest.raises(Refused, match="colour"):
+        core.upload(export(LinearModel("lacking", 1, ("price", "colour"), [1.0, 2.0]), "solr"))
