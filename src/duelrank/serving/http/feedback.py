@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from duelrank.api import FeedbackEvent
 from duelrank.errors import LimitExceeded
 from duelrank.serving.feedback import Rejected
 from duelrank.serving.http.errors import MalformedBody, wrong_shape
+from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, user_of
 
 __all__ = ["NDJSON", "UbiEvent", "decode_events"]
 
@@ -24,37 +24,6 @@ _native = msgspec.json.Decoder(FeedbackEvent)
 _natives = msgspec.json.Decoder(list[FeedbackEvent])
 _pieces = msgspec.json.Decoder(list[msgspec.Raw])
 _anything = msgspec.json.Decoder()
-
-
-class UbiObject(msgspec.Struct, frozen=True):
-    """What an action was on; a number as ``object_id`` means its decimal text, and 12.0 the same as 12."""
-
-    object_id: str | int | float | None = None
-
-
-class UbiAttributes(msgspec.Struct, frozen=True):
-    """Particulars of an action; ``position`` may be there and is not looked at."""
-
-    object: UbiObject | None = None
-
-
-class UbiEvent(msgspec.Struct, frozen=True):
-    """An event of User Behavior Insights 1.3.0, unchanged.
-
-    A "click" is a click on the document ``event_attributes.object.object_id`` of the impression ``query_id``. All other
-    actions are taken and kept, and nothing is learned from them. UBI events have no id of their own: the same content counts
-    once. ``user_id`` is who it was, or ``client_id`` where it is missing; a number means its decimal text, and what is neither text
-    nor number is left out. Fields that UBI has and duelrank does not use are allowed.
-    """
-
-    action_name: str
-    timestamp: str | float | None = None
-    query_id: str | None = None
-    user_id: Any = None
-    client_id: Any = None
-    event_attributes: UbiAttributes | None = None
-
-
 _ubi = msgspec.json.Decoder(UbiEvent)
 
 
@@ -113,33 +82,17 @@ def _from_ubi(text: bytes) -> Decoded:
         event, content = _ubi.decode(text), _anything.decode(text)
     except _BROKEN as error:
         return _rejected(text, error)
-    id = _event_id(content) or _fingerprint(content)
+    id = _event_id(content) or fingerprint(content)
     if event.query_id is None:
         name = event.action_name[:50]
         return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
-    user = _user(event)
-    if event.action_name != "click":
-        return FeedbackEvent(impression_id=event.query_id, event_id=id, user_id=user)
-    attributes = event.event_attributes
-    if attributes is None or attributes.object is None or attributes.object.object_id is None:
-        return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-    clicked = _text(attributes.object.object_id)
-    return FeedbackEvent(impression_id=event.query_id, event_id=id, clicks=[clicked], user_id=user)
-
-
-def _user(event: UbiEvent) -> str | None:
-    """Return who did it: the user or, where that is not known, the client, which is mostly a browser."""
-    for id in (event.user_id, event.client_id):
-        if isinstance(id, (str, int, float)) and not isinstance(id, bool) and id != "":
-            return _text(id)
-    return None
-
-
-def _text(id: str | int | float) -> str:
-    """Return an id as text; catalogues with numbers as ids write 12, and some JSON libraries make 12.0 of that."""
-    if isinstance(id, float) and id.is_integer():
-        return str(int(id))
-    return str(id)
+    deed, user = deed_of(event), user_of(event)
+    if deed.looking or deed.document is None:
+        if deed.action == "click":
+            return Rejected(id, "a UBI click needs event_attributes.object.object_id")
+        return FeedbackEvent(impression_id=event.query_id, event_id=id, examined=deed.depth, user_id=user)
+    clicked, action = [deed.document], deed.action
+    return FeedbackEvent(impression_id=event.query_id, event_id=id, clicks=clicked, user_id=user, action=action)
 
 
 def _content(text: bytes) -> Any:
@@ -152,8 +105,3 @@ def _content(text: bytes) -> Any:
 def _event_id(content: Any) -> str | None:
     id = content.get("event_id") if isinstance(content, dict) else None
     return id if isinstance(id, str) else None
-
-
-def _fingerprint(content: Any) -> str:
-    """The same for the same content, in whatever order its fields come."""
-    return "ubi-" + blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).hexdigest()
