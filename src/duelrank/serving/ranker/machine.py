@@ -324,7 +324,8 @@ class Machine:
             and (state := self.state_of(version)) is not None
         ):
             made_by = version, state
-        return self.watch.vote(impression.teams, impression.clicks, impression.user, made_by, event.number, event.time)
+        gains = feedback_on(impression, len(impression.teams)).gains
+        return self.watch.vote(impression.teams, gains, impression.user, made_by, event.number, event.time)
 
     def _publish(self, published: Published) -> None:
         self._hold(self.version, self.served)
