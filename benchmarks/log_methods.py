@@ -1,7 +1,7 @@
 """Ways to learn from lists that somebody else ranked: nDCG@10 on test queries of the weights that a log alone teaches.
 
-Two ways that are often advised are here only to be measured: pairs of a click and what was skipped above it, and an effect of its own
-for every position, so that the position explains clicks away.
+Two ways that are often advised are here only to be measured: pairs of a click and what was skipped above it, and an effect of
+each position, so that the position explains clicks away.
 """
 
 from __future__ import annotations
