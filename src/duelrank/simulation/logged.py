@@ -43,28 +43,26 @@ class Logged(Part):
 
         def __init__(self, production: Baseline | str = ..., lists: int = 10_000) -> None: ...
 
-    def teach(self, learner: Learner, fold: Fold, production: Weights, user: User) -> None:
-        """Let a learner learn from the log, whose queries and users depend on its seed.
+    def shown(
+        self, learner: Learner, fold: Fold, production: Weights, user: User
+    ) -> Iterator[tuple[Query, Ranking, Feedback]]:
+        """Return the lists of the log one by one; its queries and users depend on the seed of the learner that it is for.
 
         Parameters
         ----------
         learner
-            Before its first list; its length is that of the lists.
+            Its length is that of the lists.
         fold, user
             Whose training queries are asked, and who clicks.
         production
             The weights of production for the fold.
         """
-        learner.backfill(self._lists(fold, production, user, learner))
-
-    def _lists(
-        self, fold: Fold, production: Weights, user: User, learner: Learner
-    ) -> Iterator[tuple[Query, Ranking, Feedback]]:
         queries = drawn_queries(fold, self.lists, stream(learner.seed, "log queries"))
-        key, shown = stream_key(learner.seed, "log user"), dict[int, Ranking]()
+        user = user.at(0)  # the log is from before the first live list
+        key, rankings = stream_key(learner.seed, "log user"), dict[int, Ranking]()
         for t, index in enumerate(queries.tolist()):
             query = fold.train.query(index)
-            if index not in shown:
-                shown[index] = order(production, query)[: learner.length]
-            clicks = user.click(fold.train.judgements(index)[shown[index]], derive(key, t)).clicks
-            yield query, shown[index], Feedback.trusted(clicks, None)
+            if index not in rankings:
+                rankings[index] = order(production, query)[: learner.length]
+            clicks = user.click(fold.train.judgements(index)[rankings[index]], derive(key, t)).clicks
+            yield query, rankings[index], Feedback.trusted(clicks, None)

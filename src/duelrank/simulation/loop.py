@@ -90,7 +90,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     user = spec.user.for_grades(fold.n_grades)
     learner, guarded = _learners(spec, fold)
     if spec.log is not None:
-        spec.log.teach(learner, fold, spec.log.production.weights(spec.dataset, spec.fold), user)
+        learner.backfill(spec.log.shown(learner, fold, spec.log.production.weights(spec.dataset, spec.fold), user))
     host = guarded or learner
     queries = drawn_queries(fold, spec.impressions, stream(spec.seed, "queries")).tolist()
     user_key = stream_key(spec.seed, "user")
