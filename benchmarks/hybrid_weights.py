@@ -19,6 +19,7 @@ from duelrank.hybrid import RECIPE
 from duelrank.metrics import nDCG
 from duelrank.playground.documents import read_library
 from duelrank.randomness import stream
+from duelrank.users import User
 
 SEARCH: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "hybrid_search.py"))
 USERS = ("perfect", "navigational", "informational")
@@ -52,10 +53,12 @@ def main() -> None:
         f"\n| third score | weights below 0 | user | {lists} | first 500 lists shown |\n|---|---|---|{'---|' * len(LOOKS)}---|"
     )
     for kind in ("noise", "harmful"):
-        more = [with_third(split, kind, seed) for seed, split in enumerate((train, test))]
+        train_more, test_more = with_third(train, kind, 0), with_third(test, kind, 1)
         for name, recipe in {"never": RECIPE, "set to 0 at the end": UNBOUNDED}.items():
             for user in USERS:
-                print(row(f"{kind} | {name} | {user}", recipe, *more, user, best, given.seeds), flush=True)
+                print(
+                    row(f"{kind} | {name} | {user}", recipe, train_more, test_more, user, best, given.seeds), flush=True
+                )
 
 
 def row(name: str, recipe: str, train: Split, test: Split, user: str, best: float, n_seeds: int) -> str:
@@ -70,7 +73,7 @@ def row(name: str, recipe: str, train: Split, test: Split, user: str, best: floa
 def run(recipe: str, train: Split, test: Split, user: str, seed: int) -> Iterator[float]:
     """Learn; yield nDCG@10 on other queries after each number of lists, then that of the first 500 lists as they were shown."""
     learner = Learner(recipe, weights=[1.0, *np.zeros(train.features.shape[1] - 1)], seed=seed)
-    clicking = parse(user).for_grades(3)
+    clicking = parse(user, User).for_grades(3)
     metric, shown_first = nDCG @ 10, []
     asked = np.random.default_rng(seed).integers(len(train), size=LOOKS[-1])
     for number, place in enumerate(asked.tolist(), 1):

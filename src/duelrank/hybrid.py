@@ -21,8 +21,8 @@ def table(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], Feature
 
     Within each sub-query the largest score becomes 1 and the least 0, or all of them 1 where they are equal; a document that the
     sub-query did not return has 0. OpenSearch's ``min_max`` and Elasticsearch's ``minmax`` do the same, but for the least score in
-    OpenSearch, which becomes 0.001. Learn from these features with `RECIPE`, or another ``query-scaled >> ALGORITHM``: scaled again,
-    they stay as they are, up to a constant.
+    OpenSearch, which becomes 0.001. Learn from these features with `RECIPE`, or another ``query-scaled >> ALGORITHM``: scaled
+    again, they stay as they are, up to a constant.
 
     Parameters
     ----------
