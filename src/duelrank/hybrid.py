@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from duelrank.errors import InvalidValue
+from duelrank.representation.query_scaled import query_scaled
 from duelrank.types import Features
 
 __all__ = ["RECIPE", "table"]
@@ -52,5 +53,5 @@ def table(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], Feature
 def _scaled(name: str, scores: Features) -> Features:
     if not np.isfinite(scores).all():
         raise InvalidValue(f"the scores of {name!r} are finite numbers, found NaN or infinity")
-    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
-    return (scores - low) / (high - low) if low < high else np.ones(len(scores))
+    differ = (scores != scores[:1]).any()
+    return query_scaled(scores[:, None])[:, 0] if differ else np.ones(len(scores))
