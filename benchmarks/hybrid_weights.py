@@ -1,6 +1,7 @@
 """How near to the best weights of a hybrid search recipes come, by lists shown: the search of ``examples/hybrid_search.py``.
 
-Prints Markdown tables: recipes, and a third score that says nothing or the wrong thing. Takes about ten minutes on one core.
+Prints Markdown tables: recipes, and a third score that says nothing or the wrong thing. Weights below 0 count as 0, as at an
+export. Takes about ten minutes on one core.
 """
 
 from __future__ import annotations
