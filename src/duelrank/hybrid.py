@@ -12,8 +12,7 @@ from duelrank.types import Features
 
 __all__ = ["RECIPE", "table"]
 
-#: Learns a handful of weights that stay at 0 or above. Its steps are short: from weights that somebody guessed, with sum 1, lists
-#: are as good as they were from the first one on. `docs/hybrid.md` has what was measured.
+#: Learns a handful of weights that stay at 0 or above, by short steps; `docs/hybrid.md` has what was measured.
 RECIPE = "query-scaled >> wmgd-dsp(step=NonNegative(step=Step(learning_rate=0.05, slow_down=50.0)))"
 
 
