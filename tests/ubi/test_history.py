@@ -1,9 +1,8 @@
 """Queries, events and features of a log come together, whatever their order; what cannot teach is counted, and why."""
 
 import json
-import sqlite3
 import struct
-from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from tests.ubi.logs import NAMES, Log, event, features, made_up, query
 from duelrank.api import DocumentTable, LoggedImpression
 from duelrank.errors import DataFormatError, StoreFull
 from duelrank.ubi import workspace
+from duelrank.ubi.features import Row
 from duelrank.ubi.history import History
 
 
@@ -167,20 +167,25 @@ class TestLeftOut:
 
 
 class TestWorkspace:
-    def test_it_is_removed_also_where_nobody_reads_to_the_end(self, read, tmp_path, monkeypatch):
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-        (tmp_path / "temporary").mkdir()
-        history = History(*([path] for path in made_up(5).write(tmp_path).values()), NAMES)
-        lists = history.lists()
+    @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only there one can see files without a name")
+    def test_nothing_is_left_even_where_the_process_is_killed(self, tmp_path, monkeypatch):
+        """What waits is on the disk, in files that have been removed already."""
+        monkeypatch.setattr(workspace, "SCHEMA", workspace.SCHEMA.replace("-65536", "-10"))  # a cache of 10 KiB
+        before = set(_open_files())
+        lists = History(*([path] for path in made_up(500).write(tmp_path).values()), NAMES).lists()
         next(lists)
-        assert list((tmp_path / "temporary").iterdir())
+        ours = {file for file in set(_open_files()) - before if file.parent != tmp_path}
+        assert ours
+        assert all(file.name.endswith(" (deleted)") for file in ours)
         lists.close()
-        assert list((tmp_path / "temporary").iterdir()) == []
+        assert set(_open_files()) <= before
 
-    def test_a_full_disk_is_told_with_what_to_do(self, tmp_path):
-        with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as database:
-            found = workspace.Workspace(database, tmp_path)
-            database.execute("PRAGMA max_page_count = 10")
-            rows = ((f"q{number}", f"d{number}" * 100, b"") for number in range(1000))
+    def test_a_full_disk_is_told_with_what_to_do(self):
+        with workspace.workspace() as found:
+            found._database.execute("PRAGMA max_page_count = 10")
             with pytest.raises(StoreFull, match="TMPDIR"):
-                found.add_features(workspace.Row(*row) for row in rows)
+                found.add_features(Row(f"q{number}", f"d{number}" * 100, b"") for number in range(1000))
+
+
+def _open_files():
+    return [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]

@@ -6,8 +6,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from hashlib import blake2b
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from duelrank.errors import StorageFailure, StoreFull
 from duelrank.ubi.events import Deed
@@ -29,9 +27,9 @@ INDEXES = "CREATE INDEX event ON events (query); CREATE INDEX feature ON feature
 class Workspace:
     """Events and features by the query that they belong to."""
 
-    def __init__(self, database: sqlite3.Connection, folder: Path) -> None:
-        self._database, self._folder = database, folder
-        with self._working():
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        with _working():
             database.executescript(SCHEMA)
 
     def add_events(self, events: Iterable[tuple[str, Deed]]) -> None:
@@ -43,48 +41,46 @@ class Workspace:
         self._add("INSERT INTO features VALUES (?, ?, ?)", ((_key(row.query_id), *row[1:]) for row in rows))
 
     def _add(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-        with self._working():
+        with _working():
             self._database.execute("BEGIN")
             self._database.executemany(statement, rows)
             self._database.execute("COMMIT")
 
     def finish(self) -> None:
         """Make everything that was added easy to find."""
-        with self._working():
+        with _working():
             self._database.executescript(INDEXES)
 
     def deeds(self, query_id: str) -> list[Deed]:
         """Return what the events of a query say, in the order of their files."""
         statement = "SELECT action, document, depth, looking FROM events WHERE query = ? ORDER BY rowid"
-        with self._working():
+        with _working():
             return [Deed(*row) for row in self._database.execute(statement, (_key(query_id),))]
 
     def features(self, query_id: str) -> dict[str, bytes]:
         """Return the features of the documents of a query; what was logged last counts."""
         statement = "SELECT document, features FROM features WHERE query = ? ORDER BY rowid"
-        with self._working():
+        with _working():
             return dict(self._database.execute(statement, (_key(query_id),)))
-
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            if "full" in str(error):
-                raise StoreFull(
-                    f"there is no space left in {self._folder}, where the log is sorted; name another folder with TMPDIR"
-                ) from None
-            raise StorageFailure(f"the log could not be sorted in {self._folder}: {error}") from error
 
 
 @contextmanager
 def workspace() -> Iterator[Workspace]:
-    """Open a workspace in the folder for temporary files, which TMPDIR names; it is removed at the end."""
-    with (
-        TemporaryDirectory(prefix="duelrank-") as folder,
-        closing(sqlite3.connect(Path(folder) / "log.db", isolation_level=None)) as database,
-    ):
-        yield Workspace(database, Path(folder).parent)
+    """Open a workspace in a file without a name, which is gone when the process ends, however it ends."""
+    with closing(sqlite3.connect("", isolation_level=None)) as database:
+        yield Workspace(database)
+
+
+@contextmanager
+def _working() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if "full" in str(error):
+            raise StoreFull(
+                "the disk is full on which the log is sorted; name a folder on another one with TMPDIR"
+            ) from None
+        raise StorageFailure(f"the log could not be sorted: {error}") from error
 
 
 def _key(query_id: str) -> bytes:
