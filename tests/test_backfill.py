@@ -141,3 +141,23 @@ def test_a_learner_reads_a_log_in_one_pass():
     assert np.linalg.norm(one.weights) > 0.0
     with pytest.raises(ShapeMismatch):
         one.backfill([(Query("wide", np.zeros((2, 4))), [0, 1], Feedback([True, False]))])
+
+
+def test_a_ranker_with_weights_above_0_takes_over_such_weights():
+    learner, state, logged = taught("mgd-dsp(step=NonNegative())", 300)
+    logged = State(logged.weights * [1, 1, -1] - [0, 0, 0.5], logged.step, logged.updates, logged.memory)
+    after = learner.handed_over(state, logged)
+    assert logged.weights[2] < 0.0 == after.weights[2]
+    assert np.linalg.norm(after.weights) == pytest.approx(LENGTH * np.sqrt(logged.updates / ENOUGH))
+
+
+def test_only_proportions_of_weights_matter():
+    learner = LogLearner(parse("mgd-dsp", Algorithm))
+    found = []
+    for scale in (None, 1.0, 100.0, 1e6):
+        logged = learner.start(State(np.zeros(N_FEATURES)))
+        for query, ranking, feedback in lists(50):
+            weights = None if scale is None else feedback.clicks * scale
+            logged = learner.learn(logged, query, ranking, Feedback(feedback.clicks, weights=weights), stream(1, "log"))
+        found.append(logged.weights)
+    assert all(np.array_equal(found[0], other) for other in found[1:])

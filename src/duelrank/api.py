@@ -204,9 +204,9 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     Beside its spec: how many ``impressions`` were made; how many closed ones were learned from (``learned``), had no
     feedback at all (``no_feedback``; they may never have been seen, and change nothing), were closed without learning,
     because they did not explore or learning was frozen (``skipped``), could not be learned from, which is never normal
-    (``failed``), and are still ``open``; how many lists of other systems it was taught with (``backfilled``); the version that
-    a shadow serves (``pinned``), None where it serves the client's own order. Counts are at most two seconds old, in every
-    process. ``warnings`` are what the operator should know.
+    (``failed``), and are still ``open``; how many lists of other systems it was taught with (``backfilled``), and how many of
+    them came too late for that (``unused``); the version that a shadow serves (``pinned``), None where it serves the
+    client's own order. Counts are at most two seconds old, in every process. ``warnings`` are what the operator should know.
     """
 
     impressions: int
@@ -221,6 +221,7 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     frozen: bool = False
     pinned: int | None = None
     backfilled: int = 0
+    unused: int = 0
     warnings: tuple[str, ...] = ()
 
 

@@ -7,9 +7,12 @@ import asyncio
 import numpy as np
 import pytest
 
-from duelrank.api import Change, Document, LoggedImpression
+from duelrank.api import Change, Document, GuardSpec, LoggedImpression
 from duelrank.errors import Conflict, InvalidRecipe, LimitExceeded
+from duelrank.guard.lists import BASELINE
+from duelrank.serving.backfill import LogIntake
 from duelrank.serving.feedback import Rejected
+from duelrank.serving.log.bodies import unpack_teams
 
 TRUTH = np.array([1.0, -0.5, 0.0, 0.3])
 
@@ -142,6 +145,39 @@ def test_one_that_has_learned_from_its_own_lists_is_not_taught_any_more(storage,
             with pytest.raises(Conflict, match="lists of its own"):
                 await service.backfill("shop", log(kit, 20, 20))
             assert service._rankers["shop"].machine.logged is None
+        kit.verified(storage)
+
+    asyncio.run(main())
+
+
+def test_while_an_alarm_stands_a_log_teaches_nothing(storage, kit):
+    """Of a ranker that has learned from no list of its own, because it does not explore."""
+
+    async def main():
+        async with kit.running(storage) as service:
+            guard = GuardSpec(share=1.0, false_alarm_every=3.0, promote=(1.0,))
+            await service.create(kit.spec(exploration=0.0, guard=guard))
+            await service.backfill("shop", log(kit, 30))
+            await taught(kit, service, 30)
+            machine = service._rankers["shop"].machine
+            for number in range(200):
+                shown = (await service.rank("shop", kit.request(number))).ids
+                await kit.until(lambda: kit.has_read_all(service))
+                if machine.watch.stepped_back:
+                    break
+                teams = unpack_teams(machine.open[f"i{number}"].teams)
+                clicks = [id for id, team in zip(shown, teams, strict=True) if team == BASELINE][:1]
+                await service.feedback("shop", [kit.event(number, clicks)])
+            assert machine.watch.stepped_back, "users prefer the baseline"
+            with pytest.raises(Conflict, match="alarm"):
+                await service.backfill("shop", log(kit, 1, 50))
+            # One that was taken a moment before the alarm, and comes to the learner after it.
+            intake = LogIntake(service._rankers["shop"].version.definition, service.settings, service.observer)
+            await service._append(intake.events(log(kit, 1, 60), 0.0)[0])
+            await kit.until(lambda: service.ranker("shop").unused == 1)
+            await service.control("shop", "resume")
+            await service.backfill("shop", log(kit, 1, 70))
+            await taught(kit, service, 31)
         kit.verified(storage)
 
     asyncio.run(main())

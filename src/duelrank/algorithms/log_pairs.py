@@ -29,6 +29,9 @@ class LogPairs(Algorithm):
     and what is below speak for it, all the more as few users look there: the examination model takes out as much of that as the
     clicks can tell. What remains favours the order of the log, so a log that says little teaches that order.
 
+    If actions have weights, the heavier document of a pair is the better one, and a pair counts by how much heavier it is, in parts
+    of the heaviest of the list.
+
     It explores nothing: what it shows by itself is its best list.
 
     Parameters
@@ -69,7 +72,8 @@ class LogPairs(Algorithm):
         users = state.of("examination").memory
         seen = self.examination.weights(users, impression, feedback)
         memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
-        gains = feedback.gains
+        # In parts of the largest gain, so that a list counts once, whatever its actions weigh.
+        gains = feedback.gains / max(float(feedback.gains.max(initial=0.0)), np.finfo(np.float64).tiny)
         pairs = float(((gains[:, np.newaxis] > gains) * seen).sum())
         if pairs == 0.0:
             return np.zeros(state.weights.shape[0]), memory

@@ -657,6 +657,9 @@ def _check_teachable(ranker: Ranker) -> None:
         )
     if info.frozen:
         raise Conflict(f"{info.name!r} is frozen, so it learns nothing; resume it first")
+    guard = ranker.guard()
+    if guard is not None and guard.state == "alarm":
+        raise Conflict(f"the guard of {info.name!r} has raised an alarm, so it learns nothing; resume it first")
 
 
 def _answer(id: str, body: StoredImpression) -> RankAnswer:

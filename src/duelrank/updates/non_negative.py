@@ -31,7 +31,11 @@ class NonNegative(Update):
 
     step: Update = Step()
 
+    def allowed(self, weights: Weights) -> Weights:
+        """Return the weights, those below 0 as 0."""
+        return frozen(np.maximum(weights, 0.0))
+
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Return the weights after the step, those below 0 as 0, and the memory of the step."""
         weights, memory = self.step.move(state.of("step"), gradient)
-        return frozen(np.maximum(weights, 0.0)), replaced(state.memory, "step", memory)
+        return self.allowed(weights), replaced(state.memory, "step", memory)
