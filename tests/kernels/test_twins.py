@@ -503,6 +503,11 @@ def curvature_case(draw: Any) -> tuple[Any, ...]:
     )
 
 
+def target_case(draw: Any) -> tuple[Any, ...]:
+    weights, _, differences, gained = curvature_case(draw)
+    return weights, differences, gained
+
+
 def solution_case(draw: Any) -> tuple[Any, ...]:
     inverse, _ = inverse_case(draw)
     d = inverse.shape[0]
@@ -618,6 +623,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("pair_rank", "independent_pairs"): seen_case,
     ("pair_rank", "shrunk_inverse"): inverse_case,
     ("pair_rank", "grown_curvature"): curvature_case,
+    ("pair_rank", "grown_target"): target_case,
     ("pair_rank", "ridge_solution"): solution_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,

@@ -127,8 +127,8 @@ class PairRank(Algorithm):
         return {
             "inverse": kernel.shrunk_inverse(state.memory["inverse"], differences),
             "curvature": kernel.grown_curvature(state.weights, state.memory["curvature"], differences, gains),
-            "target": state.memory["target"] + 0.5 * (gains[:, np.newaxis] * differences).sum(axis=0),
-            "pairs": state.memory["pairs"] + gains.sum(),
+            "target": kernel.grown_target(state.memory["target"], differences, gains),
+            "pairs": state.memory["pairs"] + np.add.reduce(gains),
         }
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

@@ -65,7 +65,7 @@ class CandidatePreselection(Exploration):
         rankers, tau = state.weights + float(memory["history_delta"]) * drawn, float(memory["history_tau"])
         place = permutation(stream, max(map(len, queries)))  # the order of ties, the same for all rankers
         lists, lengths = memory["history_lists"], memory["history_lengths"].tolist()
-        gains = memory["history_clicks"].astype(np.float64)  # states of earlier versions have flags
+        gains = memory["history_clicks"].astype(np.float64, copy=False)  # states of earlier versions have flags
         chances = np.ones((n, self.n_drawn, lists.shape[1]))
         for slot, features in enumerate(queries):
             kernel.replay(rankers, features, lists[slot, : lengths[slot]], place, tau, chances[slot])
@@ -101,7 +101,7 @@ class CandidatePreselection(Exploration):
                 "history_clicks": np.zeros((slots, length)),
             }
         tables = {name: memory[name].copy() for name in _TABLES}
-        tables["history_clicks"] = tables["history_clicks"].astype(np.float64)
+        tables["history_clicks"] = tables["history_clicks"].astype(np.float64, copy=False)
         missing = length - tables["history_lists"].shape[1]
         if missing > 0:
             for name in ("history_lists", "history_clicks"):

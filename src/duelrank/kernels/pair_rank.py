@@ -153,6 +153,16 @@ def grown_curvature(weights: Floats, curvature: Floats, differences: Floats, gai
 
 
 @kernel
+def grown_target(target: Floats, differences: Floats, gains: Floats) -> Floats:
+    """Return the target Σ gain · x / 2 after the pairs have been added."""
+    total = np.zeros(target.shape[0])
+    for pair in range(differences.shape[0]):
+        for k in range(total.shape[0]):
+            total[k] += gains[pair] * differences[pair, k]
+    return target + 0.5 * total
+
+
+@kernel
 def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:
     """Solve (A + ridge · I) w = target by conjugate gradients from a start, until the residual is under tolerance · |target|."""
     n = target.shape[0]
