@@ -94,6 +94,7 @@ def test_a_model_goes_on_to_any_format(cli, tmp_path):
             {"rank_features": {"price": "attribute(price)"}, "weights": "constants"},
         ),
         "solr": (["--store", "v3"], {"store": "v3"}),
+        "solr-features": (["--rank-feature", "bm25(title)=score"], {"rank_features": {"bm25(title)": "score"}}),
     }
     for format in FORMATS:
         words, given = options.get(format, ([], {}))

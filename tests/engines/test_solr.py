@@ -21,20 +21,7 @@ from duelrank.representation import Fixed, MinMax, Standard, Unscaled
 pytestmark = pytest.mark.engines
 
 FEATURES = ("titleMatch", "descriptionMatch", "price", "rating")
-STORE = [
-    {
-        "name": "titleMatch",
-        "class": "org.apache.solr.ltr.feature.SolrFeature",
-        "params": {"q": "{!dismax qf=title}${text}"},
-    },
-    {
-        "name": "descriptionMatch",
-        "class": "org.apache.solr.ltr.feature.SolrFeature",
-        "params": {"q": "{!dismax qf=description}${text}"},
-    },
-    {"name": "price", "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": "price"}},
-    {"name": "rating", "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": "rating"}},
-]
+MATCHES = {"titleMatch": "{!dismax qf=title}${text}", "descriptionMatch": "{!dismax qf=description}${text}"}
 SCALINGS = Fixed((MinMax(0.0, 6.5), Standard(1.5, 0.7), MinMax(2.0, 300.0), Unscaled()))
 
 
@@ -52,17 +39,20 @@ class Core:
     def features(self, text: str) -> dict[str, list[float]]:
         """Return the features of the products that match, by their ids."""
         found = {}
-        for each in self.query(text, fl=f"id,[features efi.text='{text}']"):
+        for each in self.query(text, fl="id,[features efi.text=$text]"):
             pairs = dict(pair.split("=") for pair in each["[features]"].split(","))
             found[each["id"]] = [float(np.float32(pairs[name])) for name in FEATURES]
         return found
+
+    def define(self, features: bytes) -> None:
+        ask(f"{self.url}/schema/feature-store", features, "PUT")
 
     def upload(self, model: bytes) -> None:
         ask(f"{self.url}/schema/model-store", model, "PUT")
 
     def reranked(self, text: str, model: str) -> dict[str, float]:
         """Return the scores of the products, best first."""
-        rerank = f"{{!ltr model={model} reRankDocs={N_PRODUCTS} efi.text='{text}'}}"
+        rerank = f"{{!ltr model={model} reRankDocs={N_PRODUCTS} efi.text=$text}}"
         return {each["id"]: each["score"] for each in self.query(text, rq=rerank, fl="id,score")}
 
 
@@ -74,7 +64,7 @@ def core(java: Callable[[str], Java], tmp_path_factory: pytest.TempPathFactory) 
     with java("solr").serve(folder, "Serve.java", folder / "home", options=(f"-Dsolr.log.dir={folder}",)) as server:
         found = Core(server.printed("listening at ") + "/products")
         ask(f"{found.url}/update", products(), commit="true")
-        ask(f"{found.url}/schema/feature-store", STORE, "PUT")
+        found.define(export(LinearModel("shop", 0, FEATURES, np.zeros(4)), "solr-features", rank_features=MATCHES))
         yield found
 
 
@@ -154,16 +144,8 @@ def value_by_value(core: Core) -> Callable[..., np.ndarray]:
         model = replace(model, name="values", version=next(_versions))
         store = f"store{model.version}"
         places = [f"v{place}" for place in range(len(model.features))]
-        definitions = [
-            {
-                "name": name,
-                "store": store,
-                "class": "org.apache.solr.ltr.feature.ValueFeature",
-                "params": {"value": f"${{{place}}}"},
-            }
-            for name, place in zip(model.features, places, strict=True)
-        ]
-        ask(f"{core.url}/schema/feature-store", definitions, "PUT")
+        values = {name: f"${{{place}}}" for name, place in zip(model.features, places, strict=True)}
+        core.define(export(model, "solr-features", store=store, rank_features=values))
         core.upload(export(model, "solr", store=store, **options))
         found = []
         for row in documents.tolist():
@@ -214,6 +196,27 @@ def test_models_outlive_a_reload(core: Core, lists) -> None:
     core.upload(export(model, "solr"))
     ask(f"{core.url.removesuffix('/products')}/admin/cores", action="RELOAD", core="products")
     assert_solr_ranks_alike(core, model, {text: features}, lambda *args: lines.assert_same_scores(*args, lines.SINGLE))
+
+
+def test_the_score_of_the_query_is_a_feature(core: Core) -> None:
+    model = LinearModel("original", 1, ("bm25", "price"), [1.0, 1e-3])
+    core.define(export(model, "solr-features", store="original", rank_features={"bm25": "score"}))
+    core.upload(export(model, "solr", store="original"))
+    text = QUERIES[0]
+    shown = core.query(text, fl="id,score,price")
+    documents = np.array([[each["score"], each["price"]] for each in shown])
+    documents = documents.astype(np.float32).astype(np.float64)
+    found = core.reranked(text, model.versioned_name)
+    scores = np.array([found[each["id"]] for each in shown])
+    lines.assert_same_scores(scores, model, documents, lines.SINGLE)
+
+
+def test_a_number_that_the_request_lacks_is_an_error(core: Core) -> None:
+    model = LinearModel("lonely", 1, ("age",), [1.0])
+    core.define(export(model, "solr-features", store="lonely", rank_features={"age": "${age}"}))
+    core.upload(export(model, "solr", store="lonely"))
+    with pytest.raises(Refused, match="age"):
+        core.query(QUERIES[0], rq="{!ltr model=lonely_000001}")
 
 
 def test_a_name_that_exists_is_refused(core: Core) -> None:

@@ -7,6 +7,7 @@ from duelrank.export.model import LinearModel
 from duelrank.export.onnx_graph import OnnxGraph
 from duelrank.export.ranklib import RankLib
 from duelrank.export.solr import Solr
+from duelrank.export.solr_features import SolrFeatures
 from duelrank.export.vespa import Vespa
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "OnnxGraph",
     "RankLib",
     "Solr",
+    "SolrFeatures",
     "Vespa",
     "export",
     "format_options",
