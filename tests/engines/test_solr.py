@@ -6,6 +6,7 @@ import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +132,27 @@ def test_curves_are_within_their_error(core: Core, lists, max_error: float) -> N
     assert_solr_ranks_alike(core, model, lists, lambda *args: curves.assert_same_scores(*args, curves.SINGLE, more))
 
 
+def test_the_page_about_engines(core: Core) -> None:
+    """The Python of docs/engines.md, with users who want cheap products that have their words in the title."""
+    page = (HERE.parents[1] / "docs" / "engines.md").read_text()
+    code = page.split("## Solr")[1].split("```python\n")[1].split("```")[0]
+    shop: dict[str, Any] = {}
+    ask(f"{core.url}/schema/feature-store/_DEFAULT_", method="DELETE")
+    exec(code.replace("http://localhost:8983/solr/products", core.url), shop)
+    titles = {each["id"]: each["title"].split() for each in products() if each["price"] < 40.0}
+    for text in QUERIES * 8:
+        wanted = {product for product, title in titles.items() if set(text.split()) & set(title)}
+        shop["clicked"](*shop["search"](text), wanted)
+    name = shop["publish"]()
+    before, after = [], []
+    for text in QUERIES:
+        wanted = {product for product, title in titles.items() if set(text.split()) & set(title)}
+        before.append(np.mean([each["id"] in wanted for each in core.query(text)[:10]]))
+        after.append(np.mean([each in wanted for each in shop["search_in_solr"](text, name)[:10]]))
+    shop["solr"].close()
+    assert np.mean(after) > np.mean(before) + 0.2
+
+
 # --- Numbers of all sizes -------------------------------------------------------------------------------------------
 
 _versions = itertools.count(1)
@@ -227,6 +249,13 @@ def test_a_name_that_exists_is_refused(core: Core) -> None:
     assert refused.value.status == 400
 
 
+def test_a_feature_that_exists_is_refused(core: Core) -> None:
+    with pytest.raises(Refused, match="price already contained in the store") as refused:
+        core.define(export(LinearModel("again", 1, ("price",), [1.0]), "solr-features"))
+    assert refused.value.status == 500
+
+
 def test_a_feature_that_the_store_lacks_is_refused(core: Core) -> None:
-    with pytest.raises(Refused, match="colour"):
+    with pytest.raises(Refused, match="colour") as refused:
         core.upload(export(LinearModel("lacking", 1, ("price", "colour"), [1.0, 2.0]), "solr"))
+    assert refused.value.status == 400
