@@ -140,7 +140,7 @@ def test_the_page_about_engines(core: Core) -> None:
     ask(f"{core.url}/schema/feature-store/_DEFAULT_", method="DELETE")
     exec(code.replace("http://localhost:8983/solr/products", core.url), shop)
     titles = {each["id"]: each["title"].split() for each in products() if each["price"] < 40.0}
-    for text in QUERIES * 8:
+    for text in QUERIES * 4:
         wanted = {product for product, title in titles.items() if set(text.split()) & set(title)}
         shop["clicked"](*shop["search"](text), wanted)
     name = shop["publish"]()
