@@ -32,10 +32,14 @@ def lists() -> dict[str, np.ndarray]:
     return found
 
 
+@pytest.fixture(scope="module")  # where Maven fails, it is asked once
+def ranklib(java: Callable[[str], Java]) -> Java:
+    return java("ranklib")
+
+
 @pytest.fixture
-def scores(java: Callable[[str], Java], tmp_path: Path, lists: dict[str, np.ndarray]) -> Callable[..., dict]:
+def scores(ranklib: Java, tmp_path: Path, lists: dict[str, np.ndarray]) -> Callable[..., dict]:
     """What scores documents with RankLib's own command line."""
-    ranklib = java("ranklib")
 
     def score(model: bytes, lists: dict[str, np.ndarray] = lists) -> dict[str, np.ndarray]:
         rows = (

@@ -51,9 +51,9 @@ class Core:
     def upload(self, model: bytes) -> None:
         ask(f"{self.url}/schema/model-store", model, "PUT")
 
-    def reranked(self, text: str, model: str) -> dict[str, float]:
+    def reranked(self, text: str, model: str, depth: int = N_PRODUCTS) -> dict[str, float]:
         """Return the scores of the products, best first."""
-        rerank = f"{{!ltr model={model} reRankDocs={N_PRODUCTS} efi.text=$text}}"
+        rerank = f"{{!ltr model={model} reRankDocs={depth} efi.text=$text}}"
         return {each["id"]: each["score"] for each in self.query(text, rq=rerank, fl="id,score")}
 
 
@@ -218,6 +218,16 @@ def test_models_outlive_a_reload(core: Core, lists) -> None:
     core.upload(export(model, "solr"))
     ask(f"{core.url.removesuffix('/products')}/admin/cores", action="RELOAD", core="products")
     assert_solr_ranks_alike(core, model, {text: features}, lambda *args: lines.assert_same_scores(*args, lines.SINGLE))
+
+
+def test_beyond_its_depth_the_query_ranks(core: Core) -> None:
+    model = LinearModel("shallow", 1, FEATURES, [0.0, 0.0, -1.0, 0.0])
+    core.upload(export(model, "solr"))
+    before = core.query(QUERIES[0], fl="id,price,score")
+    found = core.reranked(QUERIES[0], model.versioned_name, depth=20)
+    best = sorted(before[:20], key=lambda each: each["price"])
+    assert list(found) == [each["id"] for each in best + before[20:]]
+    assert list(found.values())[20:] == [each["score"] for each in before[20:]]
 
 
 def test_the_score_of_the_query_is_a_feature(core: Core) -> None:
