@@ -98,6 +98,7 @@ def test_a_model_goes_on_to_any_format(cli, tmp_path):
             ["--sub-query", 'bm25(title)={"query": [1], "limit": 9}', "--sub-query", 'price={"query": "a=b"}'],
             {"sub_queries": {"bm25(title)": '{"query": [1], "limit": 9}', "price": '{"query": "a=b"}'}},
         ),
+        "solr-features": (["--rank-feature", "bm25(title)=score"], {"rank_features": {"bm25(title)": "score"}}),
     }
     for format in FORMATS.keys() - {"opensearch-hybrid", "elasticsearch-linear"}:  # they have no weights below 0
         words, given = options.get(format, ([], {}))

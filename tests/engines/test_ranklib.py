@@ -32,12 +32,16 @@ def lists() -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.fixture
-def scores(java: Callable[[str], Java], tmp_path: Path, lists: dict[str, np.ndarray]) -> Callable[[bytes], dict]:
-    """What scores all documents with RankLib's own command line."""
-    ranklib = java("ranklib")
+@pytest.fixture(scope="module")  # where Maven fails, it is asked once
+def ranklib(java: Callable[[str], Java]) -> Java:
+    return java("ranklib")
 
-    def score(model: bytes) -> dict[str, np.ndarray]:
+
+@pytest.fixture
+def scores(ranklib: Java, tmp_path: Path, lists: dict[str, np.ndarray]) -> Callable[..., dict]:
+    """What scores documents with RankLib's own command line."""
+
+    def score(model: bytes, lists: dict[str, np.ndarray] = lists) -> dict[str, np.ndarray]:
         rows = (
             f"0 qid:{query} " + " ".join(f"{number}:{value!r}" for number, value in enumerate(row, 1))
             for query, features in lists.items()
@@ -92,6 +96,15 @@ def test_curves_are_within_their_error(scores, lists, max_error: float) -> None:
     model = learned_model("shop", "curves >> mgd-dsp", lists, FEATURES)
     for query, found in scores(export(model, "ranklib", max_error=max_error)).items():
         curves.assert_same_scores(found, model, lists[query], curves.SINGLE, len(FEATURES) * max_error)
+
+
+@pytest.mark.parametrize("exponent", [-44, -8, 0, 30])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_thresholds_of_any_size(scores, exponent: int, sign: float) -> None:
+    def engine(model: LinearModel, documents: np.ndarray) -> np.ndarray:
+        return scores(export(model, "ranklib"), {"q": documents})["q"]
+
+    curves.test_thresholds_of_any_size(engine, exponent, sign)
 
 
 def test_a_model_that_has_learned_nothing(scores) -> None:

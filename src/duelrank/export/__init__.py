@@ -8,6 +8,7 @@ from duelrank.export.model import LinearModel
 from duelrank.export.onnx_graph import OnnxGraph
 from duelrank.export.ranklib import RankLib
 from duelrank.export.solr import Solr
+from duelrank.export.solr_features import SolrFeatures
 from duelrank.export.vespa import Vespa
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Qdrant",
     "RankLib",
     "Solr",
+    "SolrFeatures",
     "Vespa",
     "export",
     "format_options",
