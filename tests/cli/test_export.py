@@ -98,6 +98,10 @@ def test_a_model_goes_on_to_any_format(cli, tmp_path):
             ["--sub-query", 'bm25(title)={"query": [1], "limit": 9}', "--sub-query", 'price={"query": "a=b"}'],
             {"sub_queries": {"bm25(title)": '{"query": [1], "limit": 9}', "price": '{"query": "a=b"}'}},
         ),
+        **dict.fromkeys(
+            ["elasticsearch-features", "opensearch-features"],
+            (["--rank-feature", "bm25(title)=clicks"], {"rank_features": {"bm25(title)": "clicks"}}),
+        ),
         "solr-features": (["--rank-feature", "bm25(title)=score"], {"rank_features": {"bm25(title)": "score"}}),
     }
     for format in FORMATS.keys() - {"opensearch-hybrid", "elasticsearch-linear"}:  # they have no weights below 0
@@ -158,7 +162,7 @@ def test_a_learner_that_has_learned_nothing(cli, tmp_path):
     [
         (("--format", "solar"), "did you mean solr"),
         (("--format", "solr", "--offset", 1), "the format solr has no option offset"),
-        (("--format", "opensearch"), "Lucene refuses"),
+        (("--format", "opensearch"), "come after documents that are not rescored"),
         (("--format", "vespa"), "f1=attribute(f1)"),
         (("--format", "vespa", "--rank-feature", "f1"), "NAME=VALUE"),
         (("--format", "solr", "--features", "a,b"), "the snapshot has 3 features, got 2 names"),

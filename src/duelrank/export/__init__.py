@@ -2,6 +2,7 @@
 
 from duelrank.export.base import FORMATS, Format, export, format_options, register_format
 from duelrank.export.elasticsearch import Elasticsearch
+from duelrank.export.elasticsearch_features import ElasticsearchFeatures
 from duelrank.export.hybrid import ElasticsearchLinear, OpenSearchHybrid, Qdrant
 from duelrank.export.json_model import JsonModel
 from duelrank.export.model import LinearModel
@@ -14,6 +15,7 @@ from duelrank.export.vespa import Vespa
 __all__ = [
     "FORMATS",
     "Elasticsearch",
+    "ElasticsearchFeatures",
     "ElasticsearchLinear",
     "Format",
     "JsonModel",

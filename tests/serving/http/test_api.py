@@ -278,7 +278,18 @@ class TestModel:
         problem(client.post(f"/v1/rankers/shop/{action}", json={}), 422, "wrong-shape")
 
     @pytest.mark.parametrize(
-        "format", ["solr", "solr-features", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"]
+        "format",
+        [
+            "solr",
+            "solr-features",
+            "elasticsearch",
+            "elasticsearch-features",
+            "opensearch",
+            "ranklib",
+            "vespa",
+            "onnx",
+            "json",
+        ],
     )
     def test_export(self, client, format):
         options = {"vespa": [("rank_feature", "bm25=bm25(title)"), ("rank_feature", "price=attribute(price)")]}
