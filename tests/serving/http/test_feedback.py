@@ -153,6 +153,7 @@ class TestUbi:
         attributes = {"object": {"object_id": document}, "position": {"ordinal": 3}}
         (event,) = decode(UBI | {"action_name": action, "event_attributes": attributes})
         assert (event.clicks, event.examined, event.close) == ([], 3, False)
+        assert getattr(event, "document", None) == document
 
     @pytest.mark.parametrize(
         ("position", "meant"),
