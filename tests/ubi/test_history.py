@@ -159,6 +159,17 @@ class TestLeftOut:
         with pytest.raises(DataFormatError, match=r"7 records cannot be used, and --max-errors is 6"):
             read(log, max_errors=6)
 
+    @pytest.mark.parametrize("bad", [{"responses": 5}, {"responses": None}, event("q1", "scroll", ordinal=1e30)])
+    def test_a_record_of_a_strange_kind_is_counted_with_its_place(self, read, bad):
+        files = ("events",) if "action_name" in bad else ("queries", "events", "features")
+        for file in files:
+            log = Log([query("q1", ["a"])], [event("q1", document="a")], three("a"))
+            getattr(log, file).append(bad)
+            found, history = read(log)
+            assert (len(found), history.troubles.count) == (1, 1)
+            assert history.troubles.first[0].startswith("line 2 of ")
+            assert f"{file}.ndjson: " in history.troubles.first[0]
+
     def test_a_bad_hit_does_no_harm_to_the_others_of_its_answer(self, read):
         hit = {"_id": "a", "fields": {"_ltrlog": [{"x": [{"name": "bm25", "value": 1.0}]}]}}
         answer = {"query_id": "q1", "hits": {"hits": [hit, {"_id": "b"}, hit | {"_id": "c"}]}}

@@ -116,8 +116,28 @@ class TestTrouble:
         with pytest.raises(DataFormatError, match="one record per line"):
             read(str(tmp_path / "log"))
 
+    @pytest.mark.parametrize("bad", [r'"\ud800"', "Infinity", "1" * 5000, "1e400"])
+    @pytest.mark.parametrize("form", ["[{}]", "{}"])
+    def test_what_only_looks_like_json_does_no_harm_to_the_others(self, bad, form, tmp_path):
+        path = tmp_path / "log"
+        lines = ('{"a": 1}', f'{{"a": {bad}}}', '{"a": 2}')
+        path.write_text("[" + ",\n".join(lines) + "]" if form == "[{}]" else "\n".join(lines))
+        found, troubles = read(str(path), most=1)
+        assert (found, troubles.count) == ([{"a": 1}, {"a": 2}], 1)
+        assert troubles.first[0].startswith(f"{'record' if form == '[{}]' else 'line'} 2 of {path}: no valid JSON")
+
     @pytest.mark.parametrize(
-        "record", [5, [], {"hits": 5}, {"hits": {}}, {"_source": 3}, {"responses": [{"hits": []}]}]
+        "record",
+        [
+            5,
+            [],
+            {"hits": 5},
+            {"hits": {}},
+            {"_source": 3},
+            {"responses": [{"hits": []}]},
+            {"responses": 5},
+            {"responses": None},
+        ],
     )
     def test_what_is_no_record(self, record):
         with pytest.raises(DataFormatError):

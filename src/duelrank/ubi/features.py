@@ -11,7 +11,7 @@ import msgspec
 
 from duelrank.errors import DataFormatError
 from duelrank.ubi.events import id_text
-from duelrank.ubi.records import hits, sources
+from duelrank.ubi.records import answers, hits, sources
 
 __all__ = ["FeatureReader", "Row", "split"]
 
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 def split(record: Any) -> Iterator[Part]:
     """Return what one record of a file has: a line of our own form, or all hits of a search answer."""
     if isinstance(record, dict) and "responses" in record:
-        for each in record["responses"]:
+        for each in answers(record):
             yield from split(each)
     elif isinstance(record, dict) and ("hits" in record or "response" in record):
         id = _query_id(record)

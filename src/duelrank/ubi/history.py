@@ -22,6 +22,9 @@ __all__ = ["History", "LogCounts"]
 P = TypeVar("P")
 T = TypeVar("T")
 
+# No list has more positions; also, the temporary database has room for so large numbers.
+LONGEST = 1_000_000_000
+
 #: Shows progress in bytes under a label.
 Bar = Callable[[str], AbstractContextManager[Tell]]
 
@@ -148,6 +151,8 @@ class History:
             return None  # a query
         event = msgspec.convert(source, UbiEvent)
         deed = deed_of(event)
+        if (deed.depth or 0) > LONGEST:
+            raise DataFormatError(f"position.ordinal is {deed.depth:,}, and no list is that long")
         if event.query_id is None or (deed.document is None and deed.depth is None):
             return None
         self.counts.events += 1
