@@ -75,6 +75,12 @@ class TestJoin:
         (found,), _ = read(log)
         assert (found.documents.ids, found.clicks) == (["1", "2"], ["2"])
 
+    def test_numbers_as_ids_of_queries(self, read):
+        hit = {"_id": "b", "fields": {"_ltrlog": [{"x": [{"name": name, "value": 2.0} for name in NAMES]}]}}
+        answer = {"ext": {"ubi": {"query_id": 7}}, "hits": {"hits": [hit]}}
+        log = Log([query(7, ["a", "b"])], [event(7.0, document="b")], [*three("a", id=7), answer])
+        assert read(log)[0] == [LoggedImpression("7", table(1, 2, ids="ab"), ["b"])]
+
     def test_a_page_of_a_longer_list(self, read):
         """What was not shown, and has features, is there for the scaling of the shown."""
         events = [event("q1", document="a"), event("q1", document="d")]
@@ -148,7 +154,7 @@ class TestLeftOut:
 
     def test_a_record_that_makes_no_sense_does_no_harm_to_the_others(self, read):
         log = Log(
-            [query(7, ["a"]), {"user_query": "x"}, query("q1", ["a"]), query("q2", "a"), 5],
+            [query([7], ["a"]), {"user_query": "x"}, query("q1", ["a"]), query("q2", "a"), 5],
             [{"query_id": "q1"}, event("q1", document="a"), event("q1") | {"event_attributes": 5}],
             [{"query_id": "q1", "object_id": "a"}, *three("a")],
         )

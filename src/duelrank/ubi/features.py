@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from duelrank.errors import DataFormatError
-from duelrank.ubi.events import id_text
+from duelrank.ubi.events import Id, id_text
 from duelrank.ubi.records import answers, hits, sources
 
 __all__ = ["FeatureReader", "Row", "split"]
@@ -24,10 +24,10 @@ Part: TypeAlias = tuple[str | None, Any]
 class _Line(msgspec.Struct, frozen=True):
     """Our own form: the features of one document under one query."""
 
-    query_id: str
+    query_id: Id
     features: dict[str, float | None] | list[float]
-    object_id: str | int | float | None = None
-    document_id: str | int | float | None = None
+    object_id: Id | None = None
+    document_id: Id | None = None
 
 
 class Row(NamedTuple):
@@ -87,7 +87,7 @@ class FeatureReader:
         id = line.document_id if line.object_id is None else line.object_id
         if id is None:
             raise DataFormatError("features need the object_id of their document")
-        return Row(line.query_id, id_text(id), self._packed(line.features))
+        return Row(id_text(line.query_id), id_text(id), self._packed(line.features))
 
     def _hit(self, hit: Any) -> tuple[str, bytes]:
         """Return the id and the features of a hit, as the LTR plugin or module of its engine has logged them."""
@@ -119,8 +119,9 @@ def _query_id(answer: dict[str, Any]) -> str:
     extra = answer.get("ext")
     places = (answer, extra.get("ubi") if isinstance(extra, dict) else None, answer.get("ubi"))
     for place in places:
-        if isinstance(place, dict) and isinstance(place.get("query_id"), str):
-            return str(place["query_id"])
+        id = place.get("query_id") if isinstance(place, dict) else None
+        if isinstance(id, (str, int, float)) and not isinstance(id, bool):
+            return id_text(id)
     raise DataFormatError(
         "a search answer with features needs the query_id in query_id, ext.ubi.query_id or ubi.query_id"
     )

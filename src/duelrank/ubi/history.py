@@ -12,7 +12,7 @@ import msgspec
 from duelrank.api import DocumentTable, LoggedImpression
 from duelrank.errors import DataFormatError
 from duelrank.progress import Tell
-from duelrank.ubi.events import Deed, UbiEvent, deed_of, id_text
+from duelrank.ubi.events import Deed, Id, UbiEvent, deed_of, id_text
 from duelrank.ubi.features import FeatureReader, split
 from duelrank.ubi.records import Troubles, check_files, read_records, sources
 from duelrank.ubi.workspace import Workspace, workspace
@@ -32,8 +32,8 @@ Bar = Callable[[str], AbstractContextManager[Tell]]
 class UbiQuery(msgspec.Struct, frozen=True):
     """A query of User Behavior Insights 1.3.0: ``query_response_hit_ids`` are the documents that were shown, in order."""
 
-    query_id: str
-    query_response_hit_ids: list[str | int | float] | None = None
+    query_id: Id
+    query_response_hit_ids: list[Id] | None = None
 
 
 @dataclass
@@ -156,13 +156,13 @@ class History:
         if event.query_id is None or (deed.document is None and deed.depth is None):
             return None
         self.counts.events += 1
-        return event.query_id, deed
+        return id_text(event.query_id), deed
 
     def _query(self, source: dict[str, Any]) -> tuple[str, list[str]] | None:
         if "action_name" in source:
             return None  # an event
         query = msgspec.convert(source, UbiQuery)
-        return query.query_id, [id_text(id) for id in query.query_response_hit_ids or ()]
+        return id_text(query.query_id), [id_text(id) for id in query.query_response_hit_ids or ()]
 
     def _joined(self, id: str, hits: list[str], found: Workspace) -> LoggedImpression | None:
         """Return a list with its features and what was done with it; None, and counted, where it cannot teach."""

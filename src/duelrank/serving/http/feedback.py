@@ -11,7 +11,7 @@ from duelrank.api import FeedbackEvent
 from duelrank.errors import LimitExceeded
 from duelrank.serving.feedback import InView, Rejected
 from duelrank.serving.http.errors import MalformedBody, wrong_shape
-from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, user_of
+from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, id_text, user_of
 
 __all__ = ["NDJSON", "UbiEvent", "decode_events"]
 
@@ -87,7 +87,7 @@ def _from_ubi(text: bytes) -> Decoded:
         name = event.action_name[:50]
         return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
     deed = deed_of(event)
-    told: dict[str, Any] = {"impression_id": event.query_id, "event_id": id, "user_id": user_of(event)}
+    told: dict[str, Any] = {"impression_id": id_text(event.query_id), "event_id": id, "user_id": user_of(event)}
     if deed.document is None:
         if deed.action == "click":
             return Rejected(id, "a UBI click needs event_attributes.object.object_id")
