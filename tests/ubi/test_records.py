@@ -105,6 +105,13 @@ class TestTrouble:
         with pytest.raises(DataFormatError, match=r"valid JSON|UTF-8"):
             read(str(tmp_path / "log"), most=100)
 
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+    @pytest.mark.parametrize("text", ['{"a": 1}\r\n', '[\r\n{"a": 1}]'])
+    def test_what_windows_powershell_writes(self, encoding, text, tmp_path):
+        (tmp_path / "log").write_bytes(text.encode(encoding))
+        with pytest.raises(DataFormatError, match=r"log is in UTF-16.* convert it to UTF-8"):
+            read(str(tmp_path / "log"), most=100)
+
     def test_a_cut_off_archive(self, tmp_path):
         (tmp_path / "log").write_bytes(gzip.compress(lines(EVENTS * 100))[:-20])
         with pytest.raises(DataFormatError, match="damaged, or not all of it is there"):
