@@ -90,6 +90,14 @@ class TestJoin:
         assert history.counts.elsewhere == 1
         assert read(log)[0] == []
 
+    def test_in_the_precision_of_the_ranker(self, read):
+        log = Log(
+            [query("q1", ["a"])], [event("q1", document="a")], [features("q1", "a", [0.1, 2.0, 1e40]), *three("a")]
+        )
+        (found,), history = read(log, precision="float32")
+        assert found.documents == DocumentTable(["a"], struct.pack("<3f", 1.0, 1.0, 1.0), "float32")
+        assert (history.troubles.count, "too large for float32" in history.troubles.first[0]) == (1, True)
+
     def test_features_that_were_logged_twice(self, read):
         log = Log([query("q1", ["a"])], [event("q1", document="a")], [*three("x", "a"), *three("a")])
         assert read(log)[0][0].documents == table(1, ids="a")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from duelrank.api import Precision
 from duelrank.errors import DataFormatError
 from duelrank.ubi.events import Id, id_text
 from duelrank.ubi.records import answers, hits, sources
@@ -31,7 +32,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Row(NamedTuple):
-    """The features of a document under a query, in the order of a ranker, as the bytes of float64."""
+    """The features of a document under a query, in the order of a ranker, as bytes with its precision."""
 
     query_id: str
     document: str
@@ -59,6 +60,8 @@ class FeatureReader:
     ----------
     names
         Of the ranker's features.
+    precision
+        With which the ranker keeps them.
 
     Attributes
     ----------
@@ -68,9 +71,9 @@ class FeatureReader:
         Names that were logged and that the ranker does not have.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], precision: Precision = "float64") -> None:
         self._names, self._known = tuple(names), frozenset(names)
-        self._pack = struct.Struct(f"<{len(self._names)}d").pack
+        self._pack = struct.Struct(f"<{len(self._names)}{'f' if precision == 'float32' else 'd'}").pack
         self.missing: Counter[str] = Counter()
         self.unused: set[str] = set()
 
@@ -100,7 +103,7 @@ class FeatureReader:
         if isinstance(given, list):
             if len(given) != len(self._names):
                 raise DataFormatError(f"the ranker has {len(self._names)} features, this document has {len(given)}")
-            return self._pack(*given)
+            return self._bytes(given)
         if self._known.isdisjoint(given):
             ours, theirs = (", ".join(sorted(names)[:5]) or "none" for names in (self._known, given))
             raise DataFormatError(
@@ -111,7 +114,13 @@ class FeatureReader:
             self.missing.update(name for name, value in zip(self._names, values, strict=True) if value is None)
         if len(given) > len(values) or not self._known.issuperset(given):
             self.unused.update(given.keys() - self._known)
-        return self._pack(*(value or 0.0 for value in values))
+        return self._bytes([value or 0.0 for value in values])
+
+    def _bytes(self, values: list[float]) -> bytes:
+        try:
+            return self._pack(*values)
+        except OverflowError:
+            raise DataFormatError("a feature is too large for float32, as which the ranker keeps them") from None
 
 
 def _query_id(answer: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duelrank.api import DocumentTable, LoggedImpression
+from duelrank.api import DocumentTable, LoggedImpression, Precision
 from duelrank.errors import DataFormatError
 from duelrank.progress import Tell
 from duelrank.ubi.events import Deed, Id, UbiEvent, deed_of, id_text
@@ -95,6 +95,8 @@ class History:
         Names of actions that are to be left out.
     max_errors
         So many records may be unreadable.
+    precision
+        With which the ranker keeps features.
     """
 
     queries: Sequence[str]
@@ -105,12 +107,13 @@ class History:
     length: int | None = None
     ignore: Collection[str] = ()
     max_errors: int = 100
+    precision: Precision = "float64"
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
         check_files(self.queries, self.events, self.features)
         self.troubles = Troubles(self.max_errors)
-        self.reader = FeatureReader(self.names)
+        self.reader = FeatureReader(self.names, self.precision)
 
     def lists(self, bar: Bar | None = None) -> Iterator[LoggedImpression]:
         """Return the lists that can teach, in the order of the queries; count all of them."""
@@ -183,7 +186,7 @@ class History:
             return None
         counts.complete += 1
         ids = [*shown, *(each for each in hits[len(shown) :] if each in features)]
-        table = DocumentTable(ids, b"".join(features[each] for each in ids), "float64")
+        table = DocumentTable(ids, b"".join(features[each] for each in ids), self.precision)
         clicks, others = actions.pop("click", []), actions
         return LoggedImpression(id, table, clicks, others, examined, len(shown) if len(shown) < len(ids) else None)
 
