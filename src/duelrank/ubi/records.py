@@ -172,7 +172,7 @@ def _records(content: io.BufferedReader, file: str, troubles: Troubles) -> Itera
     """Return the records of a file: one per line, unless it begins as an array or as an object over several lines."""
     if re.match(rb"\xff\xfe|\xfe\xff|.\0|\0.", content.peek(2)[:2]):
         raise DataFormatError(
-            f"{_name(file)} is in UTF-16, as files that > of Windows PowerShell has written; convert it to UTF-8"
+            f"{_name(file)} is in UTF-16, as > of Windows PowerShell writes it; convert it to UTF-8"
         )
     if re.match(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*\n)", content.peek(64)):
         yield from _values(content, file, troubles)
