@@ -171,9 +171,7 @@ def _unpacked(raw: _Counting) -> io.BufferedReader:
 def _records(content: io.BufferedReader, file: str, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
     """Return the records of a file: one per line, unless it begins as an array or as an object over several lines."""
     if re.match(rb"\xff\xfe|\xfe\xff|.\0|\0.", content.peek(2)[:2]):
-        raise DataFormatError(
-            f"{_name(file)} is in UTF-16, as > of Windows PowerShell writes it; convert it to UTF-8"
-        )
+        raise DataFormatError(f"{_name(file)} is in UTF-16, as > of Windows PowerShell writes it; convert it to UTF-8")
     if re.match(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*\n)", content.peek(64)):
         yield from _values(content, file, troubles)
     else:
