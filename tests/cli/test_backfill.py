@@ -45,6 +45,20 @@ def made(path, spec=SPEC):
     return path
 
 
+def control(path, action):
+    """Change how the ranker of a store goes on."""
+
+    async def change():
+        with open_storage(f"sqlite:///{path}") as storage:
+            service = Service(storage)
+            await service.start()
+            await service.wait_ready()
+            await service.control("shop", action)
+            await service.stop()
+
+    asyncio.run(change())
+
+
 def ranker(path):
     """Return the ranker of a store, and its weights."""
 
@@ -106,6 +120,25 @@ class TestStore:
         assert store.read_bytes() == before
         assert ranker(store)[0].backfilled == 0
 
+    @pytest.mark.parametrize("words", [(), ("--dry-run",)])
+    def test_what_cannot_be_taught_is_said_before_anything_is_read(self, cli, store, tmp_path, words):
+        control(store, "freeze")
+        pairs = made(tmp_path / "pairs.db", RankerSpec("shop", "pairrank", NAMES))
+        (tmp_path / "log").write_text("no log at all\n" * 200)
+        files = options({name: str(tmp_path / "log") for name in ("queries", "events", "features")})
+        for place, reason in ((store, "is frozen"), (pairs, "pairrank")):
+            result = cli("backfill", place, "shop", *files, *words)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert reason in result.stderr.replace("\n", " ")
+
+    def test_an_error_in_between_tells_what_was_taken(self, cli, store, log, tmp_path, monkeypatch):
+        monkeypatch.setattr(command, "MOST_LISTS", 25)
+        log.queries += [{"nonsense": 1}] * 2
+        result = cli("backfill", store, "shop", *options(log.write(tmp_path)), "--max-errors", 1)
+        assert result.exit_code == 2
+        assert "50 lists were taken before this ended" in " ".join(result.stderr.split())
+        assert ranker(store)[0].backfilled == 50
+
     def test_a_service_on_the_same_store(self, cli, store, files):
         with open_storage(f"sqlite:///{store}") as storage:
             Service(storage).claim()
@@ -159,18 +192,27 @@ class Running:
     def __init__(self):
         self.known, self.refused = set(), set()
         self.chunks = []
-        self.busy = 0
+        self.busy, self.max_body, self.frozen = 0, 8 << 20, False
+        self.precision = "float64"
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
-            info = RankerInfo("shop", "pdgd", NAMES, impressions=0, learned=0, model_version=1)
+            info = RankerInfo(
+                "shop", "pdgd", NAMES, impressions=0, learned=0, model_version=1, precision=self.precision
+            )
             return httpx.Response(200, content=msgspec.json.encode(info))
         assert (request.method, request.url.path) == ("POST", "/v1/rankers/shop/impressions")
         assert request.headers["authorization"] == "Bearer secret"
         if self.busy:
             self.busy -= 1
             return httpx.Response(503)
+        if self.frozen:
+            return httpx.Response(409, json={"title": "A conflict", "detail": "the ranker is frozen"})
+        if len(request.content) > self.max_body:
+            return httpx.Response(413, json={"title": "The body is too large", "detail": "send less at a time"})
         chunk = msgspec.json.decode(request.content, type=list[LoggedImpression])
+        if not chunk:
+            return httpx.Response(200, content=msgspec.json.encode(BackfillCounts()))
         ids = [each.impression_id for each in chunk]
         bad = [Invalid(place, id, "it makes no sense") for place, id in enumerate(ids) if id in self.refused]
         again = sum(id in self.known for id in ids)
@@ -198,14 +240,43 @@ class TestRunningService:
         assert (found["taken"], found["there_already"], found["refused"]) == (LISTS - 3, 1, 2)
         assert found["reasons"] == [f"list '{id}': it makes no sense" for id in ("q7", "q30")]
 
-    def test_long_lists_in_smaller_chunks(self, cli_json, running, files, monkeypatch):
-        monkeypatch.setattr(command, "MOST_VALUES", 10 * 6 * len(NAMES))
-        cli_json("backfill", "http://example.com", "shop", *files)
-        assert [len(chunk) for chunk in running.chunks] == [10] * 6
+    def test_no_request_is_larger_than_it_may_be(self, cli_json, running, files, monkeypatch):
+        monkeypatch.setattr(command, "MOST_BYTES", 3000)
+        running.max_body = 3001  # with the brackets
+        assert cli_json("backfill", "http://example.com", "shop", *files)["taken"] == LISTS
+        assert all(len(msgspec.json.encode(chunk)) > 2000 for chunk in running.chunks[:-1]), "as many as fit"
+
+    def test_a_service_that_takes_less(self, cli_json, running, log, tmp_path):
+        """Lists come in the same order, in smaller requests; one that is too large for any request is refused."""
+        long = [f"d{number}" for number in range(200)]
+        log.queries[30] = query("long", long)
+        log.events.append(event("long", document="d1"))
+        log.features += [features("long", each, [1.0, 2.0, 3.0]) for each in long]
+        running.max_body = 3000
+        found = cli_json("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
+        assert (found["taken"], found["refused"]) == (LISTS - 1, 1)
+        assert found["reasons"] == ["list 'long': 413 The body is too large: send less at a time"]
+        taken = [each.impression_id for chunk in running.chunks for each in chunk]
+        assert taken == [each["query_id"] for each in log.queries if each["query_id"] != "long"]
+
+    def test_in_the_precision_of_the_ranker(self, cli_json, running, files):
+        running.precision = "float32"
+        assert cli_json("backfill", "http://example.com", "shop", *files)["taken"] == LISTS
+        tables = [each.documents for chunk in running.chunks for each in chunk]
+        assert {(table.type, len(table.features)) for table in tables} == {("float32", 6 * len(NAMES) * 4)}
 
     def test_a_dry_run_sends_nothing(self, cli_json, running, files):
         assert cli_json("backfill", "http://example.com", "shop", *files, "--dry-run")["complete"] == LISTS
         assert running.chunks == []
+
+    @pytest.mark.parametrize("words", [(), ("--dry-run",)])
+    def test_what_cannot_be_taught_is_said_at_once(self, cli, running, tmp_path, words):
+        running.frozen = True
+        (tmp_path / "log").write_text("no log at all\n" * 200)
+        files = options({name: str(tmp_path / "log") for name in ("queries", "events", "features")})
+        result = cli("backfill", "http://example.com", "shop", *files, *words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "the ranker is frozen" in " ".join(result.stderr.split())
 
     def test_stdin(self, running, log, tmp_path):
         paths = log.write(tmp_path)

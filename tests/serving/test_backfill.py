@@ -80,6 +80,17 @@ def test_a_list_teaches_once(storage, kit):
     asyncio.run(main())
 
 
+def test_a_list_whose_clicks_have_not_come_yet_can_be_sent_again(storage, kit):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec())
+            counts = await service.backfill("shop", [logged(kit, 0, clicks=[])])
+            assert (counts.accepted, len(counts.invalid)) == (0, 1)
+            assert (await service.backfill("shop", [logged(kit, 0)])).accepted == 1
+
+    asyncio.run(main())
+
+
 def test_in_pieces_or_in_one_go_it_is_the_same(kit, tmp_path):
     from duelrank.storage import open_storage
 
@@ -116,6 +127,7 @@ def test_bad_lists_keep_out_no_other_and_say_what_is_wrong(storage, kit):
         "unreadable": Rejected("e", "unreadable"),
         "action": LoggedImpression("f", some, actions={"": ["d1"]}),
         "two documents": LoggedImpression("g", [some[0], some[0]]),
+        "no action that this ranker weighs: click": LoggedImpression("h", some, actions={"hover": ["d1"]}, examined=2),
     }
 
     async def main():
@@ -123,7 +135,7 @@ def test_bad_lists_keep_out_no_other_and_say_what_is_wrong(storage, kit):
             await service.create(kit.spec())
             counts = await service.backfill("shop", [logged(kit, 0), *bad.values(), logged(kit, 1)])
             assert (counts.accepted, counts.duplicate) == (2, 0)
-            assert [each.index for each in counts.invalid] == list(range(1, 9))
+            assert [each.index for each in counts.invalid] == list(range(1, 10))
             for word, found in zip(bad, counts.invalid, strict=True):
                 assert word in found.reason, found
             await taught(kit, service, 2)

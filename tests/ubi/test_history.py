@@ -75,6 +75,12 @@ class TestJoin:
         (found,), _ = read(log)
         assert (found.documents.ids, found.clicks) == (["1", "2"], ["2"])
 
+    def test_numbers_as_ids_of_queries(self, read):
+        hit = {"_id": "b", "fields": {"_ltrlog": [{"x": [{"name": name, "value": 2.0} for name in NAMES]}]}}
+        answer = {"ext": {"ubi": {"query_id": 7}}, "hits": {"hits": [hit]}}
+        log = Log([query(7, ["a", "b"])], [event(7.0, document="b")], [*three("a", id=7), answer])
+        assert read(log)[0] == [LoggedImpression("7", table(1, 2, ids="ab"), ["b"])]
+
     def test_a_page_of_a_longer_list(self, read):
         """What was not shown, and has features, is there for the scaling of the shown."""
         events = [event("q1", document="a"), event("q1", document="d")]
@@ -83,6 +89,14 @@ class TestJoin:
         assert found == LoggedImpression("q1", table(1, 2, 4, ids="abd"), ["a"], shown=2)
         assert history.counts.elsewhere == 1
         assert read(log)[0] == []
+
+    def test_in_the_precision_of_the_ranker(self, read):
+        log = Log(
+            [query("q1", ["a"])], [event("q1", document="a")], [features("q1", "a", [0.1, 2.0, 1e40]), *three("a")]
+        )
+        (found,), history = read(log, precision="float32")
+        assert found.documents == DocumentTable(["a"], struct.pack("<3f", 1.0, 1.0, 1.0), "float32")
+        assert (history.troubles.count, "too large for float32" in history.troubles.first[0]) == (1, True)
 
     def test_features_that_were_logged_twice(self, read):
         log = Log([query("q1", ["a"])], [event("q1", document="a")], [*three("x", "a"), *three("a")])
@@ -148,7 +162,7 @@ class TestLeftOut:
 
     def test_a_record_that_makes_no_sense_does_no_harm_to_the_others(self, read):
         log = Log(
-            [query(7, ["a"]), {"user_query": "x"}, query("q1", ["a"]), query("q2", "a"), 5],
+            [query([7], ["a"]), {"user_query": "x"}, query("q1", ["a"]), query("q2", "a"), 5],
             [{"query_id": "q1"}, event("q1", document="a"), event("q1") | {"event_attributes": 5}],
             [{"query_id": "q1", "object_id": "a"}, *three("a")],
         )
@@ -158,6 +172,17 @@ class TestLeftOut:
         assert "line 1 of" in history.troubles.first[0]
         with pytest.raises(DataFormatError, match=r"7 records cannot be used, and --max-errors is 6"):
             read(log, max_errors=6)
+
+    @pytest.mark.parametrize("bad", [{"responses": 5}, {"responses": None}, event("q1", "scroll", ordinal=1e30)])
+    def test_a_record_of_a_strange_kind_is_counted_with_its_place(self, read, bad):
+        files = ("events",) if "action_name" in bad else ("queries", "events", "features")
+        for file in files:
+            log = Log([query("q1", ["a"])], [event("q1", document="a")], three("a"))
+            getattr(log, file).append(bad)
+            found, history = read(log)
+            assert (len(found), history.troubles.count) == (1, 1)
+            assert history.troubles.first[0].startswith("line 2 of ")
+            assert f"{file}.ndjson: " in history.troubles.first[0]
 
     def test_a_bad_hit_does_no_harm_to_the_others_of_its_answer(self, read):
         hit = {"_id": "a", "fields": {"_ltrlog": [{"x": [{"name": "bm25", "value": 1.0}]}]}}

@@ -105,6 +105,13 @@ class TestTrouble:
         with pytest.raises(DataFormatError, match=r"valid JSON|UTF-8"):
             read(str(tmp_path / "log"), most=100)
 
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+    @pytest.mark.parametrize("text", ['{"a": 1}\r\n', '[\r\n{"a": 1}]'])
+    def test_what_windows_powershell_writes(self, encoding, text, tmp_path):
+        (tmp_path / "log").write_bytes(text.encode(encoding))
+        with pytest.raises(DataFormatError, match=r"log is in UTF-16.* convert it to UTF-8"):
+            read(str(tmp_path / "log"), most=100)
+
     def test_a_cut_off_archive(self, tmp_path):
         (tmp_path / "log").write_bytes(gzip.compress(lines(EVENTS * 100))[:-20])
         with pytest.raises(DataFormatError, match="damaged, or not all of it is there"):
@@ -116,8 +123,28 @@ class TestTrouble:
         with pytest.raises(DataFormatError, match="one record per line"):
             read(str(tmp_path / "log"))
 
+    @pytest.mark.parametrize("bad", [r'"\ud800"', "Infinity", "1" * 5000, "1e400"])
+    @pytest.mark.parametrize("form", ["[{}]", "{}"])
+    def test_what_only_looks_like_json_does_no_harm_to_the_others(self, bad, form, tmp_path):
+        path = tmp_path / "log"
+        lines = ('{"a": 1}', f'{{"a": {bad}}}', '{"a": 2}')
+        path.write_text("[" + ",\n".join(lines) + "]" if form == "[{}]" else "\n".join(lines))
+        found, troubles = read(str(path), most=1)
+        assert (found, troubles.count) == ([{"a": 1}, {"a": 2}], 1)
+        assert troubles.first[0].startswith(f"{'record' if form == '[{}]' else 'line'} 2 of {path}: no valid JSON")
+
     @pytest.mark.parametrize(
-        "record", [5, [], {"hits": 5}, {"hits": {}}, {"_source": 3}, {"responses": [{"hits": []}]}]
+        "record",
+        [
+            5,
+            [],
+            {"hits": 5},
+            {"hits": {}},
+            {"_source": 3},
+            {"responses": [{"hits": []}]},
+            {"responses": 5},
+            {"responses": None},
+        ],
     )
     def test_what_is_no_record(self, record):
         with pytest.raises(DataFormatError):

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["backfill"]
 
-# Lists of one request, and numbers in all of them together: a request is some megabytes at most.
-MOST_LISTS, MOST_VALUES = 500, 200_000
+# Lists of one request, and their bytes: a service takes 8 MiB, unless it was told otherwise.
+MOST_LISTS, MOST_BYTES = 500, 6 << 20
 # Seconds: between two looks at what was learned, and for the last version to come when all was.
 POLL_EVERY, PATIENCE = 0.1, 15.0
 # Reasons that are shown.
 FIRST = 5
+# The HTTP status of a request that is larger than the service takes.
+TOO_LARGE = 413
 # Attempts after one that failed: a service may be restarted meanwhile.
 RETRIES = 8
 
@@ -90,12 +92,13 @@ def backfill(
 
     check_files(queries, events, features)
     with _destination(store, ranker, api_key, dry_run) as (info, send):
-        weighed = [name for name, weight in info.actions.items() if weight]
-        log = History(queries, events, features, info.features, weighed, length, ignore or (), max_errors)
+        names, actions, ignore = info.features, list(info.actions), ignore or []
+        log = History(queries, events, features, names, actions, length, ignore, max_errors, info.precision)
         sent = _Sent()
-        for chunk in _chunks(log.lists(bytes_bar)):
-            if not dry_run:
-                sent.add(chunk, send(chunk))
+        with _saying(sent):
+            for chunk in _chunks(log.lists(bytes_bar)):
+                if not dry_run:
+                    sent.hand_over(chunk, send)
     if json:
         print_json(_as_json(log, sent))
     else:
@@ -104,9 +107,10 @@ def backfill(
 
 @contextmanager
 def _destination(place: str, ranker: str, api_key: str | None, dry_run: bool) -> Iterator[tuple[RankerInfo, Send]]:
-    """Return a ranker, and what teaches it: a running service, or one that is started for this."""
+    """Return a ranker that can be taught, and what teaches it: a running service, or one that is started for this."""
     if place.startswith(("http://", "https://")):
         with connect(place, api_key, "in place of a store", RETRIES) as client:
+            client.backfill(ranker, [])  # changes nothing, and is refused where the ranker cannot be taught
             yield client.ranker(ranker), lambda lists: client.backfill(ranker, lists)
     else:
         with _own_service(place, ranker, dry_run) as found:
@@ -132,6 +136,7 @@ def _own_service(place: str, ranker: str, dry_run: bool) -> Iterator[tuple[Ranke
         service = Service(storage, Settings(tidy_every=math.inf), read_only=dry_run)
         try:
             runner.run(_started(service))
+            service.check_teachable(ranker)
             yield service.ranker(ranker), send
             with spinner("learning"):
                 runner.run(_learned(service, ranker, newest))
@@ -165,16 +170,32 @@ async def _learned(service: Service, ranker: str, newest: Sequence[str]) -> None
 
 def _chunks(lists: Iterable[LoggedImpression]) -> Iterator[list[LoggedImpression]]:
     """Return the lists, many at a time."""
+    import msgspec
+
     chunk: list[LoggedImpression] = []
-    values = 0
+    size = 0
     for each in lists:
-        chunk.append(each)
-        values += len(each.documents.features) // 8  # type: ignore[union-attr]
-        if len(chunk) >= MOST_LISTS or values >= MOST_VALUES:
+        more = len(msgspec.json.encode(each)) + 1
+        if chunk and (len(chunk) >= MOST_LISTS or size + more > MOST_BYTES):
             yield chunk
-            chunk, values = [], 0
+            chunk, size = [], 0
+        chunk.append(each)
+        size += more
     if chunk:
         yield chunk
+
+
+@contextmanager
+def _saying(sent: _Sent) -> Iterator[None]:
+    """Say what has been done already where something ends the command early."""
+    from duelrank.errors import DuelrankError
+
+    try:
+        yield
+    except (DuelrankError, KeyboardInterrupt):
+        if sent.taken:
+            tell(f"{sent.taken:,} lists were taken before this ended; the same command again goes on from there")
+        raise
 
 
 @dataclass
@@ -185,6 +206,24 @@ class _Sent:
     there_already: int = 0
     refused: int = 0
     reasons: list[str] = field(default_factory=list)
+
+    def hand_over(self, chunk: Sequence[LoggedImpression], send: Send) -> None:
+        """Send some lists, in smaller pieces where a service takes only these; a single one that is too large is refused."""
+        from duelrank.api import BackfillCounts, Invalid
+        from duelrank.errors import DuelrankError
+
+        try:
+            counts = send(chunk)
+        except DuelrankError as error:
+            if getattr(error, "status", None) != TOO_LARGE:
+                raise
+            if len(chunk) > 1:
+                middle = len(chunk) // 2
+                self.hand_over(chunk[:middle], send)
+                self.hand_over(chunk[middle:], send)
+                return
+            counts = BackfillCounts(invalid=[Invalid(0, chunk[0].impression_id, str(error))])
+        self.add(chunk, counts)
 
     def add(self, chunk: Sequence[LoggedImpression], counts: BackfillCounts) -> None:
         """Add what became of some lists."""

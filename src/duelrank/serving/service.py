@@ -458,6 +458,10 @@ class Service:
                 self.observer.backfilled(name, outcome, count)
         return BackfillCounts(accepted, len(receipts) - accepted, invalid)
 
+    def check_teachable(self, name: str) -> None:
+        """Raise where lists of other systems cannot teach a ranker (any more); for those who only look, too."""
+        _check_teachable(self._known(name))
+
     async def _make_salt(self) -> None:
         """Choose what ids of users are hashed with in this store, once; where two processes do, the first one counts."""
         event = NewEvent(RANKERS, SALT, SALT, self._clock.time(), pack(os.urandom(16)))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = ["Deed", "UbiAttributes", "UbiEvent", "UbiObject", "deed_of", "fingerprint", "id_text", "user_of"]
+__all__ = ["Deed", "Id", "UbiAttributes", "UbiEvent", "UbiObject", "deed_of", "fingerprint", "id_text", "user_of"]
+
+#: An id as it is logged; a number means its decimal text, and 12.0 the same as 12.
+Id: TypeAlias = str | int | float
 
 #: What is no action on a document, but says that the list was seen as far as ``position.ordinal``.
 LOOKING = frozenset({"impression", "scroll"})
@@ -16,7 +19,7 @@ LOOKING = frozenset({"impression", "scroll"})
 class UbiObject(msgspec.Struct, frozen=True):
     """What an action was on; a number as ``object_id`` means its decimal text, and 12.0 the same as 12."""
 
-    object_id: str | int | float | None = None
+    object_id: Id | None = None
 
 
 class UbiAttributes(msgspec.Struct, frozen=True):
@@ -33,13 +36,13 @@ class UbiEvent(msgspec.Struct, frozen=True):
     ranker's ``actions`` say what that weighs. An "impression" or a "scroll", and a "view" without an object, say that somebody
     has looked as far as ``event_attributes.position.ordinal``. All others are taken and kept, and nothing is learned from them.
     UBI events have no id of their own: the same content counts once. ``user_id`` is who it was, or ``client_id`` where it is
-    missing; a number means its decimal text, and what is neither text nor number is left out. Fields that UBI has and duelrank
+    missing; what is neither text nor number is left out. A number as an id means its decimal text. Fields that UBI has and duelrank
     does not use are allowed.
     """
 
     action_name: str
     timestamp: str | float | None = None
-    query_id: str | None = None
+    query_id: Id | None = None
     user_id: Any = None
     client_id: Any = None
     event_attributes: UbiAttributes | None = None
@@ -93,7 +96,7 @@ def user_of(event: UbiEvent) -> str | None:
     return None
 
 
-def id_text(id: str | int | float) -> str:
+def id_text(id: Id) -> str:
     """Return an id as text; catalogues with numbers as ids write 12, and some JSON libraries make 12.0 of that."""
     if isinstance(id, float) and id.is_integer():
         return str(int(id))

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from duelrank.api import Precision
 from duelrank.errors import DataFormatError
-from duelrank.ubi.events import id_text
-from duelrank.ubi.records import hits, sources
+from duelrank.ubi.events import Id, id_text
+from duelrank.ubi.records import answers, hits, sources
 
 __all__ = ["FeatureReader", "Row", "split"]
 
@@ -24,14 +25,14 @@ Part: TypeAlias = tuple[str | None, Any]
 class _Line(msgspec.Struct, frozen=True):
     """Our own form: the features of one document under one query."""
 
-    query_id: str
+    query_id: Id
     features: dict[str, float | None] | list[float]
-    object_id: str | int | float | None = None
-    document_id: str | int | float | None = None
+    object_id: Id | None = None
+    document_id: Id | None = None
 
 
 class Row(NamedTuple):
-    """The features of a document under a query, in the order of a ranker, as the bytes of float64."""
+    """The features of a document under a query, in the order of a ranker, as bytes with its precision."""
 
     query_id: str
     document: str
@@ -41,7 +42,7 @@ class Row(NamedTuple):
 def split(record: Any) -> Iterator[Part]:
     """Return what one record of a file has: a line of our own form, or all hits of a search answer."""
     if isinstance(record, dict) and "responses" in record:
-        for each in record["responses"]:
+        for each in answers(record):
             yield from split(each)
     elif isinstance(record, dict) and ("hits" in record or "response" in record):
         id = _query_id(record)
@@ -59,6 +60,8 @@ class FeatureReader:
     ----------
     names
         Of the ranker's features.
+    precision
+        With which the ranker keeps them.
 
     Attributes
     ----------
@@ -68,9 +71,9 @@ class FeatureReader:
         Names that were logged and that the ranker does not have.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], precision: Precision = "float64") -> None:
         self._names, self._known = tuple(names), frozenset(names)
-        self._pack = struct.Struct(f"<{len(self._names)}d").pack
+        self._pack = struct.Struct(f"<{len(self._names)}{'f' if precision == 'float32' else 'd'}").pack
         self.missing: Counter[str] = Counter()
         self.unused: set[str] = set()
 
@@ -87,7 +90,7 @@ class FeatureReader:
         id = line.document_id if line.object_id is None else line.object_id
         if id is None:
             raise DataFormatError("features need the object_id of their document")
-        return Row(line.query_id, id_text(id), self._packed(line.features))
+        return Row(id_text(line.query_id), id_text(id), self._packed(line.features))
 
     def _hit(self, hit: Any) -> tuple[str, bytes]:
         """Return the id and the features of a hit, as the LTR plugin or module of its engine has logged them."""
@@ -100,7 +103,7 @@ class FeatureReader:
         if isinstance(given, list):
             if len(given) != len(self._names):
                 raise DataFormatError(f"the ranker has {len(self._names)} features, this document has {len(given)}")
-            return self._pack(*given)
+            return self._bytes(given)
         if self._known.isdisjoint(given):
             ours, theirs = (", ".join(sorted(names)[:5]) or "none" for names in (self._known, given))
             raise DataFormatError(
@@ -111,7 +114,13 @@ class FeatureReader:
             self.missing.update(name for name, value in zip(self._names, values, strict=True) if value is None)
         if len(given) > len(values) or not self._known.issuperset(given):
             self.unused.update(given.keys() - self._known)
-        return self._pack(*(value or 0.0 for value in values))
+        return self._bytes([value or 0.0 for value in values])
+
+    def _bytes(self, values: list[float]) -> bytes:
+        try:
+            return self._pack(*values)
+        except OverflowError:
+            raise DataFormatError("a feature is too large for float32, as which the ranker keeps them") from None
 
 
 def _query_id(answer: dict[str, Any]) -> str:
@@ -119,8 +128,9 @@ def _query_id(answer: dict[str, Any]) -> str:
     extra = answer.get("ext")
     places = (answer, extra.get("ubi") if isinstance(extra, dict) else None, answer.get("ubi"))
     for place in places:
-        if isinstance(place, dict) and isinstance(place.get("query_id"), str):
-            return str(place["query_id"])
+        id = place.get("query_id") if isinstance(place, dict) else None
+        if isinstance(id, (str, int, float)) and not isinstance(id, bool):
+            return id_text(id)
     raise DataFormatError(
         "a search answer with features needs the query_id in query_id, ext.ubi.query_id or ubi.query_id"
     )

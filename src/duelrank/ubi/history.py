@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duelrank.api import DocumentTable, LoggedImpression
+from duelrank.api import DocumentTable, LoggedImpression, Precision
 from duelrank.errors import DataFormatError
 from duelrank.progress import Tell
-from duelrank.ubi.events import Deed, UbiEvent, deed_of, id_text
+from duelrank.ubi.events import Deed, Id, UbiEvent, deed_of, id_text
 from duelrank.ubi.features import FeatureReader, split
 from duelrank.ubi.records import Troubles, check_files, read_records, sources
 from duelrank.ubi.workspace import Workspace, workspace
@@ -22,6 +22,9 @@ __all__ = ["History", "LogCounts"]
 P = TypeVar("P")
 T = TypeVar("T")
 
+# No list has more positions; also, the temporary database has room for so large numbers.
+LONGEST = 1_000_000_000
+
 #: Shows progress in bytes under a label.
 Bar = Callable[[str], AbstractContextManager[Tell]]
 
@@ -29,8 +32,8 @@ Bar = Callable[[str], AbstractContextManager[Tell]]
 class UbiQuery(msgspec.Struct, frozen=True):
     """A query of User Behavior Insights 1.3.0: ``query_response_hit_ids`` are the documents that were shown, in order."""
 
-    query_id: str
-    query_response_hit_ids: list[str | int | float] | None = None
+    query_id: Id
+    query_response_hit_ids: list[Id] | None = None
 
 
 @dataclass
@@ -92,6 +95,8 @@ class History:
         Names of actions that are to be left out.
     max_errors
         So many records may be unreadable.
+    precision
+        With which the ranker keeps features.
     """
 
     queries: Sequence[str]
@@ -102,12 +107,13 @@ class History:
     length: int | None = None
     ignore: Collection[str] = ()
     max_errors: int = 100
+    precision: Precision = "float64"
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
         check_files(self.queries, self.events, self.features)
         self.troubles = Troubles(self.max_errors)
-        self.reader = FeatureReader(self.names)
+        self.reader = FeatureReader(self.names, self.precision)
 
     def lists(self, bar: Bar | None = None) -> Iterator[LoggedImpression]:
         """Return the lists that can teach, in the order of the queries; count all of them."""
@@ -148,16 +154,18 @@ class History:
             return None  # a query
         event = msgspec.convert(source, UbiEvent)
         deed = deed_of(event)
+        if (deed.depth or 0) > LONGEST:
+            raise DataFormatError(f"position.ordinal is {deed.depth:,}, and no list is that long")
         if event.query_id is None or (deed.document is None and deed.depth is None):
             return None
         self.counts.events += 1
-        return event.query_id, deed
+        return id_text(event.query_id), deed
 
     def _query(self, source: dict[str, Any]) -> tuple[str, list[str]] | None:
         if "action_name" in source:
             return None  # an event
         query = msgspec.convert(source, UbiQuery)
-        return query.query_id, [id_text(id) for id in query.query_response_hit_ids or ()]
+        return id_text(query.query_id), [id_text(id) for id in query.query_response_hit_ids or ()]
 
     def _joined(self, id: str, hits: list[str], found: Workspace) -> LoggedImpression | None:
         """Return a list with its features and what was done with it; None, and counted, where it cannot teach."""
@@ -178,7 +186,7 @@ class History:
             return None
         counts.complete += 1
         ids = [*shown, *(each for each in hits[len(shown) :] if each in features)]
-        table = DocumentTable(ids, b"".join(features[each] for each in ids), "float64")
+        table = DocumentTable(ids, b"".join(features[each] for each in ids), self.precision)
         clicks, others = actions.pop("click", []), actions
         return LoggedImpression(id, table, clicks, others, examined, len(shown) if len(shown) < len(ids) else None)
 

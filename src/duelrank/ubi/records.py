@@ -18,7 +18,7 @@ import msgspec
 from duelrank.errors import DataFormatError, InvalidValue, MissingData
 from duelrank.progress import Tell
 
-__all__ = ["Place", "Troubles", "check_files", "read_records", "sources"]
+__all__ = ["Place", "Troubles", "answers", "check_files", "hits", "read_records", "sources"]
 
 STDIN = "-"
 # Bytes of one line at most: a search answer with ten thousand hits has some ten million.
@@ -97,7 +97,7 @@ def sources(record: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(record, dict):
         raise DataFormatError(f"an object is expected, got {type(record).__name__}")
     if "responses" in record:
-        for each in record["responses"]:
+        for each in answers(record):
             yield from sources(each)
     elif "hits" in record:
         for hit in hits(record):
@@ -106,6 +106,14 @@ def sources(record: Any) -> Iterator[dict[str, Any]]:
         yield from sources(record["_source"])
     elif not is_bulk_action(record):
         yield record
+
+
+def answers(record: dict[str, Any]) -> list[Any]:
+    """Return the search answers of an answer to several searches at once."""
+    found = record["responses"]
+    if not isinstance(found, list):
+        raise DataFormatError("responses is a list of search answers")
+    return found
 
 
 def hits(answer: dict[str, Any]) -> list[Any]:
@@ -162,8 +170,10 @@ def _unpacked(raw: _Counting) -> io.BufferedReader:
 
 def _records(content: io.BufferedReader, file: str, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
     """Return the records of a file: one per line, unless it begins as an array or as an object over several lines."""
+    if re.match(rb"\xff\xfe|\xfe\xff|.\0|\0.", content.peek(2)[:2]):
+        raise DataFormatError(f"{_name(file)} is in UTF-16, as > of Windows PowerShell writes it; convert it to UTF-8")
     if re.match(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*\n)", content.peek(64)):
-        yield from _values(content, file)
+        yield from _values(content, file, troubles)
     else:
         yield from _lines(content, file, troubles)
 
@@ -175,24 +185,30 @@ def _lines(content: io.BufferedReader, file: str, troubles: Troubles) -> Iterato
         if len(line) == LONGEST:
             raise DataFormatError(f"{place} has more than {LONGEST:,} bytes; one record per line is expected")
         if not line.isspace():
-            try:
-                record = _decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                troubles.note(place, f"no valid JSON: {error}")
-            else:
-                yield record, place
+            yield from _decoded(line, place, troubles)
         line, number = content.readline(LONGEST), number + 1
 
 
-def _values(content: io.BufferedReader, file: str) -> Iterator[tuple[Any, Place]]:
+def _decoded(text: bytes | str, place: Place, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
+    """Return a record, or nothing where its text is no JSON: that is noted."""
+    try:
+        record = _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        troubles.note(place, f"no valid JSON: {error}")
+    else:
+        yield record, place
+
+
+def _values(content: io.BufferedReader, file: str, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
     """Return the elements of an array, or objects with spaces between them; one at a time has to fit into memory."""
     text = io.TextIOWrapper(content, "utf-8-sig")
-    decode, pending, number, size = json.JSONDecoder().raw_decode, "", 0, PIECE
+    # This decoder only finds the end of a record: it also takes what is no JSON, such as halves of letters and Infinity.
+    decode, pending, number, size = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode, "", 0, PIECE
     at = 0
     while True:
         at = _skipped(pending, at)
         try:
-            value, at = decode(pending, at)
+            _, end = decode(pending, at)
         except (ValueError, RecursionError) as error:
             more = _read(text, size, file)
             if not more and at == len(pending):
@@ -202,7 +218,8 @@ def _values(content: io.BufferedReader, file: str) -> Iterator[tuple[Any, Place]
             pending, at, size = pending[at:] + more, 0, 2 * size
         else:
             number, size = number + 1, PIECE
-            yield value, Place(file, number, "record")
+            yield from _decoded(pending[at:end], Place(file, number, "record"), troubles)
+            at = end
 
 
 def _skipped(text: str, at: int) -> int:

@@ -81,7 +81,7 @@ class TestBadNeighbours:
         {"impression_id": 5},
         NATIVE | {"clicks": "d3"},
         NATIVE | {"close": "yes"},
-        UBI | {"query_id": 7},
+        UBI | {"query_id": [7]},
     )
 
     @pytest.mark.parametrize("bad", BAD)
@@ -124,6 +124,12 @@ class TestUbi:
         (event,) = decode(UBI | {"event_attributes": {"object": {"object_id": given}}})
         assert event.clicks == [meant]
 
+    @pytest.mark.parametrize(("given", "meant"), [(12, "12"), (12.0, "12"), ("12.0", "12.0")])
+    def test_numbers_as_query_id(self, given, meant):
+        for action in ("click", "impression", "page_exit"):
+            (event,) = decode(UBI | {"action_name": action, "query_id": given})
+            assert event.impression_id == meant
+
     def test_a_click(self):
         (event,) = decode(UBI)
         assert (event.impression_id, event.clicks, event.close) == ("i1", ["d3"], False)
@@ -153,6 +159,7 @@ class TestUbi:
         attributes = {"object": {"object_id": document}, "position": {"ordinal": 3}}
         (event,) = decode(UBI | {"action_name": action, "event_attributes": attributes})
         assert (event.clicks, event.examined, event.close) == ([], 3, False)
+        assert getattr(event, "document", None) == document
 
     @pytest.mark.parametrize(
         ("position", "meant"),

@@ -9,9 +9,9 @@ import msgspec
 
 from duelrank.api import FeedbackEvent
 from duelrank.errors import LimitExceeded
-from duelrank.serving.feedback import Rejected
+from duelrank.serving.feedback import InView, Rejected
 from duelrank.serving.http.errors import MalformedBody, wrong_shape
-from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, user_of
+from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, id_text, user_of
 
 __all__ = ["NDJSON", "UbiEvent", "decode_events"]
 
@@ -86,13 +86,15 @@ def _from_ubi(text: bytes) -> Decoded:
     if event.query_id is None:
         name = event.action_name[:50]
         return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
-    deed, user = deed_of(event), user_of(event)
-    if deed.looking or deed.document is None:
+    deed = deed_of(event)
+    told: dict[str, Any] = {"impression_id": id_text(event.query_id), "event_id": id, "user_id": user_of(event)}
+    if deed.document is None:
         if deed.action == "click":
             return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-        return FeedbackEvent(impression_id=event.query_id, event_id=id, examined=deed.depth, user_id=user)
-    clicked, action = [deed.document], deed.action
-    return FeedbackEvent(impression_id=event.query_id, event_id=id, clicks=clicked, user_id=user, action=action)
+        return FeedbackEvent(**told, examined=deed.depth)
+    if deed.looking:
+        return InView(**told, examined=deed.depth, document=deed.document)
+    return FeedbackEvent(**told, clicks=[deed.document], action=deed.action)
 
 
 def _content(text: bytes) -> Any:
