@@ -9,6 +9,7 @@ from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.inference import DifficultQueries
 from duelrank.kernels.probabilistic import whole_gains
 from duelrank.kernels.random import derive
+from duelrank.memory import flatten
 from duelrank.multileaving import Multileaver
 from duelrank.projection import LastClick
 from duelrank.randomness import stream
@@ -198,3 +199,19 @@ def test_ties_are_broken_by_the_heavier_document_of_remembered_queries() -> None
             State(np.zeros(2)), impression, Feedback([1, 1], weights=weights), np.array([0.0, 1, 1]), 1.0, derive(0, 0)
         )
         assert gradient.tolist() == np.eye(2)[best].tolist()
+
+
+@pytest.mark.parametrize(("recipe", "name"), [("nsgd", "hard_clicked_0"), ("cps", "history_clicks")])
+def test_what_is_remembered_of_plain_clicks_is_flags(recipe, name):
+    """As earlier versions have it, so that a replay of their stores gives the same bytes."""
+    algorithm, query = parse(recipe, Algorithm), Query("q", np.random.default_rng(3).random((6, 4)))
+    kinds = []
+    for weights in (None, [0.0, 3.0, 0.0]):
+        state = algorithm.start(4, stream(1, "start"))
+        for number in range(3):
+            impression = algorithm.rank(state, query, 3, stream(number, "rank"))
+            feedback = Feedback([False, True, False], weights=weights)
+            state = algorithm.learn(state, impression, feedback, stream(number, "learn"))
+        (found,) = [array for key, array in flatten(state.memory).items() if key.endswith(name)]
+        kinds.append(found.dtype.kind)
+    assert kinds == ["b", "f"]

@@ -65,7 +65,7 @@ class CandidatePreselection(Exploration):
         rankers, tau = state.weights + float(memory["history_delta"]) * drawn, float(memory["history_tau"])
         place = permutation(stream, max(map(len, queries)))  # the order of ties, the same for all rankers
         lists, lengths = memory["history_lists"], memory["history_lengths"].tolist()
-        gains = memory["history_clicks"].astype(np.float64, copy=False)  # states of earlier versions have flags
+        gains = memory["history_clicks"].astype(np.float64, copy=False)
         chances = np.ones((n, self.n_drawn, lists.shape[1]))
         for slot, features in enumerate(queries):
             kernel.replay(rankers, features, lists[slot, : lengths[slot]], place, tau, chances[slot])
@@ -84,7 +84,9 @@ class CandidatePreselection(Exploration):
         tables["history_sources"][slot] = kernel.log_probability(trace["ranks"], len(features), tau)
         tables["history_lengths"][slot] = length
         tables["history_lists"][slot, :length] = impression.ranking
-        tables["history_clicks"][slot] = 0.0
+        if feedback.weights is not None:  # until then flags, as stores of earlier versions have
+            tables["history_clicks"] = tables["history_clicks"].astype(np.float64, copy=False)
+        tables["history_clicks"][slot] = 0
         tables["history_clicks"][slot, :length] = feedback.gains
         how = {"history_tau": np.array(tau), "history_delta": np.array(delta)}
         return {**state.memory, **tables, **how, f"history_features_{slot}": features}
@@ -98,10 +100,9 @@ class CandidatePreselection(Exploration):
                 "history_sources": np.zeros(slots),
                 "history_lengths": np.zeros(slots, np.int64),
                 "history_lists": np.zeros((slots, length), np.int64),
-                "history_clicks": np.zeros((slots, length)),
+                "history_clicks": np.zeros((slots, length), np.bool_),
             }
         tables = {name: memory[name].copy() for name in _TABLES}
-        tables["history_clicks"] = tables["history_clicks"].astype(np.float64, copy=False)
         missing = length - tables["history_lists"].shape[1]
         if missing > 0:
             for name in ("history_lists", "history_clicks"):

@@ -63,7 +63,7 @@ class DifficultQueries(Inference):
         total = np.zeros(directions.shape[0])
         for slot in np.flatnonzero(state.step - memory["hard_since"] <= self.window):
             ranked = rankings(state.weights, directions, delta, memory[f"hard_features_{slot}"], stream)
-            total += kernel.replayed_sums(ranked, memory[f"hard_clicked_{slot}"].astype(np.float64))[1:]  # once flags
+            total += kernel.replayed_sums(ranked, memory[f"hard_clicked_{slot}"].astype(np.float64))[1:]
         return total
 
     def _remember(self, memory: Memory, now: int, impression: Impression, feedback: Feedback) -> Memory:
@@ -71,8 +71,11 @@ class DifficultQueries(Inference):
         slot = self._slot(memory, now, ease)
         if slot is None:
             return memory
-        gains = np.zeros(impression.query.n_documents)
-        gains[impression.ranking] = feedback.gains
+        given = (
+            feedback.clicks if feedback.weights is None else feedback.weights
+        )  # flags, as stores of earlier versions have
+        gains = np.zeros(impression.query.n_documents, given.dtype)
+        gains[impression.ranking] = given
         return {
             **memory,
             "hard_since": _with(memory.get("hard_since", np.empty(0, np.int64)), slot, now),
