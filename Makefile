@@ -55,7 +55,7 @@ browser: $(VENV)/.dev ## tests of the pages in a real browser; skipped where the
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/browser
 
 engines: export PYTHONDONTWRITEBYTECODE =
-engines: $(VENV)/.dev ## exported models in real search engines; skipped without Java and Maven, or fails if DUELRANK_ENGINES=required
+engines: $(VENV)/.dev ## exported models in real search engines; skipped without Java and Maven, or fails if DUELRANK_ENGINES=required; OpenSearch needs DUELRANK_OPENSEARCH
 	$(BIN)/python -m pytest -n $(WORKERS) --dist=loadfile --quiet tests/engines
 
 bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compiling, memory, workers and results

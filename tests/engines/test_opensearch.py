@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -88,31 +89,32 @@ SCALINGS = Fixed((MinMax(0.0, 6.5), Standard(1.5, 0.7), MinMax(2.0, 300.0), Unsc
 def opensearch() -> Iterator[OpenSearch]:
     """An OpenSearch with the products and the features."""
     url = os.environ.get("DUELRANK_OPENSEARCH")
-    if url is None:
+    if not url:
         pytest.skip(
             "its plug-ins are not in Maven Central: set DUELRANK_OPENSEARCH to the address of a server with opensearch-ltr and "
             "neural-search, which is there for tests alone"
         )
     found = OpenSearch(url.rstrip("/"))
+    try:
+        fill(found)
+        yield found
+    finally:
+        for path in ("products", "_ltr", "_search/pipeline/*"):
+            with suppress(Refused):  # it may not have come so far
+                ask(f"{found.url}/{path}", method="DELETE")
+
+
+def fill(opensearch: OpenSearch) -> None:
+    """Index the products, and say how their features are computed."""
     texts, numbers = {name: {"type": "text"} for name in ("title", "description")}, {"type": "float"}
-    found.put(
-        "products",
-        {
-            "settings": {"number_of_shards": 1},
-            "mappings": {"properties": {**texts, "price": numbers, "rating": numbers}},
-        },
-    )
+    mappings = {"properties": {**texts, "price": numbers, "rating": numbers}}
+    opensearch.put("products", {"settings": {"number_of_shards": 1}, "mappings": mappings})
     lines = [json.dumps(each) for product in products() for each in ({"index": {"_id": product["id"]}}, product)]
-    assert not ask(f"{found.url}/products/_bulk", "\n".join(lines) + "\n", "POST", refresh="true")["errors"]
-    found.put("_ltr")
+    assert not ask(f"{opensearch.url}/products/_bulk", "\n".join(lines) + "\n", "POST", refresh="true")["errors"]
+    opensearch.put("_ltr")
     model = LinearModel("shop", 0, FEATURES, np.zeros(4))
-    found.put(
-        "_ltr/_featureset/products",
-        export(model, "opensearch-features", rank_features=MATCHES, offset_feature="always_one"),
-    )
-    yield found
-    ask(f"{found.url}/products", method="DELETE")
-    ask(f"{found.url}/_ltr", method="DELETE")
+    given = {"rank_features": MATCHES, "offset_feature": "always_one"}
+    opensearch.put("_ltr/_featureset/products", export(model, "opensearch-features", **given))
 
 
 @pytest.fixture(scope="module")
