@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from duelrank.api import parameter_of_pair
 from duelrank.errors import Conflict, InvalidValue, UnknownName
 from duelrank.export.model import LinearModel
 
@@ -68,7 +69,7 @@ class Option:
     @property
     def parameter(self) -> str:
         """Its name in a query string, and with dashes on the command line; of a mapping, the name of one pair."""
-        return _singular(self.name) if self.is_mapping else self.name
+        return parameter_of_pair(self.name) if self.is_mapping else self.name
 
     @property
     def description(self) -> str:
@@ -149,10 +150,6 @@ def _options(format: str, cls: type[Format]) -> Iterable[Option]:
 def _without_none(hint: Any) -> Any:
     members = [each for each in get_args(hint) if each is not NoneType]
     return members[0] if NoneType in get_args(hint) and len(members) == 1 else hint
-
-
-def _singular(name: str) -> str:
-    return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
 
 
 def _check(format: str, cls: type[Format]) -> None:
