@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from duelrank.errors import InvalidValue, UnknownName
 from duelrank.export.base import Format, register_format
+from duelrank.export.given import json_object
 from duelrank.export.inputs import inputs_of
 from duelrank.export.model import LinearModel
 from duelrank.export.terms import finite, terms_of
@@ -158,17 +159,8 @@ def _sub_queries(model: LinearModel, given: Mapping[str, str] | None, example: s
 def _sub_query(name: str, given: str | None, example: str) -> Any:
     if given is None:
         raise InvalidValue(f"which sub-query has the scores of {name!r}? Give it, such as {name}={example}")
-    try:
-        content = json.loads(given)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidValue(f"the sub-query of {name!r} is not valid JSON, such as {example}: {error}") from None
-    if not isinstance(content, dict) or not content:
-        raise InvalidValue(f"the sub-query of {name!r} is an object, such as {example}, got {given!r}")
-    return content
+    return json_object(name, "a sub-query", given, example)
 
 
 def _json(content: Any) -> str:
-    try:
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    except ValueError as error:  # Python reads NaN in a sub-query, which is no JSON
-        raise InvalidValue(f"a sub-query has a number that JSON has not: {error}") from None
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
