@@ -20,6 +20,8 @@ __all__ = ["ElasticsearchLinear", "OpenSearchHybrid", "Qdrant"]
 
 #: The most sub-queries that a hybrid query of OpenSearch may have.
 MOST_SUB_QUERIES = 5
+#: Of a ranker of the service before its first click; a snapshot has the version 0 then.
+FIRST_VERSION = 1
 SCALED_RECIPE = "learn with query-scaled >> ALGORITHM"
 
 
@@ -49,7 +51,7 @@ class OpenSearchHybrid(Format):
             "normalization": {"technique": "min_max"},
             "combination": {
                 "technique": "arithmetic_mean",
-                "parameters": {"weights": list(_with_sum_1(weights, engine).values())},
+                "parameters": {"weights": list(_with_sum_1(weights, model, engine).values())},
             },
         }
         order = ", ".join(json.dumps(name, ensure_ascii=False) for name in weights)
@@ -82,7 +84,7 @@ class ElasticsearchLinear(Format):
         given = _sub_queries(model, self.sub_queries, '{"standard": {"query": {"match": {"title": "{{query}}"}}}}')
         retrievers = [
             {"retriever": given[name], "weight": weight, "normalizer": "minmax" if per_query else "none"}
-            for name, weight in _with_sum_1(weights, engine).items()
+            for name, weight in _with_sum_1(weights, model, engine).items()
         ]
         return _json({"retriever": {"linear": {"retrievers": retrievers, "rank_window_size": self.rank_window_size}}})
 
@@ -134,7 +136,7 @@ def _weights(model: LinearModel, engine: str) -> tuple[dict[str, float], bool]:
     return weights, bool(inputs.within)
 
 
-def _with_sum_1(weights: Mapping[str, float], engine: str) -> dict[str, float]:
+def _with_sum_1(weights: Mapping[str, float], model: LinearModel, engine: str) -> dict[str, float]:
     negative = [f"{name!r} ({weight:.6g})" for name, weight in weights.items() if weight < 0.0]
     if negative:
         raise InvalidValue(
@@ -143,9 +145,18 @@ def _with_sum_1(weights: Mapping[str, float], engine: str) -> dict[str, float]:
         )
     largest = max(weights.values())
     if largest == 0.0:
-        raise InvalidValue(f"{engine} needs a weight above 0, but all are 0: has the ranker learned from any click?")
+        raise InvalidValue(f"{engine} needs a weight above 0, but all are 0: {_why_all_are_0(model)}")
     total = sum(weight / largest for weight in weights.values())
     return {name: weight / largest / total for name, weight in weights.items()}
+
+
+def _why_all_are_0(model: LinearModel) -> str:
+    if model.version <= FIRST_VERSION:
+        return "has the ranker learned from any click?"
+    return (
+        "so far, clicks speak against every sub-query; do the scores belong to the documents that were shown, and is more of each "
+        "better?"
+    )
 
 
 def _sub_queries(model: LinearModel, given: Mapping[str, str] | None, example: str) -> dict[str, Any]:
