@@ -31,7 +31,8 @@ class ElasticsearchFeatures(Format):
 
     rank_features: Annotated[
         Mapping[str, str] | None,
-        "Field or query (JSON) that computes a feature, as NAME=EXPRESSION; the field of the same name unless given.",
+        "Field or query (JSON) that computes a feature; the field of the same name unless given.",
+        f"title={_EXAMPLE}",
     ] = None
     offset_feature: Annotated[str | None, "Name of a feature that is 1 for all documents, to be added to the set."] = (
         None

@@ -24,6 +24,9 @@ MOST_SUB_QUERIES = 5
 FIRST_VERSION = 1
 SCALED_RECIPE = "learn with query-scaled >> ALGORITHM"
 
+_RETRIEVER = '{"standard": {"query": {"match": {"title": "{{query}}"}}}}'
+_PREFETCH = '{"query": [0.1, 0.9], "using": "dense", "limit": 100}'
+
 
 @register_format("opensearch-hybrid")
 @dataclass(frozen=True)
@@ -72,7 +75,9 @@ class ElasticsearchLinear(Format):
     """
 
     sub_queries: Annotated[
-        Mapping[str, str] | None, "Retriever whose scores are a feature, as NAME=JSON; one for each feature."
+        Mapping[str, str] | None,
+        "Retriever (JSON) whose scores are a feature; one for each feature.",
+        f"title={_RETRIEVER}",
     ] = None
     rank_window_size: Annotated[int, "Number of documents of each retriever that are scaled and weighed."] = 100
 
@@ -81,7 +86,7 @@ class ElasticsearchLinear(Format):
         whole_number("rank_window_size", self.rank_window_size)
         engine = "Elasticsearch's linear retriever"
         weights, per_query = _weights(model, engine)
-        given = _sub_queries(model, self.sub_queries, '{"standard": {"query": {"match": {"title": "{{query}}"}}}}')
+        given = _sub_queries(model, self.sub_queries, _RETRIEVER)
         retrievers = [
             {"retriever": given[name], "weight": weight, "normalizer": "minmax" if per_query else "none"}
             for name, weight in _with_sum_1(weights, model, engine).items()
@@ -98,7 +103,9 @@ class Qdrant(Format):
     """
 
     sub_queries: Annotated[
-        Mapping[str, str] | None, "Prefetch whose scores are a feature, as NAME=JSON; one for each feature."
+        Mapping[str, str] | None,
+        "Prefetch (JSON) whose scores are a feature; one for each feature.",
+        f"vector={_PREFETCH}",
     ] = None
 
     def write(self, model: LinearModel) -> str:
@@ -109,7 +116,7 @@ class Qdrant(Format):
                 "Qdrant's formula cannot scale scores within a query: learn from the scores as they are, or with fixed scalings; "
                 "opensearch-hybrid, elasticsearch-linear, vespa, onnx and json can take this model"
             )
-        given = _sub_queries(model, self.sub_queries, '{"query": [0.1, 0.9], "using": "dense", "limit": 100}')
+        given = _sub_queries(model, self.sub_queries, _PREFETCH)
         summands = [{"mult": [weight, f"$score[{number}]"]} for number, weight in enumerate(weights.values())]
         return _json({"prefetch": [given[name] for name in weights], "query": {"formula": {"sum": summands}}})
 
