@@ -43,6 +43,7 @@ __all__ = [
     "VersionInfo",
     "VersionNumber",
     "VersionRanking",
+    "parameter_of_pair",
 ]
 
 #: What a user did, where nothing else is said.
@@ -51,6 +52,17 @@ CLICK = "click"
 Mode = Literal["learn", "shadow", "frozen"]
 OnAlarm = Literal["baseline", "rollback", "tell"]
 Precision = Literal["float32", "float64"]
+
+
+def parameter_of_pair(option: str) -> str:
+    """Return what one pair of a mapping is called in a query string: the singular of the option.
+
+    Examples
+    --------
+    >>> parameter_of_pair("rank_features"), parameter_of_pair("sub_queries")
+    ('rank_feature', 'sub_query')
+    """
+    return f"{option[:-3]}y" if option.endswith("ies") else option.removesuffix("s")
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -11,10 +11,9 @@ from duelrank.algorithms import Algorithm, LogPairs, Represented
 from duelrank.errors import InvalidRecipe
 from duelrank.memory import replaced
 from duelrank.randomness import stream as named_stream
-from duelrank.registry import spell, walk
+from duelrank.registry import spell
 from duelrank.representation.base import same_knots
 from duelrank.types import Feedback, Memory, Query, Ranking, State, Stream, Weights, frozen
-from duelrank.updates import Update
 
 __all__ = ["LogLearner"]
 
@@ -101,9 +100,7 @@ class LogLearner:
         seen = _seen(logged)
         same = same_knots(_seen(state).get("representation", {}), seen.get("representation", {}))
         memory = state.memory if same else self._fresh(len(logged.weights))
-        weights = logged.weights
-        for _, part in walk(self._ranker):
-            weights = part.allowed(weights) if isinstance(part, Update) else weights
+        weights = self._ranker.allowed(logged.weights)
         if logged.updates:
             trusted = LENGTH * min(1.0, math.sqrt(logged.updates / ENOUGH))
             weights = _scaled(weights, max(trusted, float(np.linalg.norm(state.weights))))

@@ -52,7 +52,8 @@ class Learner:
         Default number of documents in a list.
     weights
         Initial weights, such as those of the ranker in production; by default those of the algorithm, usually zeros. One finite
-        number per feature, or a mapping from feature names to numbers, in which missing features start at 0.
+        number per feature, or a mapping from feature names to numbers, in which missing features start at 0. Weights that the
+        update rule would never lead to, such as those below 0 with `NonNegative`, are refused.
     feature_names
         One name per feature; shown with the weights and saved in snapshots.
 
@@ -97,6 +98,7 @@ class Learner:
         if given is not None:
             if self.algorithm.per_query:
                 raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query; it does not use weights")
+            self.algorithm.check_allowed(given, self.feature_names)
             self.state = replace(self.state, weights=given)
 
     def _plant(self, seed: int) -> None:

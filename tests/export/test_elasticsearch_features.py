@@ -44,10 +44,48 @@ def test_a_feature_that_is_always_1():
             features(offset_feature=name)
 
 
-@pytest.mark.parametrize("given", ["", "{", "[]", "{}", "3", "a b"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "3",
+        "a b",
+        '{"match": {"t": NaN}}',
+        '{"match": {"t": 1e999}}',
+        '{"match": {"t": "\\ud800"}}',
+    ],
+)
 def test_what_is_no_query_is_refused(given):
     with pytest.raises(InvalidValue, match=r"title_match.*such as"):
         features(rank_features={"title_match": given})
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "{{&z}}",
+        "{{user.name}}",
+        "{{#join}}{{a}}{{/join}}",
+        "{{^a}}b{{/a}}",
+        "{{}}",
+        "{{a",
+        "{{{a}}",
+        "{{a b}}",
+        "{{{{a}}}}",
+    ],
+)
+def test_a_mark_that_is_no_name_is_refused(mark):
+    for query in ({"match": {"title": f"{{{{text}}}} {mark}"}}, {"match": {mark: "{{text}}"}}):
+        with pytest.raises(InvalidValue, match=r"query of 'title_match' must be the name of a parameter"):
+            features(rank_features={"title_match": json.dumps(query)})
+
+
+def test_single_braces_are_text():
+    query = '{"query_string": {"query": "price:{1 TO 2} {{text}}}"}}'
+    assert features(rank_features={"title_match": query})[0]["params"] == ["text"]
 
 
 def test_other_refusals():

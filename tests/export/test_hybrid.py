@@ -275,7 +275,17 @@ def test_weights_that_no_engine_takes(format):
     message = refused(replace(MODEL, weights=[3.0, -0.125]), format)
     assert "'vector' (-0.125)" in message
     assert "step=NonNegative" in message
-    assert "all are 0" in refused(replace(MODEL, weights=[0.0, 0.0]), format)
+
+
+@pytest.mark.parametrize("format", HYBRID[:2])
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [(0, "learned from any click"), (1, "learned from any click"), (2, "clicks speak against every sub-query")],
+)
+def test_weights_that_are_all_0(format, version, reason):
+    message = refused(replace(MODEL, version=version, weights=[0.0, 0.0]), format)
+    assert "all are 0" in message
+    assert reason in message
 
 
 @pytest.mark.parametrize("representation", [Raw(), Fixed((MinMax(0.0, 1.0), Unscaled()))])

@@ -22,12 +22,14 @@ def definition(expression):
     ("expression", "expected"),
     [
         ("title_score", ("FieldValueFeature", {"field": "title_score"})),
+        ("meta.price-eur", ("FieldValueFeature", {"field": "meta.price-eur"})),
         (" price ", ("FieldValueFeature", {"field": "price"})),
         ("score", ("OriginalScoreFeature", {})),
         ("${age}", ("ValueFeature", {"value": "${age}", "required": True})),
         ("{!dismax qf=title}${text}", ("SolrFeature", {"q": "{!dismax qf=title}${text}"})),
         ("${age} ${sex}", ("SolrFeature", {"q": "${age} ${sex}"})),
         ("title:shoes", ("SolrFeature", {"q": "title:shoes"})),
+        ("+(meta.title:shoes OR *:*)", ("SolrFeature", {"q": "+(meta.title:shoes OR *:*)"})),
         ("{!func}recip(ms(NOW,date),3.16e-11,1,1)", ("SolrFeature", {"q": "{!func}recip(ms(NOW,date),3.16e-11,1,1)"})),
     ],
 )
@@ -43,11 +45,19 @@ def test_a_feature_is_the_field_of_its_name():
     ]
 
 
+@pytest.mark.parametrize("expression", [" ", "attribute(bm25)", "running shoes", "1.5", "-", "${}", "title: ", "a=b"])
+def test_what_is_neither_a_field_nor_a_query_is_refused(expression):
+    with pytest.raises(InvalidValue, match=r"'titleMatch' is computed by a field.* such as \{!dismax.* got"):
+        definition(expression)
+
+
 def test_refusals():
     odd = LinearModel("shop", 7, ("bm25(title)",), [0.5])
     with pytest.raises(InvalidValue, match=r"no field of Solr is called 'bm25\(title\)'.*rank_features"):
         export(odd, "solr-features")
-    with pytest.raises(InvalidValue, match="empty"):
-        export(odd, "solr-features", rank_features={"bm25(title)": " "})
+    for format in ("solr", "solr-features"):
+        for store in ("", " "):
+            with pytest.raises(InvalidValue, match="the feature store needs a name"):
+                export(MODEL, format, store=store)
     with pytest.raises(UnknownName, match="did you mean price"):
         export(MODEL, "solr-features", rank_features={"prise": "price"})

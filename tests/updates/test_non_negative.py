@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Learner, Query
+from duelrank.errors import InvalidValue
 from duelrank.types import State
 from duelrank.updates import Momentum, NonNegative, Step
 
@@ -23,6 +24,30 @@ def test_it_keeps_the_memory_of_its_step():
     assert memory["step"]["velocity"].tolist() == [0.5, -0.5]
     weights, _ = rule.move(State(weights, memory=memory), np.array([0.0, 1.0]))
     assert weights.tolist() == [0.75, 0.25]
+
+
+class AtMost1(Step):
+    """A step that ends at 1."""
+
+    def allowed(self, weights):
+        return np.minimum(weights, 1.0)
+
+
+def test_it_allows_what_its_step_allows():
+    assert NonNegative(AtMost1()).allowed(np.array([-1.0, 0.5, 3.0])).tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    ["mgd(step=NonNegative())", "mgd(step=Momentum(step=NonNegative()))", "query-scaled >> pdgd(step=NonNegative())"],
+)
+def test_a_learner_starts_with_weights_that_it_can_have(recipe):
+    with pytest.raises(InvalidValue, match=r"NonNegative.*cannot start with the weight -0.5 of 'b'.* is 0"):
+        Learner(recipe, weights={"a": 1.0, "b": -0.5})
+    with pytest.raises(InvalidValue, match="cannot start with the weight -2, to which"):
+        Learner(recipe, weights=[-2.0])
+    assert Learner(recipe, weights=[0.0, 3.0]).weights.tolist() == [0.0, 3.0]
+    assert Learner("mgd", weights=[-2.0]).weights.tolist() == [-2.0]
 
 
 @pytest.mark.parametrize("algorithm", ["wmgd", "pdgd", "mgd-dsp"])

@@ -121,7 +121,10 @@ def export(
         )
     options = [(each, context.obj[each.name]) for each in format_options()]
     _write(
-        linear, format, out, {each.name: each.value(value) for each, value in options if value not in (None, (), [])}
+        linear,
+        format,
+        out,
+        {each.name: each.value(value, format) for each, value in options if value not in (None, (), [])},
     )
 
 

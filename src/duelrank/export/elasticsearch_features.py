@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 from duelrank.errors import InvalidValue, UnknownName
 from duelrank.export.base import Format, register_format
+from duelrank.export.given import json_object
 from duelrank.export.model import LinearModel
 
 __all__ = ["ElasticsearchFeatures"]
 
 _FIELD = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
-_PARAMETER = re.compile(r"\{\{\{?\s*(\w+)\s*\}?\}\}")
+_PARAMETER = re.compile(r"(?<!\{)\{\{(?:\{\s*(\w+)\s*\}|\s*(\w+)\s*)\}\}")
 _EXAMPLE = '{"match": {"title": "{{text}}"}}'
 
 
@@ -30,7 +31,8 @@ class ElasticsearchFeatures(Format):
 
     rank_features: Annotated[
         Mapping[str, str] | None,
-        "Field or query (JSON) that computes a feature, as NAME=EXPRESSION; the field of the same name unless given.",
+        "Field or query (JSON) that computes a feature; the field of the same name unless given.",
+        f"title={_EXAMPLE}",
     ] = None
     offset_feature: Annotated[str | None, "Name of a feature that is 1 for all documents, to be added to the set."] = (
         None
@@ -51,7 +53,7 @@ class ElasticsearchFeatures(Format):
                 )
             templates[self.offset_feature] = {"match_all": {}}
         features = [
-            {"name": name, "params": _parameters(template), "template": template}
+            {"name": name, "params": _parameters(name, template), "template": template}
             for name, template in templates.items()
         ]
         return json.dumps({"featureset": {"features": features}}, indent=2, ensure_ascii=False) + "\n"
@@ -66,14 +68,14 @@ def _template(name: str, given: str | None) -> dict[str, Any]:
         raise InvalidValue(
             f"no field is called {name!r}: say what computes this feature with rank_features, such as {name}={_EXAMPLE}"
         )
-    try:
-        query = json.loads(expression)
-    except (ValueError, RecursionError) as error:
-        raise InvalidValue(f"{name!r} is computed by a field or a query in JSON, such as {_EXAMPLE}: {error}") from None
-    if not isinstance(query, dict) or not query:
-        raise InvalidValue(f"the query of {name!r} is an object, such as {_EXAMPLE}, got {given!r}")
-    return query
+    return json_object(name, "a field or a query", expression, _EXAMPLE)
 
 
-def _parameters(template: dict[str, Any]) -> list[str]:
-    return list(dict.fromkeys(_PARAMETER.findall(json.dumps(template, ensure_ascii=False))))
+def _parameters(name: str, template: dict[str, Any]) -> list[str]:
+    text = json.dumps(template, ensure_ascii=False)
+    if "{{" in _PARAMETER.sub("", text):  # outside of texts, JSON has no two braces in a row that open
+        raise InvalidValue(
+            f"what stands in {{{{}}}} in the query of {name!r} must be the name of a parameter, of letters, digits and _, such as "
+            f"{_EXAMPLE}; sections, paths and other marks of Mustache are not, got {text}"
+        )
+    return list(dict.fromkeys(found[1] or found[2] for found in _PARAMETER.finditer(text)))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from duelrank.errors import InvalidValue, UnknownName
 from duelrank.export.base import Format, register_format
+from duelrank.export.given import json_object
 from duelrank.export.inputs import inputs_of
 from duelrank.export.model import LinearModel
 from duelrank.export.terms import finite, terms_of
@@ -19,7 +20,12 @@ __all__ = ["ElasticsearchLinear", "OpenSearchHybrid", "Qdrant"]
 
 #: The most sub-queries that a hybrid query of OpenSearch may have.
 MOST_SUB_QUERIES = 5
+#: Of a ranker of the service before its first click; a snapshot has the version 0 then.
+FIRST_VERSION = 1
 SCALED_RECIPE = "learn with query-scaled >> ALGORITHM"
+
+_RETRIEVER = '{"standard": {"query": {"match": {"title": "{{query}}"}}}}'
+_PREFETCH = '{"query": [0.1, 0.9], "using": "dense", "limit": 100}'
 
 
 @register_format("opensearch-hybrid")
@@ -48,7 +54,7 @@ class OpenSearchHybrid(Format):
             "normalization": {"technique": "min_max"},
             "combination": {
                 "technique": "arithmetic_mean",
-                "parameters": {"weights": list(_with_sum_1(weights, engine).values())},
+                "parameters": {"weights": list(_with_sum_1(weights, model, engine).values())},
             },
         }
         order = ", ".join(json.dumps(name, ensure_ascii=False) for name in weights)
@@ -69,7 +75,9 @@ class ElasticsearchLinear(Format):
     """
 
     sub_queries: Annotated[
-        Mapping[str, str] | None, "Retriever whose scores are a feature, as NAME=JSON; one for each feature."
+        Mapping[str, str] | None,
+        "Retriever (JSON) whose scores are a feature; one for each feature.",
+        f"title={_RETRIEVER}",
     ] = None
     rank_window_size: Annotated[int, "Number of documents of each retriever that are scaled and weighed."] = 100
 
@@ -78,10 +86,10 @@ class ElasticsearchLinear(Format):
         whole_number("rank_window_size", self.rank_window_size)
         engine = "Elasticsearch's linear retriever"
         weights, per_query = _weights(model, engine)
-        given = _sub_queries(model, self.sub_queries, '{"standard": {"query": {"match": {"title": "{{query}}"}}}}')
+        given = _sub_queries(model, self.sub_queries, _RETRIEVER)
         retrievers = [
             {"retriever": given[name], "weight": weight, "normalizer": "minmax" if per_query else "none"}
-            for name, weight in _with_sum_1(weights, engine).items()
+            for name, weight in _with_sum_1(weights, model, engine).items()
         ]
         return _json({"retriever": {"linear": {"retrievers": retrievers, "rank_window_size": self.rank_window_size}}})
 
@@ -95,7 +103,9 @@ class Qdrant(Format):
     """
 
     sub_queries: Annotated[
-        Mapping[str, str] | None, "Prefetch whose scores are a feature, as NAME=JSON; one for each feature."
+        Mapping[str, str] | None,
+        "Prefetch (JSON) whose scores are a feature; one for each feature.",
+        f"vector={_PREFETCH}",
     ] = None
 
     def write(self, model: LinearModel) -> str:
@@ -106,7 +116,7 @@ class Qdrant(Format):
                 "Qdrant's formula cannot scale scores within a query: learn from the scores as they are, or with fixed scalings; "
                 "opensearch-hybrid, elasticsearch-linear, vespa, onnx and json can take this model"
             )
-        given = _sub_queries(model, self.sub_queries, '{"query": [0.1, 0.9], "using": "dense", "limit": 100}')
+        given = _sub_queries(model, self.sub_queries, _PREFETCH)
         summands = [{"mult": [weight, f"$score[{number}]"]} for number, weight in enumerate(weights.values())]
         return _json({"prefetch": [given[name] for name in weights], "query": {"formula": {"sum": summands}}})
 
@@ -133,7 +143,7 @@ def _weights(model: LinearModel, engine: str) -> tuple[dict[str, float], bool]:
     return weights, bool(inputs.within)
 
 
-def _with_sum_1(weights: Mapping[str, float], engine: str) -> dict[str, float]:
+def _with_sum_1(weights: Mapping[str, float], model: LinearModel, engine: str) -> dict[str, float]:
     negative = [f"{name!r} ({weight:.6g})" for name, weight in weights.items() if weight < 0.0]
     if negative:
         raise InvalidValue(
@@ -142,9 +152,18 @@ def _with_sum_1(weights: Mapping[str, float], engine: str) -> dict[str, float]:
         )
     largest = max(weights.values())
     if largest == 0.0:
-        raise InvalidValue(f"{engine} needs a weight above 0, but all are 0: has the ranker learned from any click?")
+        raise InvalidValue(f"{engine} needs a weight above 0, but all are 0: {_why_all_are_0(model)}")
     total = sum(weight / largest for weight in weights.values())
     return {name: weight / largest / total for name, weight in weights.items()}
+
+
+def _why_all_are_0(model: LinearModel) -> str:
+    if model.version <= FIRST_VERSION:
+        return "has the ranker learned from any click?"
+    return (
+        "so far, clicks speak against every sub-query; do the scores belong to the documents that were shown, and is more of each "
+        "better?"
+    )
 
 
 def _sub_queries(model: LinearModel, given: Mapping[str, str] | None, example: str) -> dict[str, Any]:
@@ -158,17 +177,8 @@ def _sub_queries(model: LinearModel, given: Mapping[str, str] | None, example: s
 def _sub_query(name: str, given: str | None, example: str) -> Any:
     if given is None:
         raise InvalidValue(f"which sub-query has the scores of {name!r}? Give it, such as {name}={example}")
-    try:
-        content = json.loads(given)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidValue(f"the sub-query of {name!r} is not valid JSON, such as {example}: {error}") from None
-    if not isinstance(content, dict) or not content:
-        raise InvalidValue(f"the sub-query of {name!r} is an object, such as {example}, got {given!r}")
-    return content
+    return json_object(name, "a sub-query", given, example)
 
 
 def _json(content: Any) -> str:
-    try:
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    except ValueError as error:  # Python reads NaN in a sub-query, which is no JSON
-        raise InvalidValue(f"a sub-query has a number that JSON has not: {error}") from None
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

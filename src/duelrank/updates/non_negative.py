@@ -32,8 +32,8 @@ class NonNegative(Update):
     step: Update = Step()
 
     def allowed(self, weights: Weights) -> Weights:
-        """Return the weights, those below 0 as 0."""
-        return frozen(np.maximum(weights, 0.0))
+        """Return the weights that the step allows, those below 0 as 0."""
+        return frozen(np.maximum(self.step.allowed(weights), 0.0))
 
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Return the weights after the step, those below 0 as 0, and the memory of the step."""
