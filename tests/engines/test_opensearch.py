@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from tests.engines.any_model import AnyModel
 from tests.engines.running import HERE, Refused, ask
 from tests.engines.shop import N_PRODUCTS, QUERIES, learned_model, products
 from tests.export import test_curves as curves
@@ -270,33 +270,8 @@ def value_by_value(opensearch: OpenSearch) -> Callable[..., np.ndarray]:
     return score
 
 
-few = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-
-
-@few
-@given(case=lines.cases())
-def test_any_linear_model(value_by_value, case) -> None:
-    """Names with quotes, blanks and brackets; features that were constant; scalings of all kinds."""
-    model, documents = case
-    lines.assert_same_scores(value_by_value(model, documents), model, documents, lines.SINGLE)
-
-
-@few
-@given(case=curves.cases(["steps"], first=("none", "fixed")))
-def test_any_steps(value_by_value, case) -> None:
-    model, documents = case
-    curves.assert_same_scores(value_by_value(model, documents), model, documents, curves.SINGLE)
-
-
-@pytest.mark.parametrize("exponent", [-44, -30, -8, -1, 0, 4, 5, 30])
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_thresholds_of_any_size(value_by_value, exponent: int, sign: float) -> None:
-    curves.test_thresholds_of_any_size(value_by_value, exponent, sign)
-
-
-def test_a_threshold_at_0(value_by_value) -> None:
-    curves.test_a_feature_that_was_always_0_is_halfway_there(value_by_value)
-    curves.test_a_model_without_any_step(value_by_value)
+class TestAnyModel(AnyModel):
+    pass
 
 
 # --- What OpenSearch refuses ----------------------------------------------------------------------------------------

@@ -653,7 +653,7 @@ class Service:
 def _check_teachable(ranker: Ranker) -> None:
     """Raise where lists of other systems cannot teach a ranker (any more)."""
     info = ranker.info()
-    ranker.version.definition.log_learner  # noqa: B018  # raises where the algorithm cannot take over what they teach
+    _ = ranker.version.definition.log_learner  # raises where the algorithm cannot take over what they teach
     if info.learned:
         raise Conflict(
             f"{info.name!r} has learned from {info.learned:,} lists of its own, which lists of another system would undo; teach "
