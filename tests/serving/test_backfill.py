@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from duelrank import Feedback, Learner, Query
 from duelrank.api import Change, Document, GuardSpec, LoggedImpression
 from duelrank.errors import Conflict, InvalidRecipe, LimitExceeded
 from duelrank.guard.lists import BASELINE
@@ -61,6 +62,24 @@ def test_a_log_teaches_what_users_like(storage, kit, representation):
         kit.verified(storage)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("representation", ["raw", "curves"])
+def test_the_service_learns_what_a_learner_does(storage, kit, representation):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(representation=representation))
+            await service.backfill("shop", log(kit, 50))
+            await taught(kit, service, 50)
+            return service.model("shop")
+
+    learner, lists = Learner(f"{representation} >> mgd-dsp", n_features=4, seed=7), []
+    for each in log(kit, 50):
+        clicks = [document.id in each.clicks for document in each.documents]
+        lists.append((Query("", [document.features for document in each.documents]), np.arange(8), Feedback(clicks)))
+    learner.backfill(lists)
+    assert np.array_equal(asyncio.run(main()).weights, learner.weights)
+    assert learner.weights.any()
 
 
 def test_a_list_teaches_once(storage, kit):
