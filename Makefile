@@ -7,7 +7,7 @@ WORKERS ?= auto
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit browser lockstep bench soak docs format clean
+.PHONY: help install run test static lint types contracts unit browser engines lockstep bench soak docs format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,10 @@ browser: $(VENV)/.dev ## tests of the pages in a real browser; skipped where the
 lockstep: export PYTHONDONTWRITEBYTECODE =
 lockstep: $(VENV)/.dev ## tests of the lockstep engine, on JAX for CPU; skipped where there is no JAX
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/lockstep
+
+engines: export PYTHONDONTWRITEBYTECODE =
+engines: $(VENV)/.dev ## exported models in real search engines; skipped without Java and Maven, or fails if DUELRANK_ENGINES=required; OpenSearch needs DUELRANK_OPENSEARCH
+	$(BIN)/python -m pytest -n $(WORKERS) --dist=loadfile --quiet tests/engines
 
 bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compiling, memory, workers and results
 	$(BIN)/duelrank bench

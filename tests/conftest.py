@@ -46,11 +46,12 @@ _numbers = itertools.count(1)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the tests in a browser and those of the lockstep engine to who asks for them: ``make browser``, ``make lockstep``."""
-    name = collection_path.name
-    apart = collection_path.parent == Path(__file__).parent and name in ("browser", "lockstep")
-    asked = any(f"tests/{name}" in str(argument) for argument in config.invocation_params.args)
-    return True if apart and not asked else None
+    """Leave slow suites to those who ask for them: ``make browser``, ``make engines``, ``make lockstep``."""
+    apart = ("browser", "engines", "lockstep")
+    if collection_path.parent != Path(__file__).parent or collection_path.name not in apart:
+        return None
+    asked = any(f"tests/{collection_path.name}" in str(argument) for argument in config.invocation_params.args)
+    return None if asked else True
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,26 @@ def test_the_live_loop_learns(capsys: pytest.CaptureFixture[str]) -> None:
     qualities = [float(number) for number in re.findall(r"nDCG@10 ([0-9.]+)", capsys.readouterr().out)]
     assert len(qualities) == 4
     assert qualities[0] < qualities[-1]
+
+
+def test_hybrid_weights_are_learned(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Far fewer documents and lists than the example itself has, and other ones with each Python: so not within 1% of the grid."""
+    picture = tmp_path / "hybrid.svg"
+    small = Path(sysconfig.get_path("stdlib")) / "email"
+    main = runpy.run_path(str(EXAMPLES / "hybrid_search.py"))["main"]
+    main(n_queries=60, n_lists=500, picture=str(picture), root=small)
+    printed = capsys.readouterr().out
+    best = float(re.search(r"best of the grid nDCG@10 ([0-9.]+)", printed)[1])
+    for user in ("perfect", "navigational", "informational"):
+        line = re.search(rf"^{user} .*", printed, re.MULTILINE)[0]
+        start, end = float(re.search(r"([-+.0-9]+)% after 0,", line)[1]), float(re.search("[0-9.]+", line[20:])[0])
+        assert end > best * (1.0 + start / 100.0)
+        assert end > 0.9 * best
+    content = json.loads(printed[printed.index("{") :])
+    weights = content["phase_results_processors"][0]["normalization-processor"]["combination"]["parameters"]["weights"]
+    assert sum(weights) == pytest.approx(1.0)
+    assert min(weights) > 0.1
+    assert picture.stat().st_size > 1_000
 
 
 def test_an_algorithm_in_one_file() -> None:

@@ -150,6 +150,40 @@ class TestFeedback:
         assert Feedback([True]) != Feedback([False])
         assert Feedback([True]) != [True]
 
+    def test_weights_are_gains(self):
+        assert Feedback([1, 0, 1], weights=[2, 0, 0.5]).gains.tolist() == [2.0, 0.0, 0.5]
+        assert Feedback([1, 0, 1]).gains.tolist() == [1.0, 0.0, 1.0]
+        assert Feedback([], weights=[]).gains.tolist() == []
+
+    def test_weights_of_one_are_no_weights(self):
+        assert Feedback([1, 0], weights=[1, 0]) == Feedback([1, 0])
+        assert Feedback([1, 0], weights=[2, 0]) != Feedback([1, 0])
+        assert Feedback([1, 0], weights=[2, 0]) == Feedback.trusted(np.array([True, False]), None, np.array([2.0, 0.0]))
+
+    def test_weights_are_copied(self):
+        given = np.array([2.0, 0.0])
+        feedback = Feedback([1, 0], weights=given)
+        given[0] = 5.0
+        assert feedback.gains.tolist() == [2.0, 0.0]
+
+    @pytest.mark.parametrize(
+        ("weights", "error", "sentence"),
+        [
+            ([1.0], ShapeMismatch, "2 positions were shown, so weights must have 2 entries, got 1"),
+            ([[1.0, 0.0]], ShapeMismatch, "one number per shown position, got shape"),
+            (["a", "b"], InvalidValue, "weights must be numbers"),
+            ([[1], [1, 0]], InvalidValue, "weights must be one number per shown position"),
+            ([float("nan"), 0], InvalidValue, "finite and not negative, got nan at position 1"),
+            ([float("inf"), 0], InvalidValue, "finite and not negative, got inf at position 1"),
+            ([1, -2], InvalidValue, "finite and not negative, got -2.0 at position 2"),
+            ([1, 3], InvalidValue, "position 2 was not clicked, and weighs 3"),
+            ([0, 0], InvalidValue, "position 1 was clicked, and weighs 0"),
+        ],
+    )
+    def test_weights_must_be_positive_exactly_where_there_is_a_click(self, weights, error, sentence):
+        with pytest.raises(error, match=sentence):
+            Feedback([True, False], weights=weights)
+
 
 def test_impressions_and_states_compare_by_their_arrays():
     query = Query("q", [[1.0]])

@@ -43,6 +43,7 @@ __all__ = [
     "VersionInfo",
     "VersionNumber",
     "VersionRanking",
+    "parameter_of_pair",
 ]
 
 #: What a user did, where nothing else is said.
@@ -51,6 +52,17 @@ CLICK = "click"
 Mode = Literal["learn", "shadow", "frozen"]
 OnAlarm = Literal["baseline", "rollback", "tell"]
 Precision = Literal["float32", "float64"]
+
+
+def parameter_of_pair(option: str) -> str:
+    """Return what one pair of a mapping is called in a query string: the singular of the option.
+
+    Examples
+    --------
+    >>> parameter_of_pair("rank_features"), parameter_of_pair("sub_queries")
+    ('rank_feature', 'sub_query')
+    """
+    return f"{option[:-3]}y" if option.endswith("ies") else option.removesuffix("s")
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -204,9 +216,9 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     Beside its spec: how many ``impressions`` were made; how many closed ones were learned from (``learned``), had no
     feedback at all (``no_feedback``; they may never have been seen, and change nothing), were closed without learning,
     because they did not explore or learning was frozen (``skipped``), could not be learned from, which is never normal
-    (``failed``), and are still ``open``; how many lists of other systems it was taught with (``backfilled``); the version that
-    a shadow serves (``pinned``), None where it serves the client's own order. Counts are at most two seconds old, in every
-    process. ``warnings`` are what the operator should know.
+    (``failed``), and are still ``open``; how many lists of other systems it was taught with (``backfilled``), and how many of
+    them came too late for that (``unused``); the version that a shadow serves (``pinned``), None where it serves the
+    client's own order. Counts are at most two seconds old, in every process. ``warnings`` are what the operator should know.
     """
 
     impressions: int
@@ -221,6 +233,7 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
     frozen: bool = False
     pinned: int | None = None
     backfilled: int = 0
+    unused: int = 0
     warnings: tuple[str, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,11 @@ from duelrank.types import Feedback, Memory, Query, Ranking, State, Stream, Weig
 
 __all__ = ["LogLearner"]
 
-#: The length of the weights that a ranker takes over; how far its exploration goes is relative to it.
+#: The length of the weights that a ranker takes over; how far its exploration goes is relative to it. Longer ones hardly learn any
+#: more, shorter ones show what a beginner shows (docs/logs.md).
 LENGTH = 10.0
+#: From so many lists with a pair on a log is trusted that much; a shorter one in proportion to the square root of its lists.
+ENOUGH = 2500
 
 
 class LogLearner:
@@ -42,7 +46,7 @@ class LogLearner:
     >>> shown, clicked = Query("shoes", [[0.1, 0.9], [0.8, 0.2]]), Feedback([False, True])
     >>> logged = log.learn(log.start(state), shown, np.array([1, 0]), clicked, stream(1, "log"))
     >>> log.handed_over(state, logged).weights.round(2).tolist()
-    [-7.07, 7.07]
+    [-0.14, 0.14]
     """
 
     algorithm: Algorithm
@@ -89,13 +93,17 @@ class LogLearner:
     def handed_over(self, state: State, logged: State) -> State:
         """Return the ranker's state with what the log has taught: the weights, and what the representation has seen.
 
-        The counts stay those of the ranker. What its parts remember stays, too, unless it is of other columns. A log without a pair
-        of a click and a skip changes no weights.
+        The weights get a length that says how much they are trusted: the more lists there were in the log the longer, up to a
+        point, and at least as long as the ranker's. The counts stay those of the ranker. What its parts remember stays, too, unless
+        it is of other columns. A log without a pair of a click and a skip changes no weights.
         """
         seen = _seen(logged)
         same = same_knots(_seen(state).get("representation", {}), seen.get("representation", {}))
         memory = state.memory if same else self._fresh(len(logged.weights))
-        weights = _scaled(logged.weights) if logged.updates else logged.weights
+        weights = self._ranker.allowed(logged.weights)
+        if logged.updates:
+            trusted = LENGTH * min(1.0, math.sqrt(logged.updates / ENOUGH))
+            weights = _scaled(weights, max(trusted, float(np.linalg.norm(state.weights))))
         for name, known in seen.items():
             memory = replaced(memory, name, known)
         return State(weights, state.step, state.updates, memory)
@@ -111,6 +119,6 @@ def _seen(state: State) -> Memory:
     return {name: known for name, known in state.memory.items() if name == "representation"}
 
 
-def _scaled(weights: Weights) -> Weights:
-    length = float(np.linalg.norm(weights))
-    return frozen(weights * (LENGTH / length)) if length > 0.0 else weights
+def _scaled(weights: Weights, length: float) -> Weights:
+    present = float(np.linalg.norm(weights))
+    return frozen(weights * (length / present)) if present > 0.0 else weights

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.algorithms.represented import Represented
+from duelrank.backfill import LogLearner
 from duelrank.errors import InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
@@ -51,7 +52,8 @@ class Learner:
         Default number of documents in a list.
     weights
         Initial weights, such as those of the ranker in production; by default those of the algorithm, usually zeros. One finite
-        number per feature, or a mapping from feature names to numbers, in which missing features start at 0.
+        number per feature, or a mapping from feature names to numbers, in which missing features start at 0. Weights that the
+        update rule would never lead to, such as those below 0 with `NonNegative`, are refused.
     feature_names
         One name per feature; shown with the weights and saved in snapshots.
 
@@ -96,6 +98,7 @@ class Learner:
         if given is not None:
             if self.algorithm.per_query:
                 raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query; it does not use weights")
+            self.algorithm.check_allowed(given, self.feature_names)
             self.state = replace(self.state, weights=given)
 
     def _plant(self, seed: int) -> None:
@@ -191,6 +194,34 @@ class Learner:
         impression = self.algorithm.observe_list(self.state, query, shown, fresh)
         self.ranked += 1
         return impression
+
+    def backfill(self, log: Iterable[tuple[Query, ArrayLike, Feedback]]) -> None:
+        """Learn from a log before the first list: from lists that another system ranked, with their clicks, in one pass.
+
+        This is more than `observe` and `learn` for each list: what learns from the log is made for lists of others, so it works for
+        every algorithm that keeps what it knows in weights (see `duelrank.backfill.LogLearner`), and the weights get a length with
+        which this learner explores as it should. Do it once, before the learner goes live.
+
+        Parameters
+        ----------
+        log
+            For each list the query, the indices of the documents that were shown, best first, and the feedback.
+
+        Examples
+        --------
+        >>> query = Query("shoes", [[0.1, 0.9], [0.8, 0.2], [0.3, 0.3]])
+        >>> learner = Learner("mgd-dsp", n_features=2)
+        >>> learner.backfill([(query, [2, 0, 1], Feedback([False, True, False]))])
+        >>> learner.best(query).tolist()
+        [0, 2, 1]
+        """
+        learns, key = LogLearner(self.algorithm), stream_key(self.seed, "log")
+        logged = learns.start(self.state)
+        for query, ranking, feedback in log:
+            self._check_features(query)
+            shown = _checked_ranking(ranking, query)
+            logged = learns.learn(logged, query, shown, feedback, derive(key, logged.step))
+        self.state = learns.handed_over(self.state, logged)
 
     def best(self, query: Query) -> Ranking:
         """Rank all documents by the current weights, best first, without exploration."""

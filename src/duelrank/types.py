@@ -22,6 +22,7 @@ __all__ = [
     "Directions",
     "Features",
     "Feedback",
+    "Gains",
     "Gradient",
     "Impression",
     "Labels",
@@ -42,6 +43,7 @@ Directions: TypeAlias = NDArray[np.float64]  # (n_candidates, n_features), usual
 Ranking: TypeAlias = NDArray[np.int64]  # (length,) document indices, best first
 Rankings: TypeAlias = NDArray[np.int64]  # (n_rankers, n_documents); row 0 is the current ranker
 Clicks: TypeAlias = NDArray[np.bool_]  # (length,)
+Gains: TypeAlias = NDArray[np.float64]  # (length,) what was done with a document weighs so much; 0 where nothing was
 Credit: TypeAlias = NDArray[np.float64]  # (n_rankers,); entry 0 is the current ranker
 Labels: TypeAlias = NDArray[np.int8]  # (n_documents,) relevance grades, 0 is irrelevant
 Stream: TypeAlias = NDArray[np.uint64]  # (4,) the state of one random stream
@@ -151,7 +153,7 @@ class Impression:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feedback:
-    """A user's clicks on a shown list.
+    """A user's clicks on a shown list, or other actions on its documents that may weigh more.
 
     Parameters
     ----------
@@ -159,34 +161,53 @@ class Feedback:
         One flag per shown position: True if the document there was clicked.
     examined
         Number of positions that the user examined; give it only if it was really observed.
+    weights
+        One number per shown position: what the action there weighs, such as 1 for a click and 10 for a purchase; positive where
+        there is a click, 0 elsewhere. None: every click weighs 1.
+
+    Examples
+    --------
+    >>> Feedback([True, False, True], weights=[1, 0, 10]).gains
+    array([ 1.,  0., 10.])
+    >>> Feedback([True, False, True]).gains
+    array([1., 0., 1.])
     """
 
     clicks: Clicks
     examined: int | None = None
+    weights: Gains | None = None
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
-        def __init__(self, clicks: ArrayLike, examined: int | None = None) -> None: ...
+        def __init__(
+            self, clicks: ArrayLike, examined: int | None = None, weights: ArrayLike | None = None
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         clicks = _checked_clicks(self.clicks)
         object.__setattr__(self, "clicks", clicks)
         if self.examined is not None:
             object.__setattr__(self, "examined", _checked_depth(self.examined, clicks))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _checked_gains(self.weights, clicks))
 
     @classmethod
-    def trusted(cls, clicks: Clicks, examined: int | None) -> Feedback:
+    def trusted(cls, clicks: Clicks, examined: int | None, weights: Gains | None = None) -> Feedback:
         """Make feedback without validation, such as from the clicks of a simulated user."""
         feedback = object.__new__(cls)
         object.__setattr__(feedback, "clicks", clicks)
         object.__setattr__(feedback, "examined", examined)
+        object.__setattr__(feedback, "weights", weights)
         return feedback
+
+    @property
+    def gains(self) -> Gains:
+        """What each position has gained, as floats: the weight of a click, and 0 where there is none."""
+        return self.clicks.astype(np.float64) if self.weights is None else self.weights
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Feedback)
-            and self.examined == other.examined
-            and np.array_equal(self.clicks, other.clicks)
+            isinstance(other, Feedback) and self.examined == other.examined and np.array_equal(self.gains, other.gains)
         )
 
     __hash__ = None  # type: ignore[assignment]  # holds an array
@@ -210,6 +231,26 @@ def _checked_clicks(given: ArrayLike) -> Clicks:
             raise InvalidValue(f"clicks must be True or False (1 or 0) per shown position, got {clicks.tolist()}")
         clicks = clicks.astype(np.bool_)
     return clicks if clicks is not given else clicks.copy()
+
+
+def _checked_gains(given: ArrayLike, clicks: Clicks) -> Gains:
+    found = checked_vector(given, "weights", "one number per shown position")
+    if found.dtype.kind not in "biuf" and found.size:
+        raise InvalidValue(f"weights must be numbers, one per shown position, got {found.tolist()}")
+    if found.shape != clicks.shape:
+        raise ShapeMismatch(
+            f"{clicks.size} positions were shown, so weights must have {clicks.size} entries, got {found.size}"
+        )
+    weights = found.astype(np.float64)
+    if (wrong := np.flatnonzero(~np.isfinite(weights) | (weights < 0.0))).size:
+        raise InvalidValue(
+            f"weights must be finite and not negative, got {weights[wrong[0]]} at position {wrong[0] + 1}"
+        )
+    if (wrong := np.flatnonzero((weights > 0.0) != clicks)).size:
+        rule = "weights must be positive where there is a click, and 0 elsewhere"
+        was = "was" if clicks[wrong[0]] else "was not"
+        raise InvalidValue(f"{rule}; position {wrong[0] + 1} {was} clicked, and weighs {weights[wrong[0]]:g}")
+    return weights
 
 
 def _checked_depth(examined: object, clicks: Clicks) -> int:

@@ -18,6 +18,7 @@ OBSERVING = [
     "MGD(multileaver=SampleOnlyScored())",
     "pdgd",
     "pairrank",
+    "log-pairs",
 ]
 QUERY = Query("q", np.random.default_rng(3).random((8, 4)))
 

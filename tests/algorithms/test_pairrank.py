@@ -174,7 +174,7 @@ class TestFit:
         """In one dimension, x = 1: loss(w) ≤ loss(m) − (w − m)/2 + A (w² − m²)/2, with equality at w = m."""
         ws = np.linspace(-30.0, 30.0, 601)
         for m in (0.0, 1e-7, 0.3, -2.0, 9.0):
-            curvature = grown_curvature(np.array([m]), np.zeros((1, 1)), np.ones((1, 1)))[0, 0]
+            curvature = grown_curvature(np.array([m]), np.zeros((1, 1)), np.ones((1, 1)), np.ones(1))[0, 0]
             parabola = np.logaddexp(0.0, -m) - (ws - m) / 2 + curvature * (ws**2 - m**2) / 2
             assert np.all(parabola >= np.logaddexp(0.0, -ws) - 1e-9)
             slope = -0.5 + curvature * m

@@ -94,14 +94,36 @@ def test_a_model_goes_on_to_any_format(cli, tmp_path):
             {"rank_features": {"price": "attribute(price)"}, "weights": "constants"},
         ),
         "solr": (["--store", "v3"], {"store": "v3"}),
+        "qdrant": (
+            ["--sub-query", 'bm25(title)={"query": [1], "limit": 9}', "--sub-query", 'price={"query": "a=b"}'],
+            {"sub_queries": {"bm25(title)": '{"query": [1], "limit": 9}', "price": '{"query": "a=b"}'}},
+        ),
+        **dict.fromkeys(
+            ["elasticsearch-features", "opensearch-features"],
+            (["--rank-feature", "bm25(title)=clicks"], {"rank_features": {"bm25(title)": "clicks"}}),
+        ),
+        "solr-features": (["--rank-feature", "bm25(title)=score"], {"rank_features": {"bm25(title)": "score"}}),
     }
-    for format in FORMATS:
+    for format in FORMATS.keys() - {"opensearch-hybrid", "elasticsearch-linear"}:  # they have no weights below 0
         words, given = options.get(format, ([], {}))
         result = cli("export", path, "--format", format, *words)
         assert result.exit_code == 0, result.stderr
         assert result.stdout_bytes == export(model, format, **given)
     renamed = cli("export", path, "-f", "json", "--name", "other", "--model-version", 4)
     assert LinearModel.from_json(renamed.stdout_bytes).versioned_name == "other_000004"
+
+
+def test_weights_for_hybrid_search(cli, tmp_path):
+    path = tmp_path / "learner.npz"
+    path.write_bytes(Learner("query-scaled >> mgd", weights=[3.0, 1.0]).snapshot().to_bytes())
+    named = ("export", path, "--features", "bm25,vector", "--format")
+    content = json.loads(cli(*named, "opensearch-hybrid").stdout)
+    processor = content["phase_results_processors"][0]["normalization-processor"]
+    assert processor["combination"]["parameters"]["weights"] == [0.75, 0.25]
+    given = ("--sub-query", 'bm25={"standard": {}}', "--sub-query", 'vector={"knn": {}}', "--rank-window-size", 20)
+    linear = json.loads(cli(*named, "elasticsearch-linear", *given).stdout)["retriever"]["linear"]
+    assert linear["rank_window_size"] == 20
+    assert [each["weight"] for each in linear["retrievers"]] == [0.75, 0.25]
 
 
 def test_onnx_in_a_file(cli, snapshot, learner, tmp_path):
@@ -140,9 +162,9 @@ def test_a_learner_that_has_learned_nothing(cli, tmp_path):
     [
         (("--format", "solar"), "did you mean solr"),
         (("--format", "solr", "--offset", 1), "the format solr has no option offset"),
-        (("--format", "opensearch"), "Lucene refuses"),
+        (("--format", "opensearch"), "come after documents that are not rescored"),
         (("--format", "vespa"), "f1=attribute(f1)"),
-        (("--format", "vespa", "--rank-feature", "f1"), "NAME=EXPRESSION"),
+        (("--format", "vespa", "--rank-feature", "f1"), "NAME=VALUE"),
         (("--format", "solr", "--features", "a,b"), "the snapshot has 3 features, got 2 names"),
         (("--format", "solr", "--features", "a,b,c", "--features-file", "x"), "not with both"),
         (("--format", "solr", "--features-file", "no-such-file"), "no-such-file"),

@@ -33,18 +33,27 @@ COMMANDS = {
     "play": ["play"],
     "keys create": ["keys", "create", "--store", "sqlite://"],
     "rankers list": ["rankers", "list"],
+    "backfill": [
+        "backfill",
+        "http://127.0.0.1:9",
+        "shop",
+        *(f"--{name}={{folder}}/log" for name in ("queries", "events", "features")),
+    ],
     "export": ["export", "{folder}/learner.npz", "--format", "onnx", "--out", "{folder}/model.onnx"],
     "compare --plot": ["compare", "mgd", "-n", "10", "--runs", "1", "--plot", "{folder}/curves.png"],
     "compare --scheduler": ["compare", "mgd", "-n", "10", "--runs", "1", "--scheduler", "tcp://127.0.0.1:9"],
     "--store": ["keys", "list", "--store", "postgresql://nobody@localhost/nothing"],
 }
-EXTRAS = dict(zip(COMMANDS, ["serve", "serve", "serve", "client", "onnx", "plot", "cluster", "postgres"], strict=True))
+EXTRAS = dict(
+    zip(COMMANDS, ["serve", "serve", "serve", "client", "client", "onnx", "plot", "cluster", "postgres"], strict=True)
+)
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
     folder = tmp_path_factory.mktemp("extras")
     (folder / "learner.npz").write_bytes(Learner("mgd", n_features=3, seed=1).snapshot().to_bytes())
+    (folder / "log").touch()
     commands = [[word.format(folder=folder) for word in words] for words in COMMANDS.values()]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(names=OPTIONAL), json.dumps(commands)], capture_output=True, text=True

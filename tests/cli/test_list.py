@@ -21,6 +21,7 @@ KINDS = {
     "examinations",
     "updates",
     "experiments",
+    "logs",
 }
 
 

@@ -29,7 +29,7 @@ from duelrank.client import (
     protocol,
 )
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
-from duelrank.export import LinearModel
+from duelrank.export import LinearModel, format_options
 from duelrank.export.query import export_query, options_of
 from duelrank.representation import Fixed, MinMax, QueryScaled, Ramps, Unscaled
 
@@ -424,6 +424,14 @@ class TestAsking:
         sent = {key: params.get_list(key) if key == "rank_feature" else params[key] for key in params}
         decoded = msgspec.convert(sent, export_query(), strict=False)
         assert options_of(decoded) == {"rank_features": features, "rerank_count": 50}
+
+    @pytest.mark.parametrize("option", [each.name for each in format_options() if each.is_mapping])
+    def test_the_service_understands_every_mapping(self, ask, option):
+        script, given = Script(httpx.Response(200, content=b"")), {"bm25": '{"a": "b=c"}', "price": "x"}
+        ask(script, "export", "shop", "json", **{option: given})
+        params = script.requests[0].url.params
+        sent = {key: params[key] if key == "format" else params.get_list(key) for key in params}
+        assert options_of(msgspec.convert(sent, export_query(), strict=False)) == {option: given}
 
     def test_a_service_that_is_not_ready_is_an_answer(self, ask, pauses):
         assert ask(Script(ok({})), "ready") is True

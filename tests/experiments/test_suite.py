@@ -119,7 +119,7 @@ def test_a_suite_of_ones_own() -> None:
         (("[[experiments]]", "[[experimente]]"), "mine: no key is called 'experimente'; did you mean experiments"),
         (("[[experiments]]", "[experiments]"), "mine: experiments must be a list of tables"),
         (('kind = "curves"', 'kind = "curve"'), "mine, experiment 1: kind must be one of .*did you mean curves"),
-        (('kind = "curves"', ""), "mine, experiment 1: kind must be one of ablation, curves, .*got None"),
+        (('kind = "curves"', ""), "mine, experiment 1: kind must be one of ablation, backfill, curves, .*got None"),
         (('question = "y"', 'skylight = "y"'), r"experiment 1 \(curves\): .*'skylight'; did you mean skyline"),
         (('question = "y"', "skyline = 1"), "skyline must be true or false, got 1"),
         (('question = "y"', 'column = "online"'), 'column must be "offline_curve" or "online_curve"'),

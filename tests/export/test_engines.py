@@ -291,6 +291,11 @@ def test_onnx_says_what_it_is():
 @given(models())
 def test_the_same_model_gives_the_same_bytes(format, model):
     options = {"allow_negative": True} if format in ("elasticsearch", "opensearch") else {}
-    if format == "vespa":
-        options = {"rank_features": dict.fromkeys(model.features, "attribute(a)")}
+    if format in ("vespa", "solr-features", "elasticsearch-features", "opensearch-features"):
+        options = {"rank_features": dict.fromkeys(model.features, "attribute(a)" if format == "vespa" else "a")}
+    if format in ("opensearch-hybrid", "elasticsearch-linear", "qdrant"):  # for the weights that all three take
+        options = {} if format == "opensearch-hybrid" else {"sub_queries": dict.fromkeys(model.features, '{"a": 1}')}
+        model = replace(model, weights=np.abs(model.weights) + 1.0, representation=Raw())
+        if format == "opensearch-hybrid":
+            model = replace(model, features=model.features[:5], weights=model.weights[:5], representation=QueryScaled())
     assert export(model, format, **options) == export(model, format, **options)

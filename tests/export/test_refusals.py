@@ -31,7 +31,9 @@ def test_unknown_formats_and_options():
 
 
 def test_the_formats():
-    assert set(FORMATS) == {"solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"}
+    general = {"solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"}
+    general |= {"solr-features", "elasticsearch-features", "opensearch-features"}
+    assert set(FORMATS) == general | {"opensearch-hybrid", "elasticsearch-linear", "qdrant"}
     assert [name for name, each in FORMATS.items() if not each.is_text] == ["onnx"]
     names = [each.name for each in fields(FORMATS["elasticsearch"])]
     assert names == ["offset_feature", "offset", "allow_negative", "max_error"]

@@ -120,10 +120,36 @@ def test_a_query_string_that_is_wrong(query):
         msgspec.convert(query, export_query(), strict=False)
 
 
-def test_a_pair_without_its_name():
-    decoded = msgspec.convert({"format": "vespa", "rank_feature": ["bm25"]}, export_query(), strict=False)
-    with pytest.raises(InvalidValue, match="rank_feature must be NAME=EXPRESSION"):
+@pytest.mark.parametrize("text", ["bm25", "=bm25"])
+@pytest.mark.parametrize(
+    ("format", "option", "example"),
+    [
+        ("vespa", "rank_feature", "price=attribute(price)"),
+        ("solr-features", "rank_feature", "title={!dismax qf=title}${text}"),
+        ("opensearch-features", "rank_feature", 'title={"match": {"title": "{{text}}"}}'),
+        ("elasticsearch-linear", "sub_query", 'title={"standard": {"query": {"match": {"title": "{{query}}"}}}}'),
+        ("qdrant", "sub_query", 'vector={"query": [0.1, 0.9], "using": "dense", "limit": 100}'),
+        ("solr", "sub_query", None),
+    ],
+)
+def test_a_pair_without_its_name(format, option, example, text):
+    decoded = msgspec.convert({"format": format, option: [text]}, export_query(), strict=False)
+    with pytest.raises(InvalidValue) as caught:
         options_of(decoded)
+    hint = "" if example is None else f", such as {example!r}"
+    assert str(caught.value) == f"{option} must be NAME=VALUE{hint}, got {text!r}"
+
+
+def test_the_example_of_every_mapping_is_one_that_its_format_takes():
+    found = 0
+    for option in format_options():
+        for format, example in option.examples.items():
+            name, _, value = example.partition("=")
+            model = LinearModel("shop", 7, (name,), [0.5])
+            assert export(model, format, **{option.name: {name: value}})
+            found += 1
+        assert not option.is_mapping or option.examples.keys() == option.help.keys()
+    assert found == 6
 
 
 def test_a_new_format_is_in_a_new_query():

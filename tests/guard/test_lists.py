@@ -104,6 +104,19 @@ class TestOutcomes:
     def test_the_team_with_more_clicks_wins(self, teams: list[int], clicks: list[int], said: str) -> None:
         assert outcome_of(np.array(teams), np.array(clicks, bool)) == said
 
+    @pytest.mark.parametrize(
+        ("gains", "said"),
+        [
+            ([0.0, 10.0, 1.0, 1.0], "loss"),
+            ([0.0, 1.0, 10.0, 0.0], "win"),
+            ([9.0, 0.3, 0.1, 0.2], "tie"),  # 0.1 + 0.2 is not 0.3 in floats
+            ([9.0, 0.0, 0.0, 0.0], "tie"),
+            ([0.0, 0.0, 0.0, 0.0], "no_click"),
+        ],
+    )
+    def test_the_team_that_gained_more_wins(self, gains: list[float], said: str) -> None:
+        assert outcome_of(np.array([-1, 0, 1, 1]), np.array(gains)) == said
+
     def test_it_is_the_sign_of_the_credit_of_a_team_draft(self) -> None:
         for number in range(200):
             draws = stream(5, "outcome", number)

@@ -31,6 +31,12 @@ def flags(size: int) -> st.SearchStrategy[Any]:
     return st.lists(st.booleans(), min_size=size, max_size=size).map(lambda values: np.array(values, bool))
 
 
+def gains(size: int) -> st.SearchStrategy[Any]:
+    """What the positions of a list have gained: nothing, a click, or more."""
+    weights = st.sampled_from([0.0, 0.0, 1.0, 1.0, 2.0, 0.3, 7.25])
+    return st.lists(weights, min_size=size, max_size=size).map(lambda values: np.array(values, float))
+
+
 def grades(size: int) -> st.SearchStrategy[Any]:
     return st.lists(st.integers(0, 4), min_size=size, max_size=size).map(lambda values: np.array(values, np.int8))
 
@@ -149,7 +155,7 @@ def partly(draw: Any, rankings: Any) -> Any:
 def ranks_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, tau, stream = leave_case(draw)
     _, ranks, sizes = twin("probabilistic", "leave")(rankings, length, tau, stream)
-    return ranks, draw(flags(length)), sizes, tau
+    return ranks, draw(gains(length)), sizes, tau
 
 
 def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
@@ -170,7 +176,7 @@ def replayed_case(draw: Any) -> tuple[Any, ...]:
 def outcome_case(draw: Any) -> tuple[Any, ...]:
     length = draw(st.integers(1, 6))
     chances = np.array(draw(st.lists(st.floats(1e-6, 1.0), min_size=2 * length, max_size=2 * length)))
-    return *chances.reshape(2, length), draw(flags(length)), draw(st.floats(-30.0, 0.0))
+    return *chances.reshape(2, length), draw(gains(length)), draw(st.floats(-30.0, 0.0))
 
 
 def tournament_case(draw: Any) -> tuple[Any, ...]:
@@ -178,9 +184,9 @@ def tournament_case(draw: Any) -> tuple[Any, ...]:
     shape = (draw(st.integers(1, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 4)))
     chances = uniforms(derive(draw(st.integers(0, 2**62)), 0), shape)
     chances[:, -1] = chances[:, 0]
-    clicks = np.array([draw(flags(shape[2])) for _ in range(shape[0])])
+    gained = np.array([draw(gains(shape[2])) for _ in range(shape[0])])
     sources = np.array(draw(st.lists(st.floats(-2000.0, 0.0), min_size=shape[0], max_size=shape[0])))
-    return chances, clicks, sources, draw(st.integers(1, 6)), draw(streams())
+    return chances, gained, sources, draw(st.integers(1, 6)), draw(streams())
 
 
 def uniforms(stream: Any, shape: tuple[int, ...]) -> Any:
@@ -189,7 +195,15 @@ def uniforms(stream: Any, shape: tuple[int, ...]) -> Any:
 
 def preference_case(draw: Any) -> tuple[Any, ...]:
     wins = np.array(draw(st.lists(st.floats(0, 0.5), max_size=5)))
-    return wins, np.array([draw(st.floats(0, 0.5)) for _ in wins])
+    losses = np.array([draw(st.floats(0, 0.5)) for _ in wins])
+    return wins, losses, np.array([draw(st.sampled_from([1, 1, 2, 30])) for _ in wins], np.int64)
+
+
+def whole_gains_case(draw: Any) -> tuple[Any, ...]:
+    """Gains with a common measure, and gains of any ratio."""
+    measured = st.integers(1, 40).map(lambda n: n * draw(st.sampled_from([1.0, 0.1, 1 / 3, 1e-30, 1e300])))
+    gain = st.one_of(st.just(0.0), measured, st.sampled_from([3.14159, 0.0271828, 1e9, 1e-300]))
+    return (np.array(draw(st.lists(gain, min_size=1, max_size=8))),)
 
 
 SIZES = st.sampled_from([0, 1, 7, 60, 500])
@@ -211,7 +225,8 @@ def assignments_case(draw: Any) -> tuple[Any, ...]:
 def sampled_case(draw: Any) -> tuple[Any, ...]:
     table, samples, stream = assignments_case(draw)
     owners, times = twin("probabilistic", "assignments")(table, samples, stream)
-    return owners, times, table.shape[1], draw(st.integers(0, table.shape[1] - 1))
+    steps = np.array([draw(st.sampled_from([1, 1, 2, 5])) for _ in table], np.int64)
+    return owners, times, steps, table.shape[1], draw(st.integers(0, table.shape[1] - 1))
 
 
 def draft_case(draw: Any) -> tuple[Any, ...]:
@@ -225,7 +240,7 @@ def draft_case(draw: Any) -> tuple[Any, ...]:
 def teams_case(draw: Any) -> tuple[Any, ...]:
     n, length = draw(st.integers(1, 4)), draw(st.integers(1, 8))
     teams = np.array(draw(st.lists(st.integers(-1, n - 1), min_size=length, max_size=length)), np.int64)
-    return teams, draw(flags(length)), n
+    return teams, draw(gains(length)), n
 
 
 def compared_case(draw: Any) -> tuple[Any, ...]:
@@ -268,15 +283,15 @@ def lists_case(draw: Any) -> tuple[Any, ...]:
 
 
 def rank_rows_case(draw: Any) -> tuple[Any, ...]:
-    """Ranks, in two rankings, of some documents, and clicks on them."""
+    """Ranks, in two rankings, of some documents, and what they have gained."""
     ranks = twin("leaving", "shown_ranks")(partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8))))
-    return ranks, draw(flags(ranks.shape[1]))
+    return ranks, draw(gains(ranks.shape[1]))
 
 
 def pairs_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, _, stream = leave_case(draw)
     ranking, earliest, choices = twin("pairwise_preference", "leave")(rankings, length, stream)
-    return twin("leaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(flags(length))
+    return twin("leaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(gains(length))
 
 
 def cascade_case(draw: Any) -> tuple[Any, ...]:
@@ -311,7 +326,7 @@ def weighted_case(draw: Any) -> tuple[Any, ...]:
 
 def replay_case(draw: Any) -> tuple[Any, ...]:
     n = draw(st.integers(1, 8))
-    return orders(draw, 3, n), draw(flags(n))
+    return orders(draw, 3, n), draw(gains(n))
 
 
 def lambdas_case(draw: Any) -> tuple[Any, ...]:
@@ -423,13 +438,13 @@ def plackett_luce_case(draw: Any) -> tuple[Any, ...]:
     n, d = draw(st.integers(1, 8)), draw(st.integers(1, 4))
     length = draw(st.integers(1, n))
     ranking = np.array(draw(st.permutations(range(n)))[:length], np.int64)
-    return draw(numbers(d)), draw(numbers(n, d)), draw(numbers(n)), ranking, draw(flags(length))
+    return draw(numbers(d)), draw(numbers(n, d)), draw(numbers(n)), ranking, draw(gains(length))
 
 
 def skips_case(draw: Any) -> tuple[Any, ...]:
-    weights, features, _, ranking, clicks = plackett_luce_case(draw)
+    weights, features, _, ranking, gained = plackett_luce_case(draw)
     seen = draw(st.lists(st.floats(0, 1), min_size=len(ranking), max_size=len(ranking)))
-    return weights, features, ranking, clicks, np.array(seen, float)
+    return weights, features, ranking, gained, np.array(seen, float)
 
 
 def knots_case(draw: Any, least: int = 2, most: int = 6) -> tuple[Any, ...]:
@@ -480,7 +495,17 @@ def curvature_case(draw: Any) -> tuple[Any, ...]:
     """Weights of zero among them: there the parabola is the flattest."""
     inverse, differences = inverse_case(draw)
     d = inverse.shape[0]
-    return draw(st.sampled_from([np.zeros(d), draw(numbers(d))])), inverse, differences
+    return (
+        draw(st.sampled_from([np.zeros(d), draw(numbers(d))])),
+        inverse,
+        differences,
+        1.0 + draw(gains(len(differences))),
+    )
+
+
+def target_case(draw: Any) -> tuple[Any, ...]:
+    weights, _, differences, gained = curvature_case(draw)
+    return weights, differences, gained
 
 
 def solution_case(draw: Any) -> tuple[Any, ...]:
@@ -551,6 +576,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("exploration", "remember_losers"): remember_case,
     ("probabilistic", "leave"): leave_case,
     ("probabilistic", "placements"): ranks_case,
+    ("probabilistic", "whole_gains"): whole_gains_case,
     ("probabilistic", "preference"): preference_case,
     ("probabilistic", "credit"): ranks_case,
     ("probabilistic", "assignments"): assignments_case,
@@ -597,6 +623,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("pair_rank", "independent_pairs"): seen_case,
     ("pair_rank", "shrunk_inverse"): inverse_case,
     ("pair_rank", "grown_curvature"): curvature_case,
+    ("pair_rank", "grown_target"): target_case,
     ("pair_rank", "ridge_solution"): solution_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,

@@ -185,10 +185,10 @@ class TestSampledCredit:
     def test_it_is_distributed_as_in_the_published_code(self, n_clicks, samples):
         """The joint distribution over the candidates, by the two most telling functions of it: its mean and covariances."""
         rng, draws, n = np.random.default_rng(1), stream(2, "ours"), 4000
-        placed = PLACED[:n_clicks]
+        placed, ones = PLACED[:n_clicks], np.ones(n_clicks, np.int64)
         theirs = np.array([published_samples(placed, samples, rng)[1:] for _ in range(n)])
         ours = samples * np.array(
-            [sampled_preference(*assignments(placed, samples, draws), 4, 0)[1:] for _ in range(n)]
+            [sampled_preference(*assignments(placed, samples, draws), ones, 4, 0)[1:] for _ in range(n)]
         )
         for moments in (lambda x: x, lambda x: np.sign(x), lambda x: x[:, [0, 0, 1]] * x[:, [1, 2, 2]], np.square):
             one, other = moments(ours), moments(theirs)

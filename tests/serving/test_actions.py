@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import numpy as np
 import pytest
 
-from duelrank.api import Change, FeedbackEvent
+from duelrank.api import Change, FeedbackEvent, GuardSpec, Start
 from duelrank.errors import InvalidValue
+from duelrank.guard.lists import BASELINE, LEARNED
+from duelrank.serving.log.bodies import unpack_teams
 
 SHOP = {"click": 1.0, "cart": 3.0, "purchase": 10.0, "hover": 0.25}
 
@@ -70,6 +73,39 @@ def test_weights_change_for_what_comes_from_then_on(storage, kit):
             await kit.until(lambda: kit.has_read_all(service))
             assert service._rankers["shop"].machine.open["i0"].weights == {0: 3.0, 1: 2.0}
         kit.verified(storage)
+
+    asyncio.run(main())
+
+
+def test_in_a_guard_list_a_purchase_beats_clicks(storage, kit):
+    async def main():
+        async with kit.running(storage) as service:
+            for name, actions in (
+                ("clicks", {"click": 1.0, "purchase": 1.0}),
+                ("money", {"click": 1.0, "purchase": 9.0}),
+            ):
+                guard = GuardSpec(share=1.0)
+                await service.create(kit.spec(name, actions=actions, guard=guard, start=Start({"bm25": 1.0})))
+                decided = 0
+                for number in range(20):
+                    shown = (await service.rank(name, kit.request(number))).ids
+                    await kit.until(lambda: kit.has_read_all(service))
+                    teams = unpack_teams(service._rankers[name].machine.open[f"i{number}"].teams)
+                    own, other = np.flatnonzero(teams == LEARNED), np.flatnonzero(teams == BASELINE)
+                    if len(own) >= 2 and len(other) >= 1:  # two clicks for the one, a purchase for the other
+                        decided += 1
+                        clicks, bought = [shown[each] for each in own[:2]], [shown[other[0]]]
+                        both = [
+                            FeedbackEvent(f"i{number}", clicks),
+                            FeedbackEvent(f"i{number}", bought, action="purchase"),
+                        ]
+                        await service.feedback(name, both)
+                    await service.feedback(name, [FeedbackEvent(f"i{number}", close=True)])
+                await kit.until(lambda name=name: service.guard(name).lists == 20)
+                info = service.guard(name)
+                assert decided > 5
+                assert (info.wins, info.losses) == ((decided, 0) if name == "clicks" else (0, decided))
+                kit.verified(storage, name)
 
     asyncio.run(main())
 

@@ -7,9 +7,13 @@ import asyncio
 import numpy as np
 import pytest
 
-from duelrank.api import Change, Document, LoggedImpression
+from duelrank import Feedback, Learner, Query
+from duelrank.api import Change, Document, GuardSpec, LoggedImpression
 from duelrank.errors import Conflict, InvalidRecipe, LimitExceeded
+from duelrank.guard.lists import BASELINE
+from duelrank.serving.backfill import LogIntake
 from duelrank.serving.feedback import Rejected
+from duelrank.serving.log.bodies import unpack_teams
 
 TRUTH = np.array([1.0, -0.5, 0.0, 0.3])
 
@@ -60,6 +64,24 @@ def test_a_log_teaches_what_users_like(storage, kit, representation):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("representation", ["raw", "curves"])
+def test_the_service_learns_what_a_learner_does(storage, kit, representation):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(representation=representation))
+            await service.backfill("shop", log(kit, 50))
+            await taught(kit, service, 50)
+            return service.model("shop")
+
+    learner, lists = Learner(f"{representation} >> mgd-dsp", n_features=4, seed=7), []
+    for each in log(kit, 50):
+        clicks = [document.id in each.clicks for document in each.documents]
+        lists.append((Query("", [document.features for document in each.documents]), np.arange(8), Feedback(clicks)))
+    learner.backfill(lists)
+    assert np.array_equal(asyncio.run(main()).weights, learner.weights)
+    assert learner.weights.any()
+
+
 def test_a_list_teaches_once(storage, kit):
     async def main():
         async with kit.running(storage) as service:
@@ -73,6 +95,17 @@ def test_a_list_teaches_once(storage, kit):
             await taught(kit, service, 40)
             assert np.array_equal(service.model("shop").weights, at_once)
         kit.verified(storage)
+
+    asyncio.run(main())
+
+
+def test_a_list_whose_clicks_have_not_come_yet_can_be_sent_again(storage, kit):
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec())
+            counts = await service.backfill("shop", [logged(kit, 0, clicks=[])])
+            assert (counts.accepted, len(counts.invalid)) == (0, 1)
+            assert (await service.backfill("shop", [logged(kit, 0)])).accepted == 1
 
     asyncio.run(main())
 
@@ -113,6 +146,7 @@ def test_bad_lists_keep_out_no_other_and_say_what_is_wrong(storage, kit):
         "unreadable": Rejected("e", "unreadable"),
         "action": LoggedImpression("f", some, actions={"": ["d1"]}),
         "two documents": LoggedImpression("g", [some[0], some[0]]),
+        "no action that this ranker weighs: click": LoggedImpression("h", some, actions={"hover": ["d1"]}, examined=2),
     }
 
     async def main():
@@ -120,7 +154,7 @@ def test_bad_lists_keep_out_no_other_and_say_what_is_wrong(storage, kit):
             await service.create(kit.spec())
             counts = await service.backfill("shop", [logged(kit, 0), *bad.values(), logged(kit, 1)])
             assert (counts.accepted, counts.duplicate) == (2, 0)
-            assert [each.index for each in counts.invalid] == list(range(1, 9))
+            assert [each.index for each in counts.invalid] == list(range(1, 10))
             for word, found in zip(bad, counts.invalid, strict=True):
                 assert word in found.reason, found
             await taught(kit, service, 2)
@@ -142,6 +176,39 @@ def test_one_that_has_learned_from_its_own_lists_is_not_taught_any_more(storage,
             with pytest.raises(Conflict, match="lists of its own"):
                 await service.backfill("shop", log(kit, 20, 20))
             assert service._rankers["shop"].machine.logged is None
+        kit.verified(storage)
+
+    asyncio.run(main())
+
+
+def test_while_an_alarm_stands_a_log_teaches_nothing(storage, kit):
+    """Of a ranker that has learned from no list of its own, because it does not explore."""
+
+    async def main():
+        async with kit.running(storage) as service:
+            guard = GuardSpec(share=1.0, false_alarm_every=3.0, promote=(1.0,))
+            await service.create(kit.spec(exploration=0.0, guard=guard))
+            await service.backfill("shop", log(kit, 30))
+            await taught(kit, service, 30)
+            machine = service._rankers["shop"].machine
+            for number in range(200):
+                shown = (await service.rank("shop", kit.request(number))).ids
+                await kit.until(lambda: kit.has_read_all(service))
+                if machine.watch.stepped_back:
+                    break
+                teams = unpack_teams(machine.open[f"i{number}"].teams)
+                clicks = [id for id, team in zip(shown, teams, strict=True) if team == BASELINE][:1]
+                await service.feedback("shop", [kit.event(number, clicks)])
+            assert machine.watch.stepped_back, "users prefer the baseline"
+            with pytest.raises(Conflict, match="alarm"):
+                await service.backfill("shop", log(kit, 1, 50))
+            # One that was taken a moment before the alarm, and comes to the learner after it.
+            intake = LogIntake(service._rankers["shop"].version.definition, service.settings, service.observer)
+            await service._append(intake.events(log(kit, 1, 60), 0.0)[0])
+            await kit.until(lambda: service.ranker("shop").unused == 1)
+            await service.control("shop", "resume")
+            await service.backfill("shop", log(kit, 1, 70))
+            await taught(kit, service, 31)
         kit.verified(storage)
 
     asyncio.run(main())

@@ -10,7 +10,11 @@ import pytest
 
 from duelrank.api import Change, Document, DocumentTable, RankRequest, Start
 from duelrank.errors import Conflict, InvalidRecipe, InvalidValue, ShapeMismatch, UnknownName
+from duelrank.export import LinearModel
 from duelrank.storage import open_storage
+
+BOUNDED = "mgd-dsp(step=NonNegative())"
+BELOW_0 = json.loads(LinearModel("shop", 3, ("bm25",), [-2.0]).to_json())
 
 
 def ids(answer):
@@ -81,6 +85,8 @@ class TestStart:
             ({"start": Start(ranker="other"), "representation": "query-scaled"}, InvalidValue, "representation"),
             ({"start": Start(ranker="other"), "features": ("bm25",)}, InvalidValue, "no feature is called"),
             ({"start": Start(weights={"bm25": 1.0}), "algorithm": "pairrank"}, InvalidRecipe, "cannot start"),
+            ({"start": Start(weights={"bm25": -0.5}), "algorithm": BOUNDED}, InvalidValue, "the weight -0.5 of 'bm25'"),
+            ({"start": Start(model=BELOW_0), "algorithm": BOUNDED}, InvalidValue, "the weight -2 of 'bm25'"),
         ],
     )
     def test_what_makes_no_sense_is_refused(self, storage, kit, change, error, says):

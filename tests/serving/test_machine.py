@@ -222,6 +222,27 @@ def test_where_the_store_fails_the_event_can_be_applied_again():
     assert machine.tally.learned == 1
 
 
+@pytest.mark.parametrize("way", ["rollback", "alarm"])
+def test_after_going_back_a_log_begins_anew_from_there(way):
+    log = Log(GUARDED[1])
+    for number in range(3):
+        log.step("logged", number, CLICK, {1})
+    log.step("published")
+    machine, start = log.machine, log.definition.start
+    taught = machine.state.weights
+    assert taught.any()
+    if way == "rollback":
+        log.add("control", "back", pack(Control("rollback", 1, pack_state(start), features=("a", "b", "c"))))
+    else:
+        with patch.object(machine.watch, "act", lambda *what: start):
+            log.add("control", "alarm/1", pack(Control("alarm")))
+    assert not machine.state.weights.any()
+    log.step("logged", 3, CLICK, {1})
+    assert machine.logged.step == 1
+    assert machine.state.weights.any()
+    assert not np.allclose(machine.state.weights, taught)
+
+
 def test_lists_of_versions_long_gone_teach_nothing():
     for behind, learned in ((WINDOW, 1), (WINDOW + 1, 0)):
         log = Log()

@@ -17,7 +17,7 @@ def values() -> tuple[Features, Clicks]:
     query = Query("shoes", [[0.1, 0.9], [1.0, 0.0]])
     Query("shoes", np.ones((2, 3)))
     feedback = Feedback([True, False], examined=2)
-    Feedback(np.array([1, 0]))
+    Feedback(np.array([1, 0]), weights=[10, 0])
     return query.features, feedback.clicks
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -13,9 +14,10 @@ from duelrank.errors import InvalidRecipe, InvalidValue, ShapeMismatch
 from duelrank.grammar import parse
 from duelrank.kernels.ranking import rankings
 from duelrank.kernels.updates import is_zero
-from duelrank.registry import Part
+from duelrank.registry import Part, spell, walk
 from duelrank.representation import Representation
 from duelrank.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.updates.base import Update
 from duelrank.validation import whole_number
 
 __all__ = ["Algorithm", "StepExplanation"]
@@ -79,6 +81,32 @@ class Algorithm(Part, ABC):
     def n_features(self, state: State) -> int:
         """Return the number of features of documents."""
         return len(state.weights)
+
+    def allowed(self, weights: Weights) -> Weights:
+        """Return the nearest weights that the update rules in this algorithm would ever lead to."""
+        for _, part in walk(self):
+            weights = part.allowed(weights) if isinstance(part, Update) else weights
+        return weights
+
+    def check_allowed(self, weights: Weights, names: Sequence[str] | None = None) -> None:
+        """Raise `InvalidValue` where this algorithm would never lead to such weights, so that it cannot start with them.
+
+        Parameters
+        ----------
+        weights
+            One for each column.
+        names
+            Of the features, for the sentence; used where there is one for each weight.
+        """
+        nearest = self.allowed(weights)
+        changed = np.flatnonzero((nearest != weights) & np.isfinite(weights))
+        if changed.size:
+            place = int(changed[0])
+            of = f" of {names[place]!r}" if names is not None and len(names) == len(weights) else ""
+            raise InvalidValue(
+                f"{spell(self)} cannot start with the weight {weights[place]:g}{of}, to which it would never lead; the nearest "
+                f"that it can have is {nearest[place]:g}"
+            )
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
         """Return the numbers that the weights are for; query i has the documents offsets[i] to offsets[i + 1]."""

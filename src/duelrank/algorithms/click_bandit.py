@@ -30,6 +30,8 @@ class ClickBandit(Algorithm):
     queries is that of a random order. A query is known by its id, and its documents by their rows in the feature table; where their
     number changes, the query's model starts anew.
 
+    What is learned is the probability of a click, so an action that weighs more counts as one click too.
+
     Parameters
     ----------
     queries

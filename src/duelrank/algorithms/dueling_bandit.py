@@ -20,6 +20,7 @@ from duelrank.registry import Between
 from duelrank.types import (
     Directions,
     Feedback,
+    Gains,
     Gradient,
     Impression,
     Memory,
@@ -38,6 +39,9 @@ __all__ = ["DuelingBandit"]
 @dataclass(frozen=True, repr=False)
 class DuelingBandit(Algorithm):
     """Compare the current ranker w with candidates w + δu on one list, and move towards those that users preferred.
+
+    If actions have weights, a ranker wins by what its documents have gained. Only proportions within a list matter: one purchase
+    decides against several clicks, but a list with a purchase moves the ranker no further than another.
 
     Parameters
     ----------
@@ -101,7 +105,7 @@ class DuelingBandit(Algorithm):
         """Return the direction towards the winners; without clicks there is no winner."""
         if last_click(feedback.clicks) == 0:
             return np.zeros(state.weights.shape[0]), state.memory
-        credit = self.multileaver.assign_credit(impression, feedback.clicks, stream)
+        credit = self.multileaver.assign_credit(impression, _relative(feedback), stream)
         explored = self.exploration.observe(state.of("exploration"), impression, feedback, credit, stream)
         own = state.of("inference")
         gradient, inferred = self.inference.infer(own, impression, feedback, credit, self.delta, stream)
@@ -112,3 +116,9 @@ class DuelingBandit(Algorithm):
         """Move by the step."""
         weights, memory = self.step.move(state.of("step"), gradient)
         return weights, replaced(state.memory, "step", memory)
+
+
+def _relative(feedback: Feedback) -> Gains:
+    """Return the gains in parts of the largest, so that what is a win and what is rounding is the same on every scale."""
+    gains = feedback.gains
+    return gains if feedback.weights is None else gains / gains.max()

@@ -29,13 +29,16 @@ class LogPairs(Algorithm):
     and what is below speak for it, all the more as few users look there: the examination model takes out as much of that as the
     clicks can tell. What remains favours the order of the log, so a log that says little teaches that order.
 
+    If actions have weights, the heavier document of a pair is the better one, and a pair counts by how much heavier it is, in parts
+    of the heaviest of the list.
+
     It explores nothing: what it shows by itself is its best list.
 
     Parameters
     ----------
     examination
         Which unclicked documents were seen. By default users look at all down to a click, after which they may leave; how often, at
-        each position, is learned from the same log.
+        each position, is learned from the same log; at first nearly all are taken to stay.
     step
         How far to move; the default decreases with the square root of the lists.
 
@@ -44,8 +47,8 @@ class LogPairs(Algorithm):
     Joachims, "Optimizing search engines using clickthrough data" (KDD 2002), for pairs from logs.
     """
 
-    examination: Examination = DependentClick(forgetting=1.0)
-    step: Update = Step(learning_rate=1.0, slow_down=1.0)
+    examination: Examination = DependentClick(after_click=0.9, forgetting=1.0)
+    step: Update = Step(learning_rate=2.0, slow_down=1.0)
 
     def start(self, n_features: int, stream: Stream) -> State:
         """Return zero weights."""
@@ -69,11 +72,12 @@ class LogPairs(Algorithm):
         users = state.of("examination").memory
         seen = self.examination.weights(users, impression, feedback)
         memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
-        clicks = feedback.clicks
-        pairs = float(((clicks[:, np.newaxis] > clicks) * seen).sum())
+        # In parts of the largest gain, so that a list counts once, whatever its actions weigh.
+        gains = feedback.gains / max(float(feedback.gains.max(initial=0.0)), np.finfo(np.float64).tiny)
+        pairs = float(((gains[:, np.newaxis] > gains) * seen).sum())
         if pairs == 0.0:
             return np.zeros(state.weights.shape[0]), memory
-        gradient: Gradient = skip_gradient(state.weights, impression.query.features, impression.ranking, clicks, seen)
+        gradient: Gradient = skip_gradient(state.weights, impression.query.features, impression.ranking, gains, seen)
         return gradient * (4.0 / pairs), memory  # the kernel has a quarter of each pair
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

@@ -13,7 +13,19 @@ from duelrank.kernels import pair_rank as kernel
 from duelrank.memory import replaced
 from duelrank.projection import Examination, LastClick
 from duelrank.registry import Between, alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.types import (
+    Features,
+    Feedback,
+    Gains,
+    Gradient,
+    Impression,
+    Memory,
+    Query,
+    Ranking,
+    State,
+    Stream,
+    Weights,
+)
 from duelrank.updates import Step, Update
 
 __all__ = ["PairRank"]
@@ -38,6 +50,9 @@ class PairRank(Algorithm):
     The authors fit w to all pairs ever seen, anew after each click. Here memory is bounded: each pair is remembered as the parabola
     that touches its logistic loss at the weights of its time and is nowhere under it, so w = (A + ridge · I)⁻¹ Σ (x_i − x_j) / 2,
     where A sums the curvatures. On MQ2008, 5,000 impressions, it came within 0.5% of a fit to all pairs.
+
+    If actions have weights, a pair counts in the loss by the weight of its clicked document. In M all pairs count the same: a
+    purchase is one observation, as a click is.
 
     Parameters
     ----------
@@ -98,22 +113,22 @@ class PairRank(Algorithm):
         if not pairs.shape[0]:
             return np.zeros(state.weights.shape[0]), memory
         better, worse = impression.query.features[impression.ranking[pairs.T]]
-        known = self._remember(state, better - worse)
+        known = self._remember(state, better - worse, feedback.gains[pairs[:, 0]])
         ridge = self.regularisation * (2.0 * float(known["pairs"][0]) if self.loss == "mean" else 1.0)
         fit = kernel.ridge_solution(known["curvature"], ridge, known["target"], state.weights, _TOLERANCE)
         return fit - state.weights, {**memory, **known}
 
-    def _remember(self, state: State, differences: Gradient) -> Memory:
-        """Return the statistics of all pairs after adding new pairs with these differences."""
+    def _remember(self, state: State, differences: Features, gains: Gains) -> Memory:
+        """Return the statistics of all pairs after adding new pairs with these differences and the gains of their clicks."""
         if "curvature" not in state.memory:
             raise InvalidValue(
                 "this state was learned by PairRank of an earlier version, which did not store pairs; start a new learner"
             )
         return {
             "inverse": kernel.shrunk_inverse(state.memory["inverse"], differences),
-            "curvature": kernel.grown_curvature(state.weights, state.memory["curvature"], differences),
-            "target": state.memory["target"] + 0.5 * differences.sum(axis=0),
-            "pairs": state.memory["pairs"] + differences.shape[0],
+            "curvature": kernel.grown_curvature(state.weights, state.memory["curvature"], differences, gains),
+            "target": kernel.grown_target(state.memory["target"], differences, gains),
+            "pairs": state.memory["pairs"] + np.add.reduce(gains),
         }
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

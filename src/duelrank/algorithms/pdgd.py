@@ -32,6 +32,9 @@ class PDGD(Algorithm):
     ρ = P(list with i and j swapped) / (P(list) + P(list with them swapped)), which takes out what the list's order has to do with
     who was clicked. The gradient is a sum of shown, examined documents, so a document space projection leaves it as it is.
 
+    If actions have weights, a preference counts by how much more i weighs than j. An unclicked j weighs 0, so a purchase that
+    weighs 10 counts ten times as much as a click; over a document that was only clicked it counts nine times as much.
+
     Feedback may be late, when the weights have moved: ρ undoes the bias of the draw, so it belongs to the scores under which the
     list was drawn, and these travel in the trace, for all documents; ∇P is taken at the weights that are about to move. Where
     feedback comes at once, as in the paper, the two are the same weights.
@@ -88,7 +91,7 @@ class PDGD(Algorithm):
         if self.observed is not None and "scores" not in impression.trace:
             return self._observed_gradient(self.observed, state, impression, feedback)
         features, scored = impression.query.features, impression.trace["scores"]
-        gradient: Gradient = pair_gradient(state.weights, features, scored, impression.ranking, feedback.clicks)
+        gradient: Gradient = pair_gradient(state.weights, features, scored, impression.ranking, feedback.gains)
         return gradient, state.memory
 
     @staticmethod
@@ -99,7 +102,7 @@ class PDGD(Algorithm):
         users = state.of("observed").memory
         seen = examination.weights(users, impression, feedback)
         features = impression.query.features
-        gradient: Gradient = skip_gradient(state.weights, features, impression.ranking, feedback.clicks, seen)
+        gradient: Gradient = skip_gradient(state.weights, features, impression.ranking, feedback.gains, seen)
         return gradient, replaced(state.memory, "observed", examination.observe(users, impression, feedback))
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

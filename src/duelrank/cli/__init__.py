@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from duelrank.cli import (
+    backfill,
     bench,
     compare,
     dashboard,
@@ -146,6 +147,7 @@ app.command("play")(play.play)
 app.command("dashboard")(dashboard.dashboard)
 app.command("guard")(guard.guard)
 app.command("replay")(replay.replay)
+app.command("backfill")(backfill.backfill)
 app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 app.add_typer(keys.app, name="keys")

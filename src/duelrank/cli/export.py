@@ -94,7 +94,7 @@ def _format_params() -> list[Any]:
 
 def _annotation(option: Option) -> Any:
     flag = f"--{option.parameter.replace('_', '-')}"
-    metavar = "NAME=EXPRESSION" if option.is_mapping else "|".join(get_args(option.type)) or None
+    metavar = "NAME=VALUE" if option.is_mapping else "|".join(get_args(option.type)) or None
     type = list[str] if option.is_mapping else option.type if option.type in (int, float, bool) else str
     info = typer.Option(flag, help=option.description, metavar=metavar, rich_help_panel="Options of formats")
     return Annotated[type | None, info]
@@ -121,7 +121,10 @@ def export(
         )
     options = [(each, context.obj[each.name]) for each in format_options()]
     _write(
-        linear, format, out, {each.name: each.value(value) for each, value in options if value not in (None, (), [])}
+        linear,
+        format,
+        out,
+        {each.name: each.value(value, format) for each, value in options if value not in (None, (), [])},
     )
 
 

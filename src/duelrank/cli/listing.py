@@ -156,7 +156,7 @@ def _kinds() -> dict[str, type[Part]]:
     from duelrank.multileaving import Multileaver
     from duelrank.projection import Examination, Projection
     from duelrank.representation import Representation, Scaling
-    from duelrank.simulation import Baseline, Guarded
+    from duelrank.simulation import Baseline, Guarded, Logged
     from duelrank.updates import Update
     from duelrank.users import User
 
@@ -175,6 +175,7 @@ def _kinds() -> dict[str, type[Part]]:
         "updates": Update,
         "experiments": Experiment,
         "guards": Guarded,
+        "logs": Logged,
         "baselines": Baseline,
     }
 

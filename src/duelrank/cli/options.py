@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote
 
 import typer
 
@@ -26,6 +28,7 @@ __all__ = [
     "check_file",
     "opened_store",
     "split_top_level",
+    "store_address",
 ]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON.")]
@@ -87,12 +90,21 @@ def opened_store(store: str) -> Storage:
     from duelrank.errors import MissingData
     from duelrank.storage import open_storage
 
-    path = store if "://" not in store else store.removeprefix("sqlite:///")
-    if "://" not in path:
+    address = store_address(store)
+    if address.startswith("sqlite:///"):
+        path = unquote(address.removeprefix("sqlite:///"))
         if not Path(path).exists():  # opening it would create it
             raise MissingData(f"the store {path} does not exist")
-        return open_storage(f"sqlite:///{path}") if store == path else open_storage(store)
-    return open_storage(store)
+    return open_storage(address)
+
+
+def store_address(store: str) -> str:
+    """Return the address of a store, which may be given as a plain file."""
+    if (
+        not store or "://" in store or re.match(r"[a-z]{2,}:", store)
+    ):  # the last is an attempt at an address; C: is a disk
+        return store
+    return "sqlite:///" + store.replace("%", "%25")
 
 
 def split_top_level(text: str) -> list[str]:

@@ -327,17 +327,17 @@ def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None
 
 
 @contextmanager
-def connect(url: str, api_key: str | None) -> Iterator[Client]:
+def connect(
+    url: str, api_key: str | None, how: str = "with --url or DUELRANK_URL", retries: int = 1
+) -> Iterator[Client]:
     """Open a client; errors about the address or the key say how to give another."""
     from duelrank.client import Client, ServiceError, ServiceUnreachable
 
-    with Client(url, api_key, retries=1) as client:
+    with Client(url, api_key, retries=retries) as client:
         try:
             yield client
         except ServiceUnreachable as error:
-            raise ServiceUnreachable(
-                f"{error}; does a service run at {url}? Give its address with --url or DUELRANK_URL"
-            ) from None
+            raise ServiceUnreachable(f"{error}; does a service run at {url}? Give its address {how}") from None
         except ServiceError as error:
             if error.status not in (401, 403):
                 raise

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from duelrank.cli.options import store_address
+
 if TYPE_CHECKING:
     import socket
     from multiprocessing.connection import Connection
@@ -31,7 +33,8 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         envvar="DUELRANK_STORE",
-        help="Address of the store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+        callback=store_address,
+        help="File or address of the store: shop.db, sqlite:///shop.db or postgresql://USER@HOST/DATABASE.",
     ),
 ]
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all network interfaces.")]

@@ -341,8 +341,8 @@ def export(
     """
     query: dict[str, Value] = {"format": format} | _version(version)
     for key, value in options.items():
-        if isinstance(value, Mapping):  # in a query string: one parameter for each pair, in the singular
-            query[key.removesuffix("s")] = [f"{each}={text}" for each, text in value.items()]
+        if isinstance(value, Mapping):  # in a query string: one parameter for each pair
+            query[api.parameter_of_pair(key)] = [f"{each}={text}" for each, text in value.items()]
         elif value is not None:
             query[key] = value
     return Call("GET", _path(name, "export"), lambda response: response.content, query=query)

@@ -65,12 +65,11 @@ class CandidatePreselection(Exploration):
         rankers, tau = state.weights + float(memory["history_delta"]) * drawn, float(memory["history_tau"])
         place = permutation(stream, max(map(len, queries)))  # the order of ties, the same for all rankers
         lists, lengths = memory["history_lists"], memory["history_lengths"].tolist()
+        gains = memory["history_clicks"].astype(np.float64, copy=False)
         chances = np.ones((n, self.n_drawn, lists.shape[1]))
         for slot, features in enumerate(queries):
             kernel.replay(rankers, features, lists[slot, : lengths[slot]], place, tau, chances[slot])
-        return int(
-            kernel.tournament(chances, memory["history_clicks"], memory["history_sources"], self.repetitions, stream)
-        )
+        return int(kernel.tournament(chances, gains, memory["history_sources"], self.repetitions, stream))
 
     def observe(
         self, state: State, impression: Impression, feedback: Feedback, credit: Credit, stream: Stream
@@ -85,8 +84,10 @@ class CandidatePreselection(Exploration):
         tables["history_sources"][slot] = kernel.log_probability(trace["ranks"], len(features), tau)
         tables["history_lengths"][slot] = length
         tables["history_lists"][slot, :length] = impression.ranking
-        tables["history_clicks"][slot] = False
-        tables["history_clicks"][slot, :length] = feedback.clicks
+        if feedback.weights is not None:  # until then flags, as stores of earlier versions have
+            tables["history_clicks"] = tables["history_clicks"].astype(np.float64, copy=False)
+        tables["history_clicks"][slot] = 0
+        tables["history_clicks"][slot, :length] = feedback.gains
         how = {"history_tau": np.array(tau), "history_delta": np.array(delta)}
         return {**state.memory, **tables, **how, f"history_features_{slot}": features}
 

@@ -44,7 +44,7 @@ def _parameter(option: Option) -> str:
 
 def _value(option: Option) -> str:
     if option.is_mapping:
-        return "NAME=EXPRESSION"
+        return "NAME=VALUE"
     return "\\|".join(get_args(option.type)) or {int: "7", float: "0.5"}.get(option.type, "NAME")
 
 

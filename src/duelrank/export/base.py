@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from duelrank.api import parameter_of_pair
 from duelrank.errors import Conflict, InvalidValue, UnknownName
 from duelrank.export.model import LinearModel
 
@@ -21,8 +22,8 @@ class Format(ABC):
     """One way to write a model down. Its fields are its options.
 
     A subclass is a frozen dataclass. Each field has a default and a description: ``store: Annotated[str | None, "Name of the
-    feature store."] = None``. Its type is str, int, float, bool, a Literal of texts, or a Mapping from text to text. The first
-    line of the class's docstring describes the format.
+    feature store."] = None``. Its type is str, int, float, bool, a Literal of texts, or a Mapping from text to text; of a Mapping,
+    a second text is an example of a pair. The first line of the class's docstring describes the format.
     """
 
     #: The media type of the content, over HTTP.
@@ -54,11 +55,14 @@ class Option:
         Without None: str, int, float, bool, a Literal of texts, or Mapping[str, str].
     help
         Descriptions by format.
+    examples
+        Of one pair of a mapping, such as ``"price=attribute(price)"``, by format; not every format has one.
     """
 
     name: str
     type: Any
     help: Mapping[str, str]
+    examples: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_mapping(self) -> bool:
@@ -68,7 +72,7 @@ class Option:
     @property
     def parameter(self) -> str:
         """Its name in a query string, and with dashes on the command line; of a mapping, the name of one pair."""
-        return self.name.removesuffix("s") if self.is_mapping else self.name
+        return parameter_of_pair(self.name) if self.is_mapping else self.name
 
     @property
     def description(self) -> str:
@@ -78,9 +82,16 @@ class Option:
             formats.setdefault(text, []).append(format)
         return " ".join(f"{', '.join(names)}: {text}" for text, names in formats.items())
 
-    def value(self, given: Any) -> Any:
-        """Return the value for Python from that of a command line or a query string."""
-        return _pairs(self.parameter, given) if self.is_mapping else given
+    def value(self, given: Any, format: str) -> Any:
+        """Return the value for Python from that of a command line or a query string, where it is for this format."""
+        return dict(self._pair(text, format) for text in given) if self.is_mapping else given
+
+    def _pair(self, text: str, format: str) -> tuple[str, str]:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            example = f", such as {self.examples[format]!r}" if format in self.examples else ""
+            raise InvalidValue(f"{self.parameter} must be NAME=VALUE{example}, got {text!r}")
+        return name.strip(), value
 
 
 #: All formats by name.
@@ -133,17 +144,22 @@ def format_options() -> list[Option]:
     for format, cls in FORMATS.items():
         for each in _options(format, cls):
             earlier = found.get(each.name)
-            found[each.name] = Option(each.name, each.type, {**earlier.help, **each.help}) if earlier else each
+            found[each.name] = _both(earlier, each) if earlier else each
     return list(found.values())
+
+
+def _both(one: Option, other: Option) -> Option:
+    return Option(one.name, one.type, {**one.help, **other.help}, {**one.examples, **other.examples})
 
 
 def _options(format: str, cls: type[Format]) -> Iterable[Option]:
     hints = get_type_hints(cls, include_extras=True)
-    for field in fields(cls):
-        hint = hints[field.name]
+    for each in fields(cls):
+        hint = hints[each.name]
         if get_origin(hint) is not Annotated or not isinstance(get_args(hint)[1], str):
-            raise InvalidValue(f"{cls.__name__}.{field.name} needs a description: Annotated[type, 'description']")
-        yield Option(field.name, _without_none(get_args(hint)[0]), {format: get_args(hint)[1]})
+            raise InvalidValue(f"{cls.__name__}.{each.name} needs a description: Annotated[type, 'description']")
+        type, help, *example = get_args(hint)
+        yield Option(each.name, _without_none(type), {format: help}, {format: example[0]} if example else {})
 
 
 def _without_none(hint: Any) -> Any:
@@ -163,13 +179,3 @@ def _check(format: str, cls: type[Format]) -> None:
         if option.name in others and others[option.name].type != option.type:
             formats = ", ".join(others[option.name].help)
             raise Conflict(f"the option {option.name} of the format {format} has another type in {formats}")
-
-
-def _pairs(parameter: str, texts: Iterable[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InvalidValue(f"{parameter} must be NAME=EXPRESSION, such as 'price=attribute(price)', got {text!r}")
-        pairs[name.strip()] = value
-    return pairs

@@ -28,8 +28,9 @@ class Elasticsearch(Format):
     """Elasticsearch-LTR and OpenSearch LTR, body of _createmodel.
 
     A ``model/linear``, or, where the model is not linear, a ``model/xgboost+json`` with one tree for each feature; under a name
-    that is new for each version. Lucene refuses scores below 0. Trees are lifted to 0, which changes no order; ``model/linear`` has
-    no bias, but a feature that is 1 for every document keeps its scores at 0 or above.
+    that is new for each version. Lucene asks for scores of 0 or above, and documents that are not rescored count 0: those below
+    would come after them. Trees are lifted to 0, which changes no order; ``model/linear`` has no bias, but a feature that is 1 for
+    every document keeps its scores at 0 or above.
     """
 
     offset_feature: Annotated[
@@ -39,7 +40,9 @@ class Elasticsearch(Format):
         float | None,
         "Weight of offset_feature; the smallest sufficient one unless given, if all features that count are scaled by min-max.",
     ] = None
-    allow_negative: Annotated[bool, "Write models whose scores may be negative, which Lucene refuses."] = False
+    allow_negative: Annotated[
+        bool, "Write models whose scores may be below 0; such documents come after those that are not rescored."
+    ] = False
 
     max_error: Annotated[float | None, MAX_ERROR_HELP] = None
 
@@ -83,12 +86,11 @@ class Elasticsearch(Format):
         if not 0.0 <= weight <= float(np.finfo(np.float32).max):
             raise InvalidValue(f"an offset is a number from 0 up that single precision can hold, got {weight!r}")
         if weight < least and not self.allow_negative:
-            raise InvalidValue(
-                f"an offset of {weight!r} leaves scores below 0, which Lucene refuses; {least!r} does not"
-            )
+            raise InvalidValue(f"an offset of {weight!r} leaves scores below 0, which {_BEHIND}; {least!r} does not")
         return Term(name, weight, None)
 
 
+_BEHIND = "come after documents that are not rescored"
 _UNKNOWN = "the minimum score is not known unless every feature that counts is scaled by a fixed min-max"
 
 
@@ -97,7 +99,7 @@ def _refuse_negative(minimum: float | None) -> None:
         reason = _UNKNOWN if minimum is None else f"the scores of this model go down to {minimum:.6g}"
         weight = ", and its weight with offset" if minimum is None else ""
         raise InvalidValue(
-            f"{reason}, and Lucene refuses scores below 0; name a feature that is 1 for every document with "
+            f"{reason}, and scores below 0 {_BEHIND}; name a feature that is 1 for every document with "
             f"offset_feature{weight}, or accept them with allow_negative"
         )
 

@@ -44,12 +44,14 @@ def inputs_of(model: LinearModel, engine: str, within_query: bool = False) -> In
     """
     within: tuple[Representation, ...] = ()
     scalings: tuple[Scaling, ...] = (Unscaled(),) * len(model.features)
-    for stage in _stages(model):
+    stages = _stages(model)
+    for stage in stages:
         if isinstance(stage, Fixed):
             scalings = tuple(map(_combined, scalings, stage.scalings))
         elif isinstance(stage, QueryScaled | QueryRanks):
             if not within_query:
-                raise InvalidValue(_refusal(engine, stage))
+                too_early = _waits_for_knots(model) and stage is stages[-1]
+                raise InvalidValue(_too_early(engine, model) if too_early else _refusal(engine, stage))
             within = _then(within, stage)
             scalings = tuple(each if each.scale == 0.0 else Unscaled() for each in scalings)
         elif not isinstance(stage, Raw):
@@ -60,10 +62,14 @@ def inputs_of(model: LinearModel, engine: str, within_query: bool = False) -> In
 def _stages(model: LinearModel) -> Sequence[Representation]:
     """Return the representations that make the inputs, in order: all where the curves are lines, else all but the last."""
     found = _flat(model.representation)
-    if model.knots is not None and not model.has_knots:
+    if _waits_for_knots(model):
         return [*found[:-1], QueryScaled()]
     last = found[-1]
     return found if isinstance(last, Raw | Fixed | QueryScaled | QueryRanks) else found[:-1]
+
+
+def _waits_for_knots(model: LinearModel) -> bool:
+    return model.knots is not None and not model.has_knots
 
 
 def _flat(representation: Representation) -> list[Representation]:
@@ -84,6 +90,13 @@ def _combined(first: Scaling, then: Scaling) -> Scaling:
 def _then(within: tuple[Representation, ...], stage: Representation) -> tuple[Representation, ...]:
     """Return what is left to compute: ranks do not depend on scales, and places of places are the same places."""
     return (stage,) if isinstance(stage, QueryRanks) or within[-1:] in ((), (stage,)) else (*within, stage)
+
+
+def _too_early(engine: str, model: LinearModel) -> str:
+    return (
+        f"{engine} cannot take this model yet: until it places its first knots, {spell(model.representation)} weighs places in the "
+        "range of each query, and that differs from query to query; export it again when it has learned from more lists"
+    )
 
 
 def _refusal(engine: str, stage: Representation) -> str:

@@ -39,4 +39,4 @@ def _field(option: Option) -> tuple[str, Any, Any]:
 def options_of(query: Any) -> dict[str, Any]:
     """Return the keyword arguments of `duelrank.export.export` that an instance of that struct has."""
     given = [(each, getattr(query, each.parameter)) for each in format_options()]
-    return {each.name: each.value(value) for each, value in given if value not in (None, ())}
+    return {each.name: each.value(value, query.format) for each, value in given if value not in (None, ())}

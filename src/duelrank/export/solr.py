@@ -15,7 +15,7 @@ from duelrank.export.terms import Term, check_single_precision, terms
 from duelrank.export.trees import MAX_ERROR_HELP, Staircase, staircases
 from duelrank.representation import MinMax, Standard
 
-__all__ = ["Solr"]
+__all__ = ["Solr", "in_store"]
 
 ENGINE = "Solr"
 #: What Solr adds to the threshold of a split.
@@ -36,10 +36,18 @@ class Solr(Format):
 
     def write(self, model: LinearModel) -> str:
         """Return the JSON that Solr takes."""
-        content: dict[str, Any] = {"store": self.store} if self.store is not None else {}
-        content |= {"name": model.versioned_name}
+        content: dict[str, Any] = in_store(self.store) | {"name": model.versioned_name}
         content |= _linear(model) if model.is_linear else _trees(model, self.max_error)
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def in_store(name: str | None) -> dict[str, str]:
+    """Return what says that something belongs to a feature store; nothing for the default one."""
+    if name is None:
+        return {}
+    if not name.strip():
+        raise InvalidValue("the feature store needs a name; leave store out for Solr's default store")
+    return {"store": name}
 
 
 def _linear(model: LinearModel) -> dict[str, Any]:

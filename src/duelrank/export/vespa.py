@@ -64,7 +64,9 @@ class Vespa(Format):
     suffix = ".profile"
 
     rank_features: Annotated[
-        Mapping[str, str] | None, "Rank feature or ranking expression that computes a feature, as NAME=EXPRESSION."
+        Mapping[str, str] | None,
+        "Rank feature or ranking expression that computes a feature.",
+        "price=attribute(price)",
     ] = None
     weights: Annotated[
         Literal["inputs", "constants"], "Write the weights as inputs, which a request can override, or as constants."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from duelrank.kernels import team_draft
 from duelrank.kernels.random import uniform
-from duelrank.types import Clicks, Ranking, Stream
+from duelrank.types import Clicks, Gains, Ranking, Stream
 
 __all__ = ["BASELINE", "LEARNED", "Kind", "Outcome", "Teams", "draw_kind", "guard_list", "outcome_of"]
 
@@ -46,15 +47,19 @@ def guard_list(baseline: Ranking, learned: Ranking, length: int, stream: Stream)
     return found
 
 
-def outcome_of(teams: Teams, clicks: Clicks) -> Outcome:
-    """Return what the clicks on a guard list say: the team with more clicked documents wins.
+def outcome_of(teams: Teams, gains: Clicks | Gains) -> Outcome:
+    """Return what the clicks on a guard list say: the team wins whose documents have gained more; a plain click gains 1.
 
     Examples
     --------
     >>> outcome_of(np.array([-1, 0, 1, 1]), np.array([True, True, True, True]))
     'win'
+    >>> outcome_of(np.array([-1, 0, 1, 1]), np.array([0.0, 10.0, 1.0, 1.0]))
+    'loss'
     """
-    if not clicks.any():
+    if not gains.any():
         return "no_click"
-    lead = np.count_nonzero(clicks & (teams == LEARNED)) - np.count_nonzero(clicks & (teams == BASELINE))
-    return "win" if lead > 0 else "loss" if lead < 0 else "tie"
+    learned, baseline = gains[teams == LEARNED].sum(), gains[teams == BASELINE].sum()
+    if math.isclose(learned, baseline):  # sums that are equal but for rounding
+        return "tie"
+    return "win" if learned > baseline else "loss"

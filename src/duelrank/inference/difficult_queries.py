@@ -59,11 +59,11 @@ class DifficultQueries(Inference):
     def _replay(
         self, memory: Memory, state: State, directions: NDArray[np.float64], delta: float, stream: Stream
     ) -> NDArray[np.float64]:
-        """Return Σ 1/position of the remembered clicked documents under each candidate."""
+        """Return Σ gain/position of the remembered clicked documents under each candidate."""
         total = np.zeros(directions.shape[0])
         for slot in np.flatnonzero(state.step - memory["hard_since"] <= self.window):
             ranked = rankings(state.weights, directions, delta, memory[f"hard_features_{slot}"], stream)
-            total += kernel.replayed_sums(ranked, memory[f"hard_clicked_{slot}"])[1:]
+            total += kernel.replayed_sums(ranked, memory[f"hard_clicked_{slot}"].astype(np.float64))[1:]
         return total
 
     def _remember(self, memory: Memory, now: int, impression: Impression, feedback: Feedback) -> Memory:
@@ -71,14 +71,17 @@ class DifficultQueries(Inference):
         slot = self._slot(memory, now, ease)
         if slot is None:
             return memory
-        clicked = np.zeros(impression.query.n_documents, np.bool_)
-        clicked[impression.ranking[feedback.clicks]] = True
+        given = (
+            feedback.clicks if feedback.weights is None else feedback.weights
+        )  # flags, as stores of earlier versions have
+        gains = np.zeros(impression.query.n_documents, given.dtype)
+        gains[impression.ranking] = given
         return {
             **memory,
             "hard_since": _with(memory.get("hard_since", np.empty(0, np.int64)), slot, now),
             "hard_ease": _with(memory.get("hard_ease", np.empty(0)), slot, ease),
             f"hard_features_{slot}": impression.query.features,
-            f"hard_clicked_{slot}": clicked,
+            f"hard_clicked_{slot}": gains,
         }
 
     def _slot(self, memory: Memory, now: int, ease: float) -> int | None:

@@ -104,11 +104,11 @@ class Comparison:
         if strangers := sorted(map(repr, clicked.difference(shown.documents))):
             listed = ", ".join(map(repr, shown.documents))
             raise InvalidValue(f"{', '.join(strangers)} cannot have been clicked: this list has {listed}")
-        flags = np.array([document in clicked for document in shown.documents])
+        gains = np.array([document in clicked for document in shown.documents], np.float64)
         if not self._recorded.add(shown.seed, number):
             return False
         draws = stream(shown.seed, "record", number)
-        self._tally.add(self.multileaver.preferences(impression, flags, draws), bool(clicked))
+        self._tally.add(self.multileaver.preferences(impression, gains, draws), bool(clicked))
         self._history.add(self._tally.impressions, self._tally.wins)
         return True
 

@@ -32,15 +32,15 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> Ints:
 
 
 @kernel
-def credit(ranks: Ints, clicks: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Count each ranker's clicked documents down to the rank at which the first of both has the lowest click."""
-    counts = np.zeros(2)
+def credit(ranks: Ints, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up each ranker's gains down to the rank at which the first of both has the lowest click."""
+    sums = np.zeros(2)
     depth = -1
-    for position in range(clicks.shape[0]):
-        if clicks[position]:
+    for position in range(gains.shape[0]):
+        if gains[position] > 0.0:
             depth = min(ranks[0, position], ranks[1, position])
-    for position in range(clicks.shape[0]):
+    for position in range(gains.shape[0]):
         for i in range(2):
-            if clicks[position] and ranks[i, position] <= depth:
-                counts[i] += 1.0
-    return counts
+            if ranks[i, position] <= depth:
+                sums[i] += gains[position]
+    return sums

@@ -27,7 +27,7 @@ def equal_rankers(n_documents: int, chances: Floats, size: int, stream: NDArray[
     """
     won = np.empty(size, np.bool_)
     rankings = np.empty((2, n_documents), np.int64)
-    clicks = np.empty(chances.shape[0], np.bool_)
+    clicks = np.empty(chances.shape[0])
     decisive = lists = 0
     while decisive < size:
         for i in range(2):

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
 from duelrank.kernels.inference import MARGIN
-from duelrank.kernels.probabilistic import _masses, preference
+from duelrank.kernels.probabilistic import _masses, preference, whole_gains
 from duelrank.kernels.random import below, uniform
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 _SUMS = {"reassoc", "contract"}
 
@@ -107,31 +106,29 @@ def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: f
 
 
 @kernel
-def replayed_outcome(one: Floats, other: Floats, clicks: Flags, log_source: float) -> tuple[float, float]:
-    """Log of the importance weight of an earlier list, and E[sign(clicks of one − clicks of the other)] given that list.
+def replayed_outcome(one: Floats, other: Floats, gains: Floats, log_source: float) -> tuple[float, float]:
+    """Log of the importance weight of an earlier list, and E[sign(gains of one − gains of the other)] given that list.
 
     Their product's mean over lists from the source rankers is the outcome that interleaving these two would have on average.
     """
-    steps, n = np.empty((clicks.shape[0], 2)), 0
+    shares, n = np.empty((gains.shape[0], 2)), 0
     log_weight = -log_source
-    for position in range(clicks.shape[0]):
+    for position in range(gains.shape[0]):
         both = one[position] + other[position]
         log_weight += math.log(0.5 * both)
-        if clicks[position]:
-            steps[n, 0], steps[n, 1] = one[position] / both, other[position] / both
+        if gains[position] > 0.0:
+            shares[n, 0], shares[n, 1] = one[position] / both, other[position] / both
             n += 1
-    return log_weight, preference(steps[:n, 0], steps[:n, 1])
+    return log_weight, preference(shares[:n, 0], shares[:n, 1], whole_gains(gains))
 
 
 @kernel
-def _match(one: int, other: int, chances: Floats, clicks: Flags, log_sources: Floats, times: Ints) -> float:
+def _match(one: int, other: int, chances: Floats, gains: Floats, log_sources: Floats, times: Ints) -> float:
     """Sum of the weighted outcomes of the earlier lists, each as often as given, in units of the largest weight."""
     largest, total = -math.inf, 0.0
     for item in range(times.shape[0]):
         if times[item] > 0:
-            weight, outcome = replayed_outcome(
-                chances[item, one], chances[item, other], clicks[item], log_sources[item]
-            )
+            weight, outcome = replayed_outcome(chances[item, one], chances[item, other], gains[item], log_sources[item])
             if weight > largest:
                 total *= math.exp(largest - weight)
                 largest = weight
@@ -141,7 +138,7 @@ def _match(one: int, other: int, chances: Floats, clicks: Flags, log_sources: Fl
 
 @kernel
 def tournament(
-    chances: Floats, clicks: Flags, log_sources: Floats, repetitions: int, stream: NDArray[np.uint64]
+    chances: Floats, gains: Floats, log_sources: Floats, repetitions: int, stream: NDArray[np.uint64]
 ) -> int:
     """Let random pairs meet on earlier lists drawn with replacement; the loser leaves, until one is left: its index.
 
@@ -159,7 +156,7 @@ def tournament(
             times[item] = 0
         for _ in range(repetitions):
             times[below(stream, n_lists)] += 1
-        outcome = _match(left[i], left[j], chances, clicks, log_sources, times)
+        outcome = _match(left[i], left[j], chances, gains, log_sources, times)
         first_lost = uniform(stream) < 0.5 if abs(outcome) <= MARGIN else outcome < 0.0
         n_left -= 1
         left[i if first_lost else j] = left[n_left]

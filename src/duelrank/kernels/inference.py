@@ -100,11 +100,10 @@ def reciprocal_sum(clicks: NDArray[np.bool_]) -> float:
 
 
 @kernel
-def replayed_sums(rankings: Ints, clicked: NDArray[np.bool_]) -> Floats:
-    """Σ 1/position of the clicked documents (a flag per document) in each ranking."""
+def replayed_sums(rankings: Ints, gains: Floats) -> Floats:
+    """Σ gain/position of the documents (a gain for each, 0 where it was not clicked) in each ranking."""
     sums = np.zeros(rankings.shape[0])
     for i in range(rankings.shape[0]):
         for position in range(rankings.shape[1]):
-            if clicked[rankings[i, position]]:
-                sums[i] += 1.0 / (position + 1.0)
+            sums[i] += gains[rankings[i, position]] / (position + 1.0)
     return sums

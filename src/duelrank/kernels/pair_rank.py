@@ -141,15 +141,25 @@ def _bound(lead: float) -> float:
 
 
 @kernel
-def grown_curvature(weights: Floats, curvature: Floats, differences: Floats) -> Floats:
-    """Return the curvature A after the pairs have been added, each as the parabola that touches its loss at the weights."""
+def grown_curvature(weights: Floats, curvature: Floats, differences: Floats, gains: Floats) -> Floats:
+    """Return the curvature A after the pairs have been added, each as its gain times the parabola that touches its loss."""
     grown = curvature.copy()
     for pair in range(differences.shape[0]):
         x = differences[pair]
-        bound = _bound(dot(weights, x))
+        bound = gains[pair] * _bound(dot(weights, x))
         for k in range(x.shape[0]):
             subtract(grown[k], -bound * x[k], x)
     return grown
+
+
+@kernel
+def grown_target(target: Floats, differences: Floats, gains: Floats) -> Floats:
+    """Return the target Σ gain · x / 2 after the pairs have been added."""
+    total = np.zeros(target.shape[0])
+    for pair in range(differences.shape[0]):
+        for k in range(total.shape[0]):
+            total[k] += gains[pair] * differences[pair, k]
+    return target + 0.5 * total
 
 
 @kernel

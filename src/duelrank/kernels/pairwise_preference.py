@@ -43,39 +43,39 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints
 
 
 @kernel
-def pair_weights(earliest: Ints, choices: Ints, clicks: NDArray[np.bool_]) -> Floats:
-    """Weight of each preference (clicked, skipped position): 1/P(both orders could come), and 0 where none is inferred.
+def pair_weights(earliest: Ints, choices: Ints, gains: Floats) -> Floats:
+    """Weight of each preference (better, worse position): lead in gain / P(both orders could come), and 0 where none is inferred.
 
-    A clicked document is preferred to those not clicked above the lowest click and to the one right below it, and the pair counts
+    A document is preferred to those of less gain above the lowest click and to the one right below it, and the pair counts
     where it stands no higher than the position from which both could have been chosen: from there on they change places with equal
     probability. That they get there means that the one which could be chosen earlier was not: at each position s before, with
     probability 1 − 1/choices(s).
     """
-    length = clicks.shape[0]
+    length = gains.shape[0]
     weights = np.zeros((length, length))
     considered = 0
     for position in range(length):
-        if clicks[position]:
+        if gains[position] > 0.0:
             considered = min(position + 2, length)
     for better in range(considered):
         for worse in range(considered):
             low, high = min(earliest[better], earliest[worse]), max(earliest[better], earliest[worse])
-            if clicks[better] and not clicks[worse] and min(better, worse) >= high:
+            if gains[better] > gains[worse] and min(better, worse) >= high:
                 chance = 1.0
                 for position in range(low, high):
                     chance *= 1.0 - 1.0 / choices[position]
-                weights[better, worse] = 1.0 / chance
+                weights[better, worse] = (gains[better] - gains[worse]) / chance
     return weights
 
 
 @kernel
-def credit(ranks: Ints, earliest: Ints, choices: Ints, clicks: NDArray[np.bool_]) -> Floats:
+def credit(ranks: Ints, earliest: Ints, choices: Ints, gains: Floats) -> Floats:
     """Σ of the weights of the preferences that a ranker agrees with, less all others.
 
     A ranker that did not return the clicked document does not agree, whether or not it returned the other one.
     """
     n_rankers, length = ranks.shape
-    weights = pair_weights(earliest, choices, clicks)
+    weights = pair_weights(earliest, choices, gains)
     sums = np.zeros(n_rankers)
     for i in range(n_rankers):
         for better in range(length):

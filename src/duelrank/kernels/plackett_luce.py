@@ -82,16 +82,14 @@ def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lo
 
 
 @kernel
-def pair_gradient(
-    weights: Floats, features: Floats, scored: Floats, ranking: Ints, clicks: NDArray[np.bool_]
-) -> Floats:
-    """Σ ρ ∇P(clicked ≻ unclicked) over the pairs of a clicked and an unclicked document down to one below the last click.
+def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, gains: Floats) -> Floats:
+    """Σ (g_i − g_j) ρ ∇P(i ≻ j) over the pairs of a larger gain g_i and a smaller one, down to one below the last click.
 
     ρ belongs to the scores under which the list was drawn; ∇ is taken at the given weights, which may have moved since. Every pair
     adds a multiple of the difference of its documents, so one coefficient per position is summed, then the rows once.
     """
     gradient = np.zeros(features.shape[1])
-    last = last_click(clicks)
+    last = last_click(gains > 0.0)
     if last == 0:
         return gradient
     depth = min(last + 1, ranking.shape[0])
@@ -101,10 +99,10 @@ def pair_gradient(
     masses = _log_masses(scored, ranking)
     for upper in range(depth):
         for lower in range(upper + 1, depth):
-            if clicks[upper] != clicks[lower]:
+            if gains[upper] != gains[lower]:
                 decay = math.exp(-abs(now[upper] - now[lower]))
                 slope = _swapped_share(scored, ranking, masses, upper, lower) * decay / (1.0 + decay) ** 2
-                slope = slope if clicks[upper] else -slope
+                slope *= gains[upper] - gains[lower]
                 coefficients[upper] += slope
                 coefficients[lower] -= slope
     for position in range(depth):
@@ -113,8 +111,8 @@ def pair_gradient(
 
 
 @kernel
-def skip_gradient(weights: Floats, features: Floats, ranking: Ints, clicks: NDArray[np.bool_], seen: Floats) -> Floats:
-    """¼ Σ seen_j ∇ log P(clicked i ≻ unclicked j), over all such pairs of a list, whoever made it.
+def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Floats, seen: Floats) -> Floats:
+    """¼ Σ (g_i − g_j) seen_j ∇ log P(i ≻ j), over all pairs of a larger gain g_i and a smaller one, whoever made the list.
 
     At zero weights a pair that was surely seen counts as much as in `pair_gradient`, hence the quarter.
     """
@@ -125,10 +123,10 @@ def skip_gradient(weights: Floats, features: Floats, ranking: Ints, clicks: NDAr
         now[position] = dot(weights, features[ranking[position]])
     for i in range(length):
         for j in range(length):
-            if clicks[i] and not clicks[j]:
+            if gains[i] > gains[j]:
                 gap = now[i] - now[j]
                 decay = math.exp(-abs(gap))
-                slope = 0.25 * seen[j] * (decay if gap > 0.0 else 1.0) / (1.0 + decay)
+                slope = 0.25 * seen[j] * (decay if gap > 0.0 else 1.0) / (1.0 + decay) * (gains[i] - gains[j])
                 coefficients[i] += slope
                 coefficients[j] -= slope
     for position in range(length):

@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _MANY = 16  # samples per ranker from which a multinomial draw is cheaper than single ones
+_FINEST = 1000  # gains are told apart to this part of their sum
+_CLOSE = 1e-9  # how near a multiple is to a whole number that is one but for rounding
 
 
 @kernel
@@ -69,7 +71,7 @@ def leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -
 
 
 @kernel
-def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
+def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
     """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1.
 
     Ranker i has returned sizes[i] documents; others it cannot have placed.
@@ -77,7 +79,7 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) 
     n_rankers, length = ranks.shape
     n_clicks, largest = 0, 0
     for position in range(length):
-        n_clicks += clicks[position]
+        n_clicks += gains[position] > 0.0
     for i in range(n_rankers):
         largest = max(largest, sizes[i])
     masses, shown, table = _masses(largest, tau), np.empty(largest, np.bool_), np.empty((n_clicks, n_rankers))
@@ -95,10 +97,10 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) 
             rest += 0.0 if shown[r] else masses[r]
         row = n_clicks
         for position in range(length - 1, -1, -1):
-            row -= clicks[position]
+            row -= gains[position] > 0.0
             if ranks[i, position] < MISSING:
                 rest += masses[ranks[i, position]]
-                if clicks[position]:
+                if gains[position] > 0.0:
                     table[row, i] = masses[ranks[i, position]] / rest
     for row in range(n_clicks):
         total = 0.0
@@ -110,36 +112,74 @@ def placements(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) 
 
 
 @kernel
-def preference(wins: Floats, losses: Floats) -> float:
-    """E[sign] of a sum of independent steps, each +1, −1 or 0 with the given probabilities, by convolution.
+def whole_gains(gains: Floats) -> Ints:
+    """The gains of the clicks, from the top, as whole numbers in the same proportions: 1 for each if all gains are equal.
+
+    The smallest gain is divided into as few parts as make all gains multiples of one. Where that takes more than 1,000 parts in
+    all, or there is none, gains are rounded to thousandths of their sum; every click keeps at least 1.
+    """
+    most, n = 0.0, 0
+    for position in range(gains.shape[0]):
+        most = max(most, gains[position])
+        n += gains[position] > 0.0
+    shares, whole, n = np.empty(n), np.empty(n, np.int64), 0
+    for position in range(gains.shape[0]):
+        if gains[position] > 0.0:
+            shares[n] = gains[position] / most  # of the largest, so that no sum overflows
+            n += 1
+    total, least = np.sum(shares), np.min(shares) if n > 0 else 1.0
+    parts = 1
+    while parts * total <= _FINEST * least:
+        exact = True
+        for click in range(n):
+            multiple = shares[click] * parts / least
+            whole[click] = round(multiple)
+            exact &= abs(multiple - whole[click]) <= _CLOSE * multiple
+        if exact:
+            return whole
+        parts += 1
+    for click in range(n):
+        whole[click] = max(1, round(shares[click] * _FINEST / total))
+    return whole
+
+
+@kernel
+def preference(wins: Floats, losses: Floats, steps: Ints) -> float:
+    """E[sign] of a sum of independent steps, each taken up, taken down or left out with the given probabilities, by convolution.
 
     Where wins equal losses the result is exactly 0: mirrored entries are computed by mirrored, hence equal, operations.
     """
-    n = wins.shape[0]
-    chance, following = np.empty(2 * n + 3), np.empty(2 * n + 3)  # of the sum being index − n − 1
-    for k in range(2 * n + 3):
+    end = longest = 0
+    for step in steps:
+        end += step
+        longest = max(longest, step)
+    zero = end + longest  # where the sum is 0; no step from where it may be leads out of the array
+    chance, following = np.empty(2 * zero + 1), np.empty(2 * zero + 1)
+    for k in range(2 * zero + 1):
         chance[k] = following[k] = 0.0
-    chance[n + 1] = 1.0
-    for step in range(n):
-        win, loss = wins[step], losses[step]
+    chance[zero] = 1.0
+    reached = 0
+    for click in range(steps.shape[0]):
+        win, loss, step = wins[click], losses[click], steps[click]
         stay = 1.0 - (win + loss)
-        for k in range(n - step, n + step + 3):
-            following[k] = chance[k] * stay + (chance[k - 1] * win + chance[k + 1] * loss)
+        reached += step
+        for k in range(zero - reached, zero + reached + 1):
+            following[k] = chance[k] * stay + (chance[k - step] * win + chance[k + step] * loss)
         chance, following = following, chance
     total = 0.0
-    for k in range(1, n + 1):
-        total += chance[n + 1 + k] - chance[n + 1 - k]
+    for k in range(1, end + 1):
+        total += chance[zero + k] - chance[zero - k]
     return total
 
 
 @kernel
-def credit(ranks: Ints, clicks: NDArray[np.bool_], sizes: Ints, tau: float) -> Floats:
+def credit(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
-    table = placements(ranks, clicks, sizes, tau)
+    table, steps = placements(ranks, gains, sizes, tau), whole_gains(gains)
     values = np.empty(ranks.shape[0])
     values[0] = 0.0
     for i in range(1, ranks.shape[0]):
-        values[i] = preference(table[:, i], table[:, 0])
+        values[i] = preference(table[:, i], table[:, 0], steps)
     return values
 
 
@@ -175,8 +215,8 @@ def assignments(table: Floats, samples: int, stream: NDArray[np.uint64]) -> tupl
 
 
 @kernel
-def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) -> Floats:
-    """Mean over sampled assignments of sign(clicks of ranker i − clicks of the rival), for each i.
+def sampled_preference(owners: Ints, times: Ints, steps: Ints, n_rankers: int, rival: int) -> Floats:
+    """Mean over sampled assignments of sign(gains of ranker i − gains of the rival), for each i; the gains are whole numbers.
 
     Most rankers own no click of a sample. They lose where the rival owns one: that is counted once for all of them, and what
     the few owners do better is added to it.
@@ -184,8 +224,8 @@ def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) ->
     total, counts = np.zeros(n_rankers, np.int64), np.zeros(n_rankers, np.int64)
     lost = 0
     for sample in range(times.shape[0]):
-        for i in owners[sample]:
-            counts[i] += 1
+        for click in range(steps.shape[0]):
+            counts[owners[sample, click]] += steps[click]
         against = counts[rival]
         behind = 1 if against > 0 else 0
         lost += behind * times[sample]

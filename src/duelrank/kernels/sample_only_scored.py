@@ -13,16 +13,16 @@ from duelrank.kernels.leaving import MISSING
 
 
 @kernel
-def credit(ranks: NDArray[np.int64], clicks: NDArray[np.bool_], tau: float) -> NDArray[np.float64]:
-    """Σ 1/r^τ over the clicks, r from 1 the rank of the clicked document among the shown ones."""
+def credit(ranks: NDArray[np.int64], gains: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
+    """Σ gain/r^τ over the clicks, r from 1 the rank of the clicked document among the shown ones."""
     n_rankers, length = ranks.shape
     sums = np.zeros(n_rankers)
     for position in range(length):
-        if clicks[position]:
+        if gains[position] > 0.0:
             for i in range(n_rankers):
                 if ranks[i, position] < MISSING:
                     rank = 1.0
                     for other in range(length):
                         rank += ranks[i, other] < ranks[i, position]
-                    sums[i] += rank**-tau
+                    sums[i] += gains[position] * rank**-tau
     return sums

@@ -54,10 +54,10 @@ def leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints
 
 
 @kernel
-def credit(teams: Ints, clicks: NDArray[np.bool_], n_rankers: int) -> NDArray[np.float64]:
-    """Count each ranker's clicked documents."""
-    counts = np.zeros(n_rankers)
-    for position in range(clicks.shape[0]):
-        if clicks[position] and teams[position] >= 0:
-            counts[teams[position]] += 1.0
-    return counts
+def credit(teams: Ints, gains: NDArray[np.float64], n_rankers: int) -> NDArray[np.float64]:
+    """Add up the gains of each ranker's documents."""
+    sums = np.zeros(n_rankers)
+    for position in range(gains.shape[0]):
+        if teams[position] >= 0:
+            sums[teams[position]] += gains[position]
+    return sums

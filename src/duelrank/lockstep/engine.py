@@ -43,6 +43,8 @@ def why_not(spec: RunSpec) -> list[str]:
         found.append("Observed() needs a user who reads from the top")
     if spec.guard is not None:
         found.append("a guard has no lockstep twin")
+    if spec.log is not None:
+        found.append("learning from a log has no lockstep twin")
     if fold.popularity is not None:
         found.append("queries with a popularity have no lockstep twin")
     return list(dict.fromkeys(reason for reason in found if reason))

@@ -9,7 +9,7 @@ from duelrank.kernels import balanced as kernel
 from duelrank.kernels.leaving import shown_ranks
 from duelrank.multileaving.base import Multileaver
 from duelrank.registry import register
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["Balanced"]
 
@@ -19,7 +19,7 @@ __all__ = ["Balanced"]
 class Balanced(Multileaver):
     """Alternate between two rankings, in random order, so that every prefix of the list contains about equal prefixes of both.
 
-    Let k be the better of the two ranks of the lowest clicked document: each ranker gets one point per click on a document of its
+    Let k be the better of the two ranks of the lowest clicked document: each ranker gets the gains of the clicked documents of its
     own top k.
 
     It is biased: against (a, b, c), the ranking (b, c, a) wins two of three random clicks. Nor is it monotone: a clicked document
@@ -39,7 +39,7 @@ class Balanced(Multileaver):
         ranking = kernel.leave(rankings, length, stream)
         return ranking, {"ranks": shown_ranks(rankings, ranking)}
 
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return the number of clicks on the top k of each ranker."""
-        counts: Credit = kernel.credit(impression.trace["ranks"], clicks)
-        return counts
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
+        """Return the gains in the top k of each ranker."""
+        sums: Credit = kernel.credit(impression.trace["ranks"], gains)
+        return sums

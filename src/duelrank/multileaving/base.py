@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from duelrank.errors import InvalidRecipe
 from duelrank.registry import Part, classes
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["Multileaver", "Preferences"]
 
@@ -44,15 +44,16 @@ class Multileaver(Part, ABC):
         raise InvalidRecipe(f"{self!r} can assign credit only for lists that it has made itself")
 
     @abstractmethod
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the credit of each ranker; a ranker that beats the current ranker has more than entry 0.
 
+        A position without a click has gained 0, another one what its click weighs: 1, or more for an action that means more.
         The stream is for methods that estimate credit from samples; most methods do not use it.
         """
 
-    def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
+    def preferences(self, impression: Impression, gains: Gains, stream: Stream) -> Preferences:
         """Return the preference of each ranker (row) over each other (column): by default, their difference in credit."""
-        credit = self.assign_credit(impression, clicks, stream)
+        credit = self.assign_credit(impression, gains, stream)
         return credit[:, np.newaxis] - credit[np.newaxis, :]
 
     def check_rankers(self, n_rankers: int) -> None:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from duelrank.errors import InvalidValue
 from duelrank.kernels.random import uniform
 from duelrank.multileaving.base import Multileaver
-from duelrank.multileaving.unbiased import click_chances, list_chances, prefix_bias, top_ranks, worth
+from duelrank.multileaving.unbiased import click_chances, earned, list_chances, prefix_bias, top_ranks, worth
 from duelrank.registry import register
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["OptimizedInterleaving"]
 
@@ -65,11 +65,9 @@ class OptimizedInterleaving(Multileaver):
         chosen = min(int(np.searchsorted(bounds, uniform(stream), side="right")), len(lists) - 1)
         return documents[lists[chosen]], {"ranks": ranks[chosen]}
 
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the sum of the credit of all clicks for each ranker."""
-        ranks = impression.trace["ranks"]
-        sums: Credit = worth(ranks, self.scoring)[:, clicks].sum(axis=1)
-        return sums
+        return earned(worth(impression.trace["ranks"], self.scoring), gains)
 
 
 @lru_cache(maxsize=512)

@@ -10,9 +10,9 @@ import numpy as np
 from duelrank.kernels.leaving import draw_lists
 from duelrank.kernels.random import uniform
 from duelrank.multileaving.base import Multileaver
-from duelrank.multileaving.unbiased import click_chances, list_chances, prefix_bias, top_ranks, worth
+from duelrank.multileaving.unbiased import click_chances, earned, list_chances, prefix_bias, top_ranks, worth
 from duelrank.registry import Between, register
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["OptimizedMultileaving"]
 
@@ -51,7 +51,6 @@ class OptimizedMultileaving(Multileaver):
         chosen = min(int(np.searchsorted(chances.cumsum(), uniform(stream), side="right")), len(lists) - 1)
         return lists[chosen], {"ranks": ranks[chosen]}
 
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return the sum of 1/rank over the clicks."""
-        sums: Credit = worth(impression.trace["ranks"])[:, clicks].sum(axis=1)
-        return sums
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
+        """Return the sum of gain/rank over the clicks."""
+        return earned(worth(impression.trace["ranks"]), gains)

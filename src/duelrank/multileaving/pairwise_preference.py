@@ -8,7 +8,7 @@ from duelrank.kernels import pairwise_preference as kernel
 from duelrank.kernels.leaving import shown_ranks
 from duelrank.multileaving.base import Multileaver
 from duelrank.registry import register
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["PairwisePreference"]
 
@@ -27,6 +27,8 @@ class PairwisePreference(Multileaver):
     (mpkato/interleaving) a click counts over the documents not clicked above that very click and the one right below it, instead of
     those around the lowest click: with several clicks it has fewer pairs.
 
+    If clicks have weights, a preference counts by the difference of the two, so a purchase is preferred to a click as well.
+
     The paper averages over the pairs of an impression in its code and sums in its text; who wins is the same, and here it is the
     sum. For given pairs a ranker that moves a clicked document up never loses by it. Which pairs count depends on the tops of all
     rankers, though, so a move that brings documents to the top, or takes them from there, may cost a pair.
@@ -41,8 +43,8 @@ class PairwisePreference(Multileaver):
         ranking, earliest, choices = kernel.leave(rankings, length, stream)
         return ranking, {"ranks": shown_ranks(rankings, ranking), "earliest": earliest, "choices": choices}
 
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the weight of the preferences that each ranker agrees with, minus those that it contradicts."""
         trace = impression.trace
-        sums: Credit = kernel.credit(trace["ranks"], trace["earliest"], trace["choices"], clicks)
+        sums: Credit = kernel.credit(trace["ranks"], trace["earliest"], trace["choices"], gains)
         return sums

@@ -12,7 +12,7 @@ from duelrank.kernels import probabilistic as kernel
 from duelrank.kernels.leaving import returned, shown_ranks
 from duelrank.multileaving.base import Multileaver, Preferences
 from duelrank.registry import Between, register
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["Probabilistic"]
 
@@ -24,7 +24,8 @@ class Probabilistic(Multileaver):
 
     Which ranker placed a document is unknown afterwards; the credit of a candidate is its expected preference over the
     current ranker, E[sign(clicks of i − clicks of current)], over all the ways in which the list may have been
-    assigned to rankers.
+    assigned to rankers. Where clicks have weights, their sums are compared; weights without a small common measure are rounded to
+    thousandths of what the list has gained.
 
     Parameters
     ----------
@@ -61,25 +62,26 @@ class Probabilistic(Multileaver):
         """Return the ranks of the shown documents and the sizes of the rankings: the credit depends only on these."""
         return {"ranks": shown_ranks(rankings, ranking), "sizes": returned(rankings)}
 
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return each candidate's expected preference over the current ranker."""
         ranks, sizes = impression.trace["ranks"], impression.trace["sizes"]
         values: Credit
         if self.credit == "exact":
-            values = kernel.credit(ranks, clicks, sizes, self.tau)
+            values = kernel.credit(ranks, gains, sizes, self.tau)
         else:
-            drawn = kernel.assignments(kernel.placements(ranks, clicks, sizes, self.tau), self.samples, stream)
-            values = kernel.sampled_preference(*drawn, len(ranks), 0)
+            drawn = kernel.assignments(kernel.placements(ranks, gains, sizes, self.tau), self.samples, stream)
+            values = kernel.sampled_preference(*drawn, kernel.whole_gains(gains), len(ranks), 0)
         return values
 
-    def preferences(self, impression: Impression, clicks: Clicks, stream: Stream) -> Preferences:
+    def preferences(self, impression: Impression, gains: Gains, stream: Stream) -> Preferences:
         """Return each ranker's expected preference over each other one; the preference over the current ranker is the credit."""
         ranks = impression.trace["ranks"]
-        n, placed = len(ranks), kernel.placements(ranks, clicks, impression.trace["sizes"], self.tau)
+        n, placed = len(ranks), kernel.placements(ranks, gains, impression.trace["sizes"], self.tau)
+        steps = kernel.whole_gains(gains)
         if self.credit == "sampled":
             drawn = kernel.assignments(placed, self.samples, stream)
-            return np.stack([kernel.sampled_preference(*drawn, n, rival) for rival in range(n)], axis=1)
+            return np.stack([kernel.sampled_preference(*drawn, steps, n, rival) for rival in range(n)], axis=1)
         table = np.zeros((n, n))
         for row, column in np.argwhere(~np.eye(n, dtype=bool)):
-            table[row, column] = kernel.preference(placed[:, row], placed[:, column])
+            table[row, column] = kernel.preference(placed[:, row], placed[:, column], steps)
         return table

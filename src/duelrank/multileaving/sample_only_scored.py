@@ -10,7 +10,7 @@ from duelrank.kernels import team_draft
 from duelrank.kernels.leaving import shown_ranks
 from duelrank.multileaving.base import Multileaver
 from duelrank.registry import Between, register
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["SampleOnlyScored"]
 
@@ -20,7 +20,7 @@ __all__ = ["SampleOnlyScored"]
 class SampleOnlyScored(Multileaver):
     """Make a team-draft list, and score each ranker by its own order of the documents in that list (SOSM).
 
-    Credit = Σ 1/r^τ over the clicks, r the rank of the clicked document among the shown ones. It does not matter which ranker
+    Credit = Σ gain/r^τ over the clicks, r the rank of the clicked document among the shown ones. It does not matter which ranker
     added a document, so similar rankers share their clicks instead of splitting them.
 
     All rankers that returned all shown documents have the same total score, so clicks that are uniform over positions favour none
@@ -49,7 +49,7 @@ class SampleOnlyScored(Multileaver):
         """Return the rank of each shown document in each ranking: the credit depends only on these."""
         return {"ranks": shown_ranks(rankings, ranking)}
 
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return each ranker's points for the clicked documents."""
-        points: Credit = kernel.credit(impression.trace["ranks"], clicks, self.tau)
+        points: Credit = kernel.credit(impression.trace["ranks"], gains, self.tau)
         return points

@@ -9,7 +9,7 @@ import numpy as np
 from duelrank.kernels import team_draft as kernel
 from duelrank.multileaving.base import Multileaver
 from duelrank.registry import register
-from duelrank.types import Clicks, Credit, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
 __all__ = ["TeamDraft"]
 
@@ -19,8 +19,8 @@ __all__ = ["TeamDraft"]
 class TeamDraft(Multileaver):
     """In each round, the rankers take turns in random order to add their best document that is not yet in the list.
 
-    A ranker owns the documents that it added, and gets one point per click on them. If all rankers agree on the first documents,
-    no ranker owns these.
+    A ranker owns the documents that it added, and gets one point per click on them, or what the click weighs. If all rankers agree
+    on the first documents, no ranker owns these.
 
     References
     ----------
@@ -33,7 +33,7 @@ class TeamDraft(Multileaver):
         ranking, teams = kernel.leave(rankings, length, stream)
         return ranking, {"teams": teams, "n_rankers": np.array(rankings.shape[0])}
 
-    def assign_credit(self, impression: Impression, clicks: Clicks, stream: Stream) -> Credit:
-        """Return the number of clicks on the documents of each ranker."""
-        counts: Credit = kernel.credit(impression.trace["teams"], clicks, int(impression.trace["n_rankers"]))
-        return counts
+    def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
+        """Return the gains of the documents of each ranker."""
+        sums: Credit = kernel.credit(impression.trace["teams"], gains, int(impression.trace["n_rankers"]))
+        return sums

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from duelrank.errors import InvalidValue
 from duelrank.kernels.leaving import MISSING, shown_ranks
-from duelrank.types import Ranking, Rankings
+from duelrank.types import Credit, Gains, Ranking, Rankings
 
-__all__ = ["click_chances", "list_chances", "prefix_bias", "top_ranks", "worth"]
+__all__ = ["click_chances", "earned", "list_chances", "prefix_bias", "top_ranks", "worth"]
 
 Floats = NDArray[np.float64]
 _SLACK = 1e-9  # slack on the minimum bias in the second programme: below the solver's own tolerance
@@ -36,6 +36,13 @@ def worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inv
     values = ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
     given: Floats = np.where(ranks < MISSING, values, 0.0)
     return given
+
+
+def earned(worth: Floats, gains: Gains) -> Credit:
+    """Return the sum over the clicks of the gain times what the click is worth to each ranker."""
+    clicked = gains > 0.0
+    sums: Credit = (worth[:, clicked] * gains[clicked]).sum(axis=1)
+    return sums
 
 
 def prefix_bias(credits: Floats) -> Floats:

@@ -69,6 +69,9 @@ class LogIntake:
             for name, where in given.items()
             if where
         }
+        weights = self._definition.spec.actions
+        if weights.keys().isdisjoint(actions):  # it keeps its id, and may be sent again when its clicks have come
+            raise InvalidValue(f"no action that this ranker weighs: {', '.join(weights) or 'it weighs none'}")
         body = StoredLog(shown, actions, examined, self._definition.names_digest)
         name = self._definition.spec.name
         return NewEvent(name, LOGGED, checked_text("key", id), time, pack(body), pack_features(raw))

@@ -9,12 +9,12 @@ import msgspec
 
 from duelrank.api import CLICK, FeedbackCounts, FeedbackEvent, Invalid
 from duelrank.errors import DuelrankError, InvalidValue
-from duelrank.serving.log.bodies import CLOSED, FEEDBACK, StoredFeedback, StoredImpression, pack
+from duelrank.serving.log.bodies import CLOSED, FEEDBACK, StoredFeedback, pack
 from duelrank.serving.log.impressions import KnownImpression
 from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Receipt
 
-__all__ = ["Intake", "Rejected", "add_counts", "checked_action", "closing"]
+__all__ = ["InView", "Intake", "Rejected", "add_counts", "checked_action", "closing"]
 
 #: Characters of the name of an action.
 MOST_NAME = 100
@@ -27,6 +27,12 @@ class Rejected(msgspec.Struct, frozen=True):
 
     event_id: str | None
     reason: str
+
+
+class InView(FeedbackEvent, frozen=True):
+    """An event that says which document somebody has seen; the list was looked at as far as there, or as ``examined`` says."""
+
+    document: str = ""
 
 
 class Intake:
@@ -84,19 +90,16 @@ class Intake:
             self.late.append(key)
             return
         try:
-            clicks = self._positions(index, event, impression.body)
-            if clicks or event.close or event.examined is not None or not event.clicks:
-                self._take(event, key, impression, clicks)
+            shown = impression.body.shown
+            examined = _examined(event, shown)
+            clicks = self._positions(index, event, shown)
+            if clicks or event.close or examined is not None or not event.clicks:
+                self._take(event, key, impression, clicks, examined)
         except DuelrankError as error:
             self._invalid.append(Invalid(index, event.event_id, str(error)))
 
-    def _positions(self, index: int, event: FeedbackEvent, body: StoredImpression) -> list[int]:
+    def _positions(self, index: int, event: FeedbackEvent, shown: Sequence[str]) -> list[int]:
         """Return where the clicked documents were shown; those that were not are reported."""
-        shown = body.shown
-        if event.examined is not None and not 0 <= event.examined <= len(shown):
-            raise InvalidValue(
-                f"examined is from 0 to {len(shown)}, the number of documents shown, got {event.examined}"
-            )
         if not event.clicks:
             return []
         places = {id: place for place, id in enumerate(shown)}
@@ -107,11 +110,13 @@ class Intake:
             self._invalid.append(Invalid(index, event.event_id, reason))
         return sorted({places[id] for id in event.clicks if id in places})
 
-    def _take(self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int]) -> None:
+    def _take(
+        self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int], examined: int | None
+    ) -> None:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
         user, action = self._user(event.user_id), checked_action(event.action)
-        told = StoredFeedback(event.impression_id, clicks, event.examined, event.time, user, action)
+        told = StoredFeedback(event.impression_id, clicks, examined, event.time, user, action)
         body = pack(told)
         stored = NewEvent(self._name, FEEDBACK, key, self._time, body)
         self._feedback.append(len(self.new))
@@ -144,6 +149,18 @@ class Intake:
             expired=len(self.late) - again,
             invalid=self._invalid,
         )
+
+
+def _examined(event: FeedbackEvent, shown: Sequence[str]) -> int | None:
+    """Return how many positions of a list were looked at, None where nothing is said about that."""
+    if isinstance(event, InView):
+        if event.document in shown:
+            return shown.index(event.document) + 1  # known better than a position that the client has counted
+        if event.examined is None:
+            raise InvalidValue(f"not shown in this impression: {event.document!r}")
+    if event.examined is not None and not 0 <= event.examined <= len(shown):
+        raise InvalidValue(f"examined is from 0 to {len(shown)}, the number of documents shown, got {event.examined}")
+    return event.examined
 
 
 def closing(name: str, id: str, number: int, time: float, follows: bool = False) -> NewEvent:

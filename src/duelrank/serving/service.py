@@ -458,6 +458,10 @@ class Service:
                 self.observer.backfilled(name, outcome, count)
         return BackfillCounts(accepted, len(receipts) - accepted, invalid)
 
+    def check_teachable(self, name: str) -> None:
+        """Raise where lists of other systems cannot teach a ranker (any more); for those who only look, too."""
+        _check_teachable(self._known(name))
+
     async def _make_salt(self) -> None:
         """Choose what ids of users are hashed with in this store, once; where two processes do, the first one counts."""
         event = NewEvent(RANKERS, SALT, SALT, self._clock.time(), pack(os.urandom(16)))
@@ -649,7 +653,7 @@ class Service:
 def _check_teachable(ranker: Ranker) -> None:
     """Raise where lists of other systems cannot teach a ranker (any more)."""
     info = ranker.info()
-    ranker.version.definition.log_learner  # noqa: B018  # raises where the algorithm cannot take over what they teach
+    _ = ranker.version.definition.log_learner  # raises where the algorithm cannot take over what they teach
     if info.learned:
         raise Conflict(
             f"{info.name!r} has learned from {info.learned:,} lists of its own, which lists of another system would undo; teach "
@@ -657,6 +661,9 @@ def _check_teachable(ranker: Ranker) -> None:
         )
     if info.frozen:
         raise Conflict(f"{info.name!r} is frozen, so it learns nothing; resume it first")
+    guard = ranker.guard()
+    if guard is not None and guard.state == "alarm":
+        raise Conflict(f"the guard of {info.name!r} has raised an alarm, so it learns nothing; resume it first")
 
 
 def _answer(id: str, body: StoredImpression) -> RankAnswer:

@@ -2,6 +2,7 @@
 
 from duelrank.simulation.baseline import Baseline, BestFeature, Feature, FrozenWeights
 from duelrank.simulation.guarded import Guarded, GuardHistory
+from duelrank.simulation.logged import Logged
 from duelrank.simulation.loop import simulate
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
@@ -13,6 +14,7 @@ __all__ = [
     "FrozenWeights",
     "GuardHistory",
     "Guarded",
+    "Logged",
     "Record",
     "RunSpec",
     "simulate",

@@ -221,7 +221,7 @@ class GuardedLearner:
     def learn(self, impression: Impression, feedback: Feedback) -> None:
         """Learn from the clicks on a list of the learner, count those on a guard list, and act on what is due."""
         if isinstance(impression, _GuardList):
-            self.guard = self.guard.count(outcome_of(impression.trace["teams"], feedback.clicks))
+            self.guard = self.guard.count(outcome_of(impression.trace["teams"], feedback.gains))
             self._act()
         elif not isinstance(impression, _BaselineList):
             self.learner.learn(impression, feedback)

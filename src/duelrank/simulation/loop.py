@@ -8,21 +8,22 @@ from time import perf_counter
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
-from duelrank.kernels.random import derive, integers, uniform
+from duelrank.kernels.random import derive
 from duelrank.kernels.updates import distance
 from duelrank.learner import Learner
 from duelrank.metrics import Metric, evaluate
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell
 from duelrank.simulation.guarded import Guarded, GuardedLearner
+from duelrank.simulation.logged import Logged
+from duelrank.simulation.queries import drawn_queries
 from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
-from duelrank.types import State, Stream
+from duelrank.types import State
 from duelrank.users import User
 
 __all__ = ["simulate"]
@@ -45,6 +46,7 @@ def simulate(
     metric: Metric | str = ...,
     split: Literal["test", "validation"] = "test",
     guard: Guarded | str | None = None,
+    log: Logged | str | None = None,
     progress: Progress | None = None,
 ) -> Record: ...
 def simulate(
@@ -61,7 +63,7 @@ def simulate(
     ----------
     algorithm, dataset, user
         Objects or their texts; or a single `RunSpec`, which contains all of them.
-    fold, seed, impressions, length, metric, split, guard
+    fold, seed, impressions, length, metric, split, guard, log
         As in `RunSpec`.
     progress
         Called with the number of impressions done, at every checkpoint and every few hundred impressions.
@@ -87,8 +89,10 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
         raise InvalidValue(f"fold {spec.fold} of {spec.dataset!r} has no training or no {spec.split} queries")
     user = spec.user.for_grades(fold.n_grades)
     learner, guarded = _learners(spec, fold)
+    if spec.log is not None:
+        learner.backfill(spec.log.shown(learner, fold, spec.log.production.weights(spec.dataset, spec.fold), user))
     host = guarded or learner
-    queries = _queries(fold, spec.impressions, stream(spec.seed, "queries")).tolist()
+    queries = drawn_queries(fold, spec.impressions, stream(spec.seed, "queries")).tolist()
     user_key = stream_key(spec.seed, "user")
     checkpoints = spec.checkpoints
     pauses = set(checkpoints.tolist())
@@ -152,16 +156,3 @@ def _not_finite(spec: RunSpec, impression: int) -> InvalidValue:
         f"{spell(spec.algorithm)} returned weights with NaN or infinite values after impression {impression:,} "
         f"({spec.id}): check its update for divisions by zero and for steps that grow without bound"
     )
-
-
-def _queries(fold: Fold, size: int, draws: Stream) -> NDArray[np.int64]:
-    """Draw training queries with replacement: uniformly, or in proportion to the popularity that the fold defines."""
-    drawn: NDArray[np.int64]
-    if fold.popularity is None:
-        drawn = integers(draws, len(fold.train), size)
-    else:
-        sums = np.cumsum(fold.popularity)
-        chances = np.fromiter((uniform(draws) for _ in range(size)), np.float64, size)
-        # The last share is exactly 1 and every draw is below it; "right" never selects a query of popularity 0.
-        drawn = np.searchsorted(sums / sums[-1], chances, side="right")
-    return drawn

@@ -21,7 +21,10 @@ from duelrank.types import Weights
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Record", "data_frame"]
+__all__ = ["FIRST", "Record", "data_frame"]
+
+#: The lists of ``online_first``, the mean metric of what the first users see.
+FIRST = 1_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +125,8 @@ class Record:
             "online_curve": self._online_curve().tolist(),
             "cosine_curve": [] if reference is None else self.cosines(reference).tolist(),
             "online_mean": float(self.online.mean()),
+            "online_first": float(self.online[:FIRST].mean()),
+            "log": "" if spec.log is None else spell(spec.log),
             "device": self.device,
             **self._guard_columns(),
         }

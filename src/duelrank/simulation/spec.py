@@ -15,6 +15,7 @@ from duelrank.datasets import Dataset
 from duelrank.metrics import Metric, nDCG
 from duelrank.registry import Between, Part, canonical, register, spell
 from duelrank.simulation.guarded import Guarded
+from duelrank.simulation.logged import Logged
 from duelrank.users import User
 
 __all__ = ["RunSpec"]
@@ -46,10 +47,12 @@ class RunSpec(Part):
     guard
         Compares the learned ranker with a baseline while it learns, and steps back when it is worse; None: no guard. The queries
         and the random numbers for the user are the same with and without one.
+    log
+        A log of production that the ranker learns from before its first list; None: it goes live as the recipe begins.
     """
 
     kind: ClassVar[str] = "run"
-    added_fields: ClassVar[Mapping[str, Any]] = {"guard": None}
+    added_fields: ClassVar[Mapping[str, Any]] = {"guard": None, "log": None}
 
     algorithm: Algorithm
     dataset: Dataset
@@ -61,6 +64,7 @@ class RunSpec(Part):
     metric: Metric = nDCG(cutoff=10)
     split: Literal["test", "validation"] = "test"
     guard: Guarded | None = None
+    log: Logged | None = None
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -76,13 +80,14 @@ class RunSpec(Part):
             metric: Metric | str = ...,
             split: Literal["test", "validation"] = "test",
             guard: Guarded | str | None = None,
+            log: Logged | str | None = None,
         ) -> None: ...
 
     @property
     def id(self) -> str:
-        """The readable name of the run: algorithm/user/data set/fold/seed, with the guard before the fold where there is one."""
-        guard = () if self.guard is None else (spell(self.guard),)
-        parts = (spell(self.algorithm), spell(self.user), spell(self.dataset), *guard)
+        """The readable name of the run: algorithm/user/data set/fold/seed, with guard and log, if any, before the fold."""
+        further = (spell(part) for part in (self.guard, self.log) if part is not None)
+        parts = (spell(self.algorithm), spell(self.user), spell(self.dataset), *further)
         return "/".join((*parts, f"fold{self.fold}", f"seed{self.seed}"))
 
     @property

@@ -177,6 +177,16 @@ def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
     assert not algorithm.explain_step(learner.state, impression, nothing, derive(1, 1)).direction.any()
 
 
+def check_a_click_weighs_one(algorithm: Algorithm) -> None:
+    """Clicks that weigh 1 each are clicks without weights, to the bit, also for what is remembered of them."""
+    plain, weighted = _learner(algorithm, 0), _learner(algorithm, 0)
+    for number in range(60):
+        query, clicks = _query(number % 12), np.arange(5) % (2 + number % 3) == 1
+        plain.learn(plain.rank(query), Feedback(clicks, examined=5))
+        weighted.learn(weighted.rank(query), Feedback(clicks, examined=5, weights=clicks))
+    assert weighted.state == plain.state
+
+
 def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
     """A learner that is saved as bytes and restored continues identically."""
     original = _learner(algorithm, 45)

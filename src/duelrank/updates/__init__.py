@@ -2,6 +2,7 @@
 
 from duelrank.updates.base import Update
 from duelrank.updates.momentum import Momentum
+from duelrank.updates.non_negative import NonNegative
 from duelrank.updates.step import Step
 
-__all__ = ["Momentum", "Step", "Update"]
+__all__ = ["Momentum", "NonNegative", "Step", "Update"]

@@ -21,6 +21,10 @@ class Update(Part, ABC):
 
     kind: ClassVar[str] = "update"
 
+    def allowed(self, weights: Weights) -> Weights:
+        """Return the nearest weights that this rule would ever lead to; all are, where it has no bounds."""
+        return weights
+
     @abstractmethod
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Return the new weights and the new memory; the gradient is not zero."""

@@ -277,7 +277,20 @@ class TestModel:
         problem(client.post(f"/v1/rankers/shop/{action}", json={"version": 7}), 404, "unknown-name")
         problem(client.post(f"/v1/rankers/shop/{action}", json={}), 422, "wrong-shape")
 
-    @pytest.mark.parametrize("format", ["solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "json"])
+    @pytest.mark.parametrize(
+        "format",
+        [
+            "solr",
+            "solr-features",
+            "elasticsearch",
+            "elasticsearch-features",
+            "opensearch",
+            "ranklib",
+            "vespa",
+            "onnx",
+            "json",
+        ],
+    )
     def test_export(self, client, format):
         options = {"vespa": [("rank_feature", "bm25=bm25(title)"), ("rank_feature", "price=attribute(price)")]}
         options["elasticsearch"] = options["opensearch"] = [("allow_negative", "true")]

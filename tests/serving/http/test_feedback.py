@@ -81,7 +81,7 @@ class TestBadNeighbours:
         {"impression_id": 5},
         NATIVE | {"clicks": "d3"},
         NATIVE | {"close": "yes"},
-        UBI | {"query_id": 7},
+        UBI | {"query_id": [7]},
     )
 
     @pytest.mark.parametrize("bad", BAD)
@@ -124,6 +124,12 @@ class TestUbi:
         (event,) = decode(UBI | {"event_attributes": {"object": {"object_id": given}}})
         assert event.clicks == [meant]
 
+    @pytest.mark.parametrize(("given", "meant"), [(12, "12"), (12.0, "12"), ("12.0", "12.0")])
+    def test_numbers_as_query_id(self, given, meant):
+        for action in ("click", "impression", "page_exit"):
+            (event,) = decode(UBI | {"action_name": action, "query_id": given})
+            assert event.impression_id == meant
+
     def test_a_click(self):
         (event,) = decode(UBI)
         assert (event.impression_id, event.clicks, event.close) == ("i1", ["d3"], False)
@@ -136,9 +142,44 @@ class TestUbi:
     def test_an_id_of_its_own(self):
         assert decode(UBI | {"event_id": "mine"})[0].event_id == "mine"
 
-    def test_other_actions_are_taken_and_teach_nothing(self):
-        (event,) = decode(UBI | {"action_name": "add_to_cart"})
-        assert (event.impression_id, event.clicks, event.close) == ("i1", [], False)
+    @pytest.mark.parametrize("action", ["add_to_cart", "purchase", "watch", "view", "my_own"])
+    def test_what_was_done_with_a_document_has_its_name(self, action):
+        (event,) = decode(UBI | {"action_name": action})
+        assert (event.impression_id, event.action, event.clicks, event.examined) == ("i1", action, ["d3"], None)
+
+    @pytest.mark.parametrize("attributes", [None, {}, {"object": {}, "position": {}}, {"position": {"ordinal": 3}}])
+    def test_actions_without_a_document_are_taken_and_teach_nothing(self, attributes):
+        (event,) = decode(UBI | {"action_name": "page_exit", "event_attributes": attributes})
+        assert (event.impression_id, event.clicks, event.examined, event.close) == ("i1", [], None, False)
+
+    @pytest.mark.parametrize(
+        ("action", "document"), [("impression", "d3"), ("impression", None), ("scroll", None), ("view", None)]
+    )
+    def test_how_far_somebody_looked(self, action, document):
+        attributes = {"object": {"object_id": document}, "position": {"ordinal": 3}}
+        (event,) = decode(UBI | {"action_name": action, "event_attributes": attributes})
+        assert (event.clicks, event.examined, event.close) == ([], 3, False)
+        assert getattr(event, "document", None) == document
+
+    @pytest.mark.parametrize(
+        ("position", "meant"),
+        [
+            ({"ordinal": 4.0}, 4),
+            ({"ordinal": 0}, None),
+            ({"ordinal": -1}, None),
+            ({"ordinal": 1.5}, None),
+            ({"ordinal": True}, None),
+            ({"ordinal": "3"}, None),
+            ({"ordinal": None}, None),
+            ({"xy": {"x": 3, "y": 4}, "scroll_depth": 900}, None),
+            ({}, None),
+            (None, None),
+            (5, None),
+        ],
+    )
+    def test_positions_of_all_kinds(self, position, meant):
+        (event,) = decode(UBI | {"action_name": "scroll", "event_attributes": {"position": position}})
+        assert event.examined == meant
 
     @pytest.mark.parametrize(
         ("given", "meant"),

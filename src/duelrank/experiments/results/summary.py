@@ -37,7 +37,7 @@ Labels = Mapping[str, str]
 Measure = Literal["online", "offline"]
 MEASURES: tuple[Measure, Measure] = ("online", "offline")
 
-_SETTINGS = ("metric", "split", "impressions", "length", "guard")
+_SETTINGS = ("metric", "split", "impressions", "length", "guard", "log")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
     """Summarise the runs of each algorithm, user and data set.
 
     Users, algorithms and data sets keep the order in which they first appear. Runs that differ in metric, split, impressions
-    list length or guard raise an error, because their mean would be meaningless.
+    list length, guard or log raise an error, because their mean would be meaningless.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """Defines suites of experiments: their runs, and the tables and figures made from them."""
 
+from duelrank.experiments.suite.backfill import Backfill
 from duelrank.experiments.suite.experiment import Experiment, Study
 from duelrank.experiments.suite.grid import Grid
 from duelrank.experiments.suite.guards import Guards
@@ -8,6 +9,7 @@ from duelrank.experiments.suite.suite import Suite, load_suite, read_suite, suit
 
 __all__ = [
     "Ablation",
+    "Backfill",
     "Curves",
     "Experiment",
     "Grid",

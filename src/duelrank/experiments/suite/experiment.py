@@ -60,9 +60,11 @@ class Study:
         return tuple(dict.fromkeys(self.frame["dataset"].tolist()))
 
     @cached_property
-    def unguarded(self) -> Frame:
-        """The runs without a guard, of the suite's own length."""
-        frame = self.frame.where(guard="") if "guard" in self.frame.columns else self.frame
+    def plain(self) -> Frame:
+        """The runs without a guard and without a log, of the suite's own length."""
+        frame = self.frame
+        for addition in ("guard", "log"):
+            frame = frame.where(**{addition: ""}) if addition in frame.columns else frame
         return frame.where(impressions=self.impressions) if self.impressions else frame
 
     def algorithm(self, label: str) -> str:
@@ -72,9 +74,9 @@ class Study:
         return spell(self.recipes[label])
 
     def runs(self, labels: Collection[str] = (), dataset: str | None = None) -> Frame:
-        """Return the unguarded runs of some recipes, or of all recipes with a label, on one data set or on all."""
+        """Return the plain runs of some recipes, or of all recipes with a label, on one data set or on all."""
         wanted = [self.algorithm(label) for label in labels or self.recipes]
-        frame = self.unguarded.among("algorithm", wanted)
+        frame = self.plain.among("algorithm", wanted)
         return frame if dataset is None else frame.where(dataset=dataset)
 
     def summary(self, measure: Measure, baseline: str = "", labels: Collection[str] = ()) -> Summary:
@@ -123,7 +125,7 @@ class Experiment(Part, ABC):
         """Return the labels that the suite must define."""
         return ()
 
-    def guarded(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
+    def further(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
         """Return further runs, made of the grid, the recipes and the guards of the suite; none by default."""
         return ()
 

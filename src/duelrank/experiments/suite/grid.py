@@ -12,7 +12,7 @@ from duelrank.errors import InvalidValue
 from duelrank.grammar import as_part
 from duelrank.metrics import Metric, nDCG
 from duelrank.registry import Part
-from duelrank.simulation import Guarded, RunSpec
+from duelrank.simulation import Guarded, Logged, RunSpec
 from duelrank.users import User
 from duelrank.validation import whole_number
 
@@ -35,6 +35,8 @@ class Grid:
         As in `RunSpec`.
     guards
         Each algorithm runs with each of them; None is no guard.
+    logs
+        Each algorithm runs after each of them; None is no log.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Grid:
     metric: Metric = _NDCG
     split: Literal["test", "validation"] = "test"
     guards: tuple[Guarded | None, ...] = (None,)
+    logs: tuple[Logged | None, ...] = (None,)
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -66,6 +69,7 @@ class Grid:
             metric: Metric | str = ...,
             split: Literal["test", "validation"] = "test",
             guards: Sequence[Guarded | None] = (None,),
+            logs: Sequence[Logged | None] = (None,),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -78,16 +82,19 @@ class Grid:
         whole_number("runs", self.runs)
 
     def specs(self) -> list[RunSpec]:
-        """Return the runs, user by user, algorithm by algorithm and guard by guard."""
+        """Return the runs, user by user, algorithm by algorithm, guard by guard and log by log."""
         return [
-            self._spec(algorithm, user, guard, number)
+            self._spec(algorithm, user, guard, log, number)
             for user in self.users
             for algorithm in self.algorithms
             for guard in self.guards
+            for log in self.logs
             for number in range(self.runs)
         ]
 
-    def _spec(self, algorithm: Algorithm, user: User, guard: Guarded | None, number: int) -> RunSpec:
+    def _spec(
+        self, algorithm: Algorithm, user: User, guard: Guarded | None, log: Logged | None, number: int
+    ) -> RunSpec:
         seed, fold = divmod(number, self.dataset.n_folds)
         return RunSpec(
             algorithm=algorithm,
@@ -100,6 +107,7 @@ class Grid:
             metric=self.metric,
             split=self.split,
             guard=guard,
+            log=log,
         )
 
 

@@ -60,7 +60,7 @@ class Guards(Experiment):
             if column not in GUARD_COLUMNS:
                 raise UnknownName.among("column", column, GUARD_COLUMNS)
 
-    def guarded(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
+    def further(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
         """Return each recipe under each guard; without one, too, where it is needed and the suite's own run is shorter."""
         users = tuple(user for user in grid.users if not self.users or user in self._users)
         if not users:

@@ -182,7 +182,7 @@ class Sweep(Experiment):
     def _picture(self, study: Study, dataset: str, measure: Measure) -> Picture:
         points = [(value, spell(algorithm)) for value, algorithm in self._varied()]
         base = (self.base, study.algorithm(self.base)) if self.base else None
-        chosen = study.unguarded.where(dataset=dataset).among(
+        chosen = study.plain.where(dataset=dataset).among(
             "algorithm", [r for _, r in (*points, *([base] if base else []))]
         )
         figure = sweep(chosen, points, measure, self.parameter or self.field, self.label, base, title=dataset)

@@ -80,7 +80,7 @@ class Suite:
         settings = (self.runs, self.impressions, self.length, self.metric, self.split)
         grid = Grid(self.algorithms(), dataset, self.users, *settings)
         recipes, guards = self.labelled(), self.guard_parts()
-        further = [each for experiment in self.experiments for each in experiment.guarded(grid, recipes, guards)]
+        further = [each for experiment in self.experiments for each in experiment.further(grid, recipes, guards)]
         return list(dict.fromkeys(spec for each in (grid, *further) for spec in each.specs()))
 
     @property

@@ -16,7 +16,7 @@ from duelrank.experiments.tables.text import deviation, number
 from duelrank.grammar import parse
 from duelrank.simulation import Guarded
 
-__all__ = ["GUARD_COLUMNS", "guard_table"]
+__all__ = ["GUARD_COLUMNS", "guard_table", "paired_differences"]
 
 #: A row of such a table: the user, the name of the row, its runs, and the unguarded runs of the same recipe.
 Line = tuple[str, str, Frame, Frame]
@@ -135,13 +135,18 @@ def _measure(column: str, digits: int) -> _Writer:
     return lambda runs, _: _values(runs[column].tolist(), digits)
 
 
+def paired_differences(runs: Frame, plain: Frame, column: str) -> list[float]:
+    """Return how much more each run has in a column than the plain run of the same fold and seed, where there is one."""
+    before = {(row["fold"], row["seed"]): row[column] for row in plain.rows()}
+    pairs = [(row[column], before.get((row["fold"], row["seed"]))) for row in runs.rows()]
+    return [ours - theirs for ours, theirs in pairs if theirs is not None]
+
+
 def _change(column: str, digits: int) -> _Writer:
     """Return the mean difference to the unguarded runs of the same folds and seeds, with half its 95% interval."""
 
     def write(runs: Frame, plain: Frame) -> Cell:
-        before = {(row["fold"], row["seed"]): row[column] for row in plain.rows()}
-        pairs = [(row[column], before.get((row["fold"], row["seed"]))) for row in runs.rows()]
-        differences = [ours - theirs for ours, theirs in pairs if theirs is not None]
+        differences = paired_differences(runs, plain, column)
         if not differences or runs is plain:
             return Cell()
         mean, width = float(np.mean(differences)), half_width(differences)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,11 +12,14 @@ from duelrank.errors import LimitExceeded
 from duelrank.serving.feedback import Rejected
 from duelrank.serving.http.errors import MalformedBody, wrong_shape
 
-__all__ = ["decode_logged", "decode_rank", "decoded", "pieces_of"]
+__all__ = ["BROKEN", "decode_logged", "decode_many", "decode_rank", "decoded"]
 
+T = TypeVar("T")
+
+#: What decoders raise.
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # a ValidationError is a DecodeError too
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
-_logged = msgspec.json.Decoder(LoggedImpression)
+_logged = msgspec.json.Decoder(LoggedImpression).decode
 _anything = msgspec.json.Decoder()
 
 
@@ -86,17 +89,43 @@ def decode_rank(body: bytes, content_type: bytes, large: bool) -> RankRequest:
     return (_from_msgpack if b"msgpack" in content_type else _from_json)(body, large)
 
 
-def pieces_of(body: bytes, content_type: bytes, most: int, what: str) -> list[bytes]:
-    """Return the texts of one thing, of an array of them, or of one on each line; raise where they are more than that."""
-    if content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson"):
+def decode_many(
+    body: bytes, content_type: bytes, most: int, what: str, read: Callable[[bytes], T], kind: type, id: str
+) -> list[T | Rejected]:
+    """Decode one thing, an array of them, or one on each line; what cannot be read becomes a `Rejected` in its place.
+
+    Parameters
+    ----------
+    body, content_type
+        Of the request.
+    most, what
+        So many of these may be in it.
+    read
+        Decodes one.
+    kind
+        What they should be.
+    id
+        The field that names one.
+    """
+    lines = content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson")
+    alone = not lines and body.lstrip(b" \t\r\n")[:1] != b"["
+    if lines:
         _check(body.count(b"\n") // 2, most, what)  # before there are millions of lines; every second one may be empty
         pieces = [line for line in body.splitlines() if line.strip()]
-    elif body.lstrip(b" \t\r\n")[:1] != b"[":
-        pieces = [body]
     else:
-        pieces = [bytes(piece) for piece in decoded(_raw.decode, body, list)]
+        pieces = [body] if alone else [bytes(piece) for piece in decoded(_raw.decode, body, list)]
     _check(len(pieces), most, what)
-    return pieces
+    found: list[T | Rejected] = []
+    for piece in pieces:
+        try:
+            found.append(read(piece))
+        except BROKEN as error:
+            if alone and not isinstance(
+                error, msgspec.ValidationError
+            ):  # the request's fault, not that of the one in it
+                raise MalformedBody(f"the body is not valid JSON: {error}") from None
+            found.append(Rejected(_text_at(piece, id), wrong_shape(error, kind)))
+    return found
 
 
 def _check(count: int, most: int, what: str) -> None:
@@ -104,25 +133,16 @@ def _check(count: int, most: int, what: str) -> None:
         raise LimitExceeded(f"a request may hold {most:,} {what}")
 
 
-def decode_logged(body: bytes, content_type: bytes, most: int) -> list[LoggedImpression | Rejected]:
-    """Decode lists that another system ranked; what cannot be read becomes a `Rejected` in its place."""
-    pieces = pieces_of(body, content_type, most, "lists")
-    if pieces == [body]:  # that it is no JSON at all is the request's fault, not the list's
-        decoded(_anything.decode, body, LoggedImpression)
-    return [_logged_list(piece) for piece in pieces]
-
-
-def _logged_list(text: bytes) -> LoggedImpression | Rejected:
+def _text_at(body: bytes, field: str) -> str | None:
+    """Return the text in a field of a JSON object, None where there is none."""
     try:
-        return _logged.decode(text)
-    except BROKEN as error:
-        return Rejected(_id(text), wrong_shape(error, LoggedImpression))
-
-
-def _id(text: bytes) -> str | None:
-    try:
-        content = _anything.decode(text)
+        content = _anything.decode(body)
     except BROKEN:
         return None
-    id = content.get("impression_id") if isinstance(content, dict) else None
-    return id if isinstance(id, str) else None
+    found = content.get(field) if isinstance(content, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def decode_logged(body: bytes, content_type: bytes, most: int) -> list[LoggedImpression | Rejected]:
+    """Decode lists that another system ranked; what cannot be read becomes a `Rejected` in its place."""
+    return decode_many(body, content_type, most, "lists", _logged, LoggedImpression, "impression_id")

@@ -168,7 +168,7 @@ TABLE: dict[type[BaseException], Kind] = {
     UnknownName: Kind(404, "unknown-name", "There is nothing of this name"),
     NoSuchPage: Kind(404, "no-such-page", "There is nothing at this address"),
     WrongMethod: Kind(405, "wrong-method", "This address does not have that method"),
-    Conflict: Kind(409, "conflict", "It exists already and is different"),
+    Conflict: Kind(409, "conflict", "It does not go together with what is there"),
     BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
     msgspec.ValidationError: Kind(422, "wrong-shape", "The request has the wrong shape"),
     InvalidValue: Kind(422, "invalid-value", "A value is not allowed"),

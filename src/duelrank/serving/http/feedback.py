@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from duelrank.api import FeedbackEvent
-from duelrank.errors import LimitExceeded
-from duelrank.serving.feedback import Rejected
-from duelrank.serving.http.errors import MalformedBody, wrong_shape
+from duelrank.serving.feedback import InView, Rejected
+from duelrank.serving.http.decoding import BROKEN, decode_many
+from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, id_text, user_of
 
 __all__ = ["NDJSON", "UbiEvent", "decode_events"]
 
@@ -19,141 +19,42 @@ NDJSON = "application/x-ndjson"
 
 Decoded = FeedbackEvent | Rejected
 
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # a ValidationError is a DecodeError too
-_native = msgspec.json.Decoder(FeedbackEvent)
-_natives = msgspec.json.Decoder(list[FeedbackEvent])
-_pieces = msgspec.json.Decoder(list[msgspec.Raw])
-_anything = msgspec.json.Decoder()
-
-
-class UbiObject(msgspec.Struct, frozen=True):
-    """What an action was on; a number as ``object_id`` means its decimal text, and 12.0 the same as 12."""
-
-    object_id: str | int | float | None = None
-
-
-class UbiAttributes(msgspec.Struct, frozen=True):
-    """Particulars of an action; ``position`` may be there and is not looked at."""
-
-    object: UbiObject | None = None
-
-
-class UbiEvent(msgspec.Struct, frozen=True):
-    """An event of User Behavior Insights 1.3.0, unchanged.
-
-    A "click" is a click on the document ``event_attributes.object.object_id`` of the impression ``query_id``. All other
-    actions are taken and kept, and nothing is learned from them. UBI events have no id of their own: the same content counts
-    once. ``user_id`` is who it was, or ``client_id`` where it is missing; a number means its decimal text, and what is neither text
-    nor number is left out. Fields that UBI has and duelrank does not use are allowed.
-    """
-
-    action_name: str
-    timestamp: str | float | None = None
-    query_id: str | None = None
-    user_id: Any = None
-    client_id: Any = None
-    event_attributes: UbiAttributes | None = None
-
-
-_ubi = msgspec.json.Decoder(UbiEvent)
+_native = msgspec.json.Decoder(FeedbackEvent).decode
+_natives = msgspec.json.Decoder(list[FeedbackEvent]).decode
+_anything = msgspec.json.Decoder().decode
+_ubi = msgspec.json.Decoder(UbiEvent).decode
 
 
 def decode_events(body: bytes, content_type: bytes, most: int) -> Sequence[Decoded]:
     """Return the events of a request; what cannot be read becomes a `Rejected` in its place."""
-    if content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson"):
-        return _lines(body, most)
-    if body.lstrip(b" \t\r\n")[:1] != b"[":
-        return [_event(body, _whole)]
+    if body[:1] == b"[":
+        with suppress(*BROKEN):  # else look at each on its own
+            return _natives(body)
+    return decode_many(body, content_type, most, "events", _event, FeedbackEvent, "event_id")
+
+
+def _event(text: bytes) -> Decoded:
     try:
-        return _natives.decode(body)
-    except _BROKEN:
-        pass  # look at each on its own
-    try:
-        pieces = _pieces.decode(body)
-    except _BROKEN as error:
-        raise MalformedBody(f"the body is not valid JSON: {error}") from None
-    _check(len(pieces), most)
-    return [_event(bytes(piece), _rejected) for piece in pieces]
-
-
-def _lines(body: bytes, most: int) -> Sequence[Decoded]:
-    _check(body.count(b"\n") // 2, most)  # before there are millions of lines; every second one may be empty
-    lines = [line for line in body.splitlines() if line.strip()]
-    _check(len(lines), most)
-    return [_event(line, _rejected) for line in lines]
-
-
-def _check(count: int, most: int) -> None:
-    if count > most:
-        raise LimitExceeded(f"a request may hold {most:,} events")
-
-
-def _event(text: bytes, otherwise: Callable[[bytes, Exception], Decoded]) -> Decoded:
-    try:
-        return _native.decode(text)
-    except _BROKEN as error:
-        return (
-            _from_ubi(text) if b'"action_name"' in text and b'"impression_id"' not in text else otherwise(text, error)
-        )
-
-
-def _whole(text: bytes, error: Exception) -> Decoded:
-    """What to do with a body that should be one event: that it is not valid JSON is the request's fault, not the event's."""
-    if not isinstance(error, msgspec.ValidationError):
-        raise MalformedBody(f"the body is not valid JSON: {error}") from None
-    return _rejected(text, error)
-
-
-def _rejected(text: bytes, error: Exception) -> Rejected:
-    return Rejected(_event_id(_content(text)), wrong_shape(error, FeedbackEvent))
+        return _native(text)
+    except BROKEN:
+        if b'"action_name"' in text and b'"impression_id"' not in text:
+            return _from_ubi(text)
+        raise
 
 
 def _from_ubi(text: bytes) -> Decoded:
-    try:
-        event, content = _ubi.decode(text), _anything.decode(text)
-    except _BROKEN as error:
-        return _rejected(text, error)
-    id = _event_id(content) or _fingerprint(content)
+    event, content = _ubi(text), _anything(text)
+    own = content.get("event_id")
+    id = own if own and isinstance(own, str) else fingerprint(content)
     if event.query_id is None:
         name = event.action_name[:50]
         return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
-    user = _user(event)
-    if event.action_name != "click":
-        return FeedbackEvent(impression_id=event.query_id, event_id=id, user_id=user)
-    attributes = event.event_attributes
-    if attributes is None or attributes.object is None or attributes.object.object_id is None:
-        return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-    clicked = _text(attributes.object.object_id)
-    return FeedbackEvent(impression_id=event.query_id, event_id=id, clicks=[clicked], user_id=user)
-
-
-def _user(event: UbiEvent) -> str | None:
-    """Return who did it: the user or, where that is not known, the client, which is mostly a browser."""
-    for id in (event.user_id, event.client_id):
-        if isinstance(id, (str, int, float)) and not isinstance(id, bool) and id != "":
-            return _text(id)
-    return None
-
-
-def _text(id: str | int | float) -> str:
-    """Return an id as text; catalogues with numbers as ids write 12, and some JSON libraries make 12.0 of that."""
-    if isinstance(id, float) and id.is_integer():
-        return str(int(id))
-    return str(id)
-
-
-def _content(text: bytes) -> Any:
-    try:
-        return _anything.decode(text)
-    except _BROKEN:
-        return None
-
-
-def _event_id(content: Any) -> str | None:
-    id = content.get("event_id") if isinstance(content, dict) else None
-    return id if isinstance(id, str) else None
-
-
-def _fingerprint(content: Any) -> str:
-    """The same for the same content, in whatever order its fields come."""
-    return "ubi-" + blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).hexdigest()
+    deed = deed_of(event)
+    told: dict[str, Any] = {"impression_id": id_text(event.query_id), "event_id": id, "user_id": user_of(event)}
+    if deed.document is None:
+        if deed.action == "click":
+            return Rejected(id, "a UBI click needs event_attributes.object.object_id")
+        return FeedbackEvent(**told, examined=deed.depth)
+    if deed.looking:
+        return InView(**told, examined=deed.depth, document=deed.document)
+    return FeedbackEvent(**told, clicks=[deed.document], action=deed.action)

@@ -80,7 +80,7 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
     """How many impressions were made, and what became of the closed ones; up to 0.1.0, ``learned`` had those without feedback.
 
     ``late`` is how many feedback events came after their impression was closed, ``backfilled`` how many lists of other systems
-    have taught it.
+    have taught it, and ``unused`` how many came too late for that.
     """
 
     impressions: int = 0
@@ -90,6 +90,7 @@ class Tally(msgspec.Struct, array_like=True, gc=False):
     late: int = 0
     no_feedback: int = 0
     backfilled: int = 0
+    unused: int = 0
 
 
 class _Checkpoint(msgspec.Struct, array_like=True):
@@ -269,7 +270,9 @@ class Machine:
 
     def _log(self, body: StoredLog, event: Event) -> ClosedImpression | None:
         """Learn from a list of another system; only before the first live one, which knows better."""
-        if self.frozen or self.tally.learned or body.names != self.definition.names_digest:
+        live = self.state.step > 0
+        if live or self.frozen or self.watch.stepped_back or body.names != self.definition.names_digest:
+            self.tally.unused += 1  # it was taken before somebody said otherwise
             return None
         try:
             raw = self._attached(event.number)
@@ -294,7 +297,7 @@ class Machine:
         for action, places in body.actions.items():
             if (weight := definition.spec.actions.get(action, 0.0)) > 0.0:
                 _weigh(seen, places, weight)
-        fresh = derive(definition.log_key, self.tally.backfilled)
+        fresh = derive(definition.log_key, before.step)
         parts = definition.query(raw), np.arange(body.shown), feedback_on(seen, body.shown)
         logged = teacher.learn(before, *parts, fresh)
         after = teacher.handed_over(self.state, logged)
@@ -324,7 +327,8 @@ class Machine:
             and (state := self.state_of(version)) is not None
         ):
             made_by = version, state
-        return self.watch.vote(impression.teams, impression.clicks, impression.user, made_by, event.number, event.time)
+        gains = feedback_on(impression, len(impression.teams)).gains
+        return self.watch.vote(impression.teams, gains, impression.user, made_by, event.number, event.time)
 
     def _publish(self, published: Published) -> None:
         self._hold(self.version, self.served)
@@ -355,7 +359,7 @@ class Machine:
         elif control.action in ("alarm", "promote"):
             due = int(event.key.rpartition("/")[2])
             if (back := self.watch.act(control.action, due, event.time, self.version)) is not None:
-                self.state = self.definition.returned(self.state, back)
+                self.state, self.logged = self.definition.returned(self.state, back), None
                 self._forget_votes()
         elif control.action == "change" and control.change is not None:
             with suppress(

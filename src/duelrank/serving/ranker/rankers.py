@@ -71,6 +71,7 @@ class Ranker:
             frozen=version.frozen,
             pinned=None if version.pin is None else version.pin[0],
             backfilled=tally.backfilled,
+            unused=tally.unused,
             warnings=tuple(self._warnings(status)),
         )
 

@@ -66,8 +66,11 @@ def beginning_of(spec: RankerSpec, version_of: VersionOf) -> Beginning:
     _check_start(start)
     definition = Definition(spec, 0.0)
     if start.weights is not None:
-        return Beginning(definition.checked_weights(start.weights))
-    return _like(*_model_of(start, version_of), definition)
+        found = Beginning(definition.checked_weights(start.weights))
+    else:
+        found = _like(*_model_of(start, version_of), definition)
+    definition.algorithm.check_allowed(np.frombuffer(found.weights or b"", "<f8"), spec.features)
+    return found
 
 
 def _check_start(start: Start) -> None:

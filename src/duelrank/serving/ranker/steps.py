@@ -49,7 +49,7 @@ def feedback_on(impression: OpenImpression, length: int) -> Feedback:
     examined = impression.examined
     if examined is not None:
         examined = max(examined, *(each + 1 for each in impression.clicks), 0)
-    return Feedback.trusted(clicks, examined)
+    return Feedback.trusted(clicks, examined, weights)
 
 
 def explain_step(kept: LearnedStep, stored: StoredImpression, raw: Features, served: int) -> LastStep:

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Literal
 
 import msgspec
-import numpy as np
 
 from duelrank.api import GuardSpec
 from duelrank.guard import Guard, Voters
 from duelrank.guard.lists import outcome_of
 from duelrank.registry import Part
 from duelrank.serving.log.bodies import Control, Evidence, pack_state, unpack_state, unpack_teams
-from duelrank.types import State
+from duelrank.types import Gains, State
 
 __all__ = ["Watch", "Watched"]
 
@@ -70,14 +69,14 @@ class Watch:
             self.proven = self.proven[0], carried(self.proven[1])
 
     def vote(
-        self, teams: bytes, clicks: list[int], user: bytes, made_by: tuple[int, State] | None, number: int, time: float
+        self, teams: bytes, gains: Gains, user: bytes, made_by: tuple[int, State] | None, number: int, time: float
     ) -> str:
         """Count a guard list that was closed by an event, and return what it says; one vote per user and day.
 
         Parameters
         ----------
-        teams, clicks
-            Of the list.
+        teams, gains
+            Of the list, at its positions.
         user
             A hash, empty where nobody knows.
         made_by
@@ -87,9 +86,7 @@ class Watch:
         """
         if self.guard is None:
             return ""
-        clicked = np.zeros(len(teams), np.bool_)
-        clicked[clicks] = True
-        vote: Literal["win", "loss", "tie", "no_click", "repeated"] = outcome_of(unpack_teams(teams), clicked)
+        vote: Literal["win", "loss", "tie", "no_click", "repeated"] = outcome_of(unpack_teams(teams), gains)
         if vote in ("win", "loss") and user and not self._voters.admit(user, time):
             vote = "repeated"
         before, self.guard = self.guard, self.guard.count(vote)

@@ -27,9 +27,9 @@ def leave(rankings: Ints, length: int, stream: Any) -> Ints:
     return np.array(ranking, np.int64)
 
 
-def credit(ranks: Ints, clicks: Any) -> NDArray[np.float64]:
-    """Count the clicked documents in the top k of each ranker, k the better rank of the lowest click."""
-    clicked = ranks[:, clicks]
+def credit(ranks: Ints, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up the gains in the top k of each ranker, k the better rank of the lowest click."""
+    clicked = ranks[:, gains > 0.0]
     if clicked.shape[1] == 0:
         return np.zeros(2)
-    return np.asarray((clicked <= clicked[:, -1].min()).sum(axis=1), float)
+    return np.asarray((clicked <= clicked[:, -1].min()) @ gains[gains > 0.0])

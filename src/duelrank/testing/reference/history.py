@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from duelrank.kernels.inference import MARGIN
 from duelrank.kernels.random import below, uniform
-from duelrank.testing.reference.probabilistic import preference
+from duelrank.testing.reference.probabilistic import preference, whole_gains
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,21 +36,21 @@ def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: f
     chances[:, : len(ranking)] = draw_chances(np.array(ranks, np.int64), features.shape[0], tau)
 
 
-def replayed_outcome(one: Floats, other: Floats, clicks: Any, log_source: float) -> tuple[float, float]:
+def replayed_outcome(one: Floats, other: Floats, gains: Floats, log_source: float) -> tuple[float, float]:
     """Log of the importance weight of an earlier list, and the expected outcome given that list."""
     share = one / (one + other)
     log_weight = float(np.log((one + other) / 2).sum() - log_source)
-    return log_weight, preference(share[clicks], 1.0 - share[clicks])
+    return log_weight, preference(share[gains > 0.0], 1.0 - share[gains > 0.0], whole_gains(gains))
 
 
-def tournament(chances: Floats, clicks: Any, log_sources: Floats, repetitions: int, stream: Any) -> int:
+def tournament(chances: Floats, gains: Floats, log_sources: Floats, repetitions: int, stream: Any) -> int:
     """Let random pairs meet on earlier lists drawn with replacement; the loser leaves."""
     left = list(range(chances.shape[1]))
     while len(left) > 1:
         i, j = below(stream, len(left)), below(stream, len(left) - 1)
         j += j >= i
         met = [below(stream, len(chances)) for _ in range(repetitions)]
-        found = [replayed_outcome(chances[m, left[i]], chances[m, left[j]], clicks[m], log_sources[m]) for m in met]
+        found = [replayed_outcome(chances[m, left[i]], chances[m, left[j]], gains[m], log_sources[m]) for m in met]
         weights, outcomes = np.array(found).T
         outcome = np.exp(weights - weights.max()) @ outcomes
         first_lost = uniform(stream) < 0.5 if abs(outcome) <= MARGIN else outcome < 0.0

@@ -45,6 +45,6 @@ def reciprocal_sum(clicks: Any) -> float:
     return float(sum(1.0 / (position + 1) for position, clicked in enumerate(clicks) if clicked))
 
 
-def replayed_sums(rankings: Ints, clicked: Any) -> Floats:
-    """Σ 1/position of the clicked documents in each ranking."""
-    return np.array([reciprocal_sum(clicked[ranking]) for ranking in rankings])
+def replayed_sums(rankings: Ints, gains: Floats) -> Floats:
+    """Σ gain/position of the documents in each ranking."""
+    return np.array([np.sum(gains[ranking] / np.arange(1, len(ranking) + 1)) for ranking in rankings])

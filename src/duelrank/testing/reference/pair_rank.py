@@ -57,12 +57,17 @@ def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
     return np.asarray(np.linalg.inv(np.linalg.inv(inverse) + differences.T @ differences), np.float64)
 
 
-def grown_curvature(weights: Floats, curvature: Floats, differences: Floats) -> Floats:
-    """Add (P − 1/2) / (w·x) · x xᵀ, 1/4 of it where w·x is nothing."""
+def grown_curvature(weights: Floats, curvature: Floats, differences: Floats, gains: Floats) -> Floats:
+    """Add gain · (P − 1/2) / (w·x) · x xᵀ, 1/4 of it where w·x is nothing."""
     leads = differences @ weights
     flat = np.abs(leads) < 1e-6
     bounds = np.where(flat, 0.25, (_chance(leads) - 0.5) / np.where(flat, 1.0, leads))
-    return np.asarray(curvature + (differences.T * bounds) @ differences, np.float64)
+    return np.asarray(curvature + (differences.T * bounds * gains) @ differences, np.float64)
+
+
+def grown_target(target: Floats, differences: Floats, gains: Floats) -> Floats:
+    """Add half of each difference, times its gain."""
+    return target + gains @ differences / 2.0
 
 
 def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:

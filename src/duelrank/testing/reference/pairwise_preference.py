@@ -29,20 +29,19 @@ def leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints, Ints]:
     return np.array(ranking, np.int64), np.array(earliest, np.int64), np.array(choices, np.int64)
 
 
-def pair_weights(earliest: Ints, choices: Ints, clicks: Any) -> Floats:
-    """One over the probability that neither was placed before both could be, for each clicked and skipped pair."""
-    weights = np.zeros((clicks.size, clicks.size))
-    clicked = np.flatnonzero(clicks)
-    skipped = [p for p in np.flatnonzero(~clicks) if clicked.size and p <= clicked[-1] + 1]
+def pair_weights(earliest: Ints, choices: Ints, gains: Floats) -> Floats:
+    """The lead in gain, over the probability that neither was placed before both could be, for each pair of different gains."""
+    weights = np.zeros((gains.size, gains.size))
+    clicked = np.flatnonzero(gains)
     for better in clicked:
-        for worse in skipped:
+        for worse in np.flatnonzero(gains[: clicked[-1] + 2] < gains[better]):
             low, high = sorted((earliest[better], earliest[worse]))
             if better >= high and worse >= high:
-                weights[better, worse] = 1.0 / np.prod(1.0 - 1.0 / choices[low:high])
+                weights[better, worse] = (gains[better] - gains[worse]) / np.prod(1.0 - 1.0 / choices[low:high])
     return weights
 
 
-def credit(ranks: Ints, earliest: Ints, choices: Ints, clicks: Any) -> Floats:
+def credit(ranks: Ints, earliest: Ints, choices: Ints, gains: Floats) -> Floats:
     """Add up the weights of all preferences, with the sign of how each ranker orders the two."""
-    weights = pair_weights(earliest, choices, clicks)
+    weights = pair_weights(earliest, choices, gains)
     return np.array([np.sum(weights * np.where(row[:, np.newaxis] < row[np.newaxis, :], 1.0, -1.0)) for row in ranks])

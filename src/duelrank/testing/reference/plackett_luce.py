@@ -30,28 +30,28 @@ def _log_chance(scored: Floats, ranking: Ints) -> float:
     return total
 
 
-def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, clicks: Any) -> Floats:
-    """Σ ρ e^{f_i} e^{f_j} / (e^{f_i} + e^{f_j})² (x_i − x_j) over the clicked i and the unclicked j that were looked at."""
+def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, gains: Floats) -> Floats:
+    """Σ (g_i − g_j) ρ e^{f_i} e^{f_j} / (e^{f_i} + e^{f_j})² (x_i − x_j) over i and j of less gain that was looked at."""
     gradient = np.zeros(features.shape[1])
-    depth = int(np.flatnonzero(clicks)[-1]) + 2 if np.any(clicks) else 0
-    for i in np.flatnonzero(clicks):
-        for j in np.flatnonzero(~clicks[:depth]):
+    depth = int(np.flatnonzero(gains)[-1]) + 2 if np.any(gains) else 0
+    for i in np.flatnonzero(gains):
+        for j in np.flatnonzero(gains[:depth] < gains[i]):
             swapped = ranking.copy()
             swapped[i], swapped[j] = ranking[j], ranking[i]
             share = _sigmoid(_log_chance(scored, swapped) - _log_chance(scored, ranking))
             difference = features[ranking[i]] - features[ranking[j]]
             chance = _sigmoid(weights @ difference)
-            gradient += share * chance * _sigmoid(-(weights @ difference)) * difference
+            gradient += (gains[i] - gains[j]) * share * chance * _sigmoid(-(weights @ difference)) * difference
     return gradient
 
 
-def skip_gradient(weights: Floats, features: Floats, ranking: Ints, clicks: Any, seen: Floats) -> Floats:
-    """¼ Σ seen_j e^{f_j} / (e^{f_i} + e^{f_j}) (x_i − x_j) over the clicked i and the unclicked j."""
+def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Floats, seen: Floats) -> Floats:
+    """¼ Σ (g_i − g_j) seen_j e^{f_j} / (e^{f_i} + e^{f_j}) (x_i − x_j) over i and j of less gain."""
     gradient = np.zeros(features.shape[1])
-    for i in np.flatnonzero(clicks):
-        for j in np.flatnonzero(~clicks):
+    for i in np.flatnonzero(gains):
+        for j in np.flatnonzero(gains < gains[i]):
             difference = features[ranking[i]] - features[ranking[j]]
-            gradient += 0.25 * seen[j] * _sigmoid(-(weights @ difference)) * difference
+            gradient += 0.25 * (gains[i] - gains[j]) * seen[j] * _sigmoid(-(weights @ difference)) * difference
     return gradient
 
 

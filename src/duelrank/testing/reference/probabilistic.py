@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,10 @@ def leave(rankings: Ints, length: int, tau: float, stream: Any) -> tuple[Ints, I
     return shown, shown_ranks(rankings, shown), returned(rankings)
 
 
-def placements(ranks: Ints, clicks: Any, sizes: Ints, tau: float) -> Floats:
+def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
     """P(ranker i placed the document | the list), for each clicked position."""
     table = []
-    for position in np.flatnonzero(clicks):
+    for position in np.flatnonzero(gains):
         chances = np.zeros(len(ranks))
         for i, row in enumerate(ranks):
             left = {r: (r + 1.0) ** -tau for r in range(sizes[i]) if r not in row[:position]}
@@ -46,18 +47,30 @@ def placements(ranks: Ints, clicks: Any, sizes: Ints, tau: float) -> Floats:
     return np.array(table).reshape(-1, ranks.shape[0])
 
 
-def preference(wins: Floats, losses: Floats) -> float:
+def whole_gains(gains: Floats) -> Ints:
+    """Whole numbers in the proportions of the positive gains: the first multiples of the smallest that are all whole."""
+    exact = [Fraction(gain) for gain in gains.tolist() if gain > 0.0]
+    for parts in range(1, 1001):
+        multiples = [gain / min(exact) * parts for gain in exact]
+        if sum(multiples) <= 1000 and all(abs(each - round(each)) <= Fraction(1, 10**9) * each for each in multiples):
+            return np.array([round(each) for each in multiples], np.int64)
+    return np.array([max(1, round(1000 * gain / sum(exact))) for gain in exact], np.int64)
+
+
+def preference(wins: Floats, losses: Floats, steps: Ints) -> float:
     """E[sign] of a sum of independent steps: convolve their distributions, then compare both sides of zero."""
-    chance = np.array([1.0])
-    for win, loss in zip(wins, losses, strict=True):
-        chance = np.convolve(chance, [loss, 1.0 - win - loss, win])
-    return float(chance[len(wins) + 1 :].sum() - chance[: len(wins)].sum())
+    chance, zero = np.array([1.0]), int(steps.sum())
+    for win, loss, step in zip(wins, losses, steps, strict=True):
+        each = np.zeros(2 * step + 1)
+        each[[0, step, 2 * step]] = loss, 1.0 - win - loss, win
+        chance = np.convolve(chance, each)
+    return float(chance[zero + 1 :].sum() - chance[:zero].sum())
 
 
-def credit(ranks: Ints, clicks: Any, sizes: Ints, tau: float) -> Floats:
+def credit(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
     """Expected preference of each candidate over the current ranker."""
-    table = placements(ranks, clicks, sizes, tau)
-    return np.array([0.0] + [preference(table[:, i], table[:, 0]) for i in range(1, ranks.shape[0])])
+    table, steps = placements(ranks, gains, sizes, tau), whole_gains(gains)
+    return np.array([0.0] + [preference(table[:, i], table[:, 0], steps) for i in range(1, ranks.shape[0])])
 
 
 def assignments(table: Floats, samples: int, stream: Any) -> tuple[Ints, Ints]:
@@ -82,7 +95,7 @@ def assignments(table: Floats, samples: int, stream: Any) -> tuple[Ints, Ints]:
     return np.array(drawn_owners, np.int64).reshape(len(times), len(table)), np.array(times, np.int64)
 
 
-def sampled_preference(owners: Ints, times: Ints, n_rankers: int, rival: int) -> Floats:
-    """Mean of sign(clicks of each ranker − clicks of the rival)."""
-    counts = np.array([np.bincount(each, minlength=n_rankers) for each in owners]).reshape(-1, n_rankers)
+def sampled_preference(owners: Ints, times: Ints, steps: Ints, n_rankers: int, rival: int) -> Floats:
+    """Mean of sign(gains of each ranker − gains of the rival)."""
+    counts = np.array([np.bincount(each, steps, n_rankers) for each in owners]).reshape(-1, n_rankers)
     return np.average(np.sign(counts - counts[:, [rival]]), axis=0, weights=times)

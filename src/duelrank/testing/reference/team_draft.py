@@ -30,6 +30,6 @@ def leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints]:
     return np.array(ranking, np.int64), np.array(teams, np.int64)
 
 
-def credit(teams: Ints, clicks: Any, n_rankers: int) -> NDArray[np.float64]:
-    """Count each ranker's clicked documents."""
-    return np.array([float(np.sum(clicks & (teams == i))) for i in range(n_rankers)])
+def credit(teams: Ints, gains: NDArray[np.float64], n_rankers: int) -> NDArray[np.float64]:
+    """Add up the gains of each ranker's documents."""
+    return np.array([np.sum(gains[teams == i]) for i in range(n_rankers)])

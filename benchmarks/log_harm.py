@@ -1,0 +1,59 @@
+"""When a log of production harms: short logs, users who click nearly at random, and a production ranking that is upside down.
+
+Each cell has nDCG@10 of the first 1,000 live lists, and of the weights after all of them on test queries. Upside down is the best
+single feature with its least value first.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from duelrank import simulate
+from duelrank.datasets import Dataset
+from duelrank.grammar import as_part
+from duelrank.simulation import BestFeature, Feature, Logged
+
+USERS, ALGORITHMS = ("perfect", "navigational", "informational", "almost-random"), ("wmgd-dsp", "pdgd")
+
+
+def logs(dataset: Dataset) -> dict[str, Logged | None]:
+    """Return the logs, by the heads of their columns."""
+    weights = BestFeature().weights(dataset, 1)
+    best = int(np.argmax(np.abs(weights)))
+    down = Feature(best, rising=bool(weights[best] > 0.0))
+    short: dict[str, Logged | None] = {f"{lists:,} lists": Logged(lists=lists) for lists in (30, 100, 300, 1_000)}
+    return (
+        {"no log": None}
+        | short
+        | {f"{lists:,} lists, upside down": Logged(down, lists=lists) for lists in (1_000, 10_000)}
+    )
+
+
+def cell(algorithm: str, dataset: str, user: str, log: Logged | None, options: argparse.Namespace) -> str:
+    """Return both numbers, means over the runs."""
+    found = []
+    for fold in range(1, options.seeds + 1):
+        record = simulate(algorithm, dataset, user, impressions=options.impressions, log=log, fold=fold)
+        found.append([record.row()["online_first"], record.offline_performance])
+    first, final = np.mean(found, axis=0)
+    return f"{first:.3f} / {final:.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", default="mq2007")
+    parser.add_argument("--impressions", type=int, default=2_000, help="live lists")
+    parser.add_argument("--seeds", type=int, default=2, help="runs per cell, one per fold")
+    options = parser.parse_args()
+    columns = logs(as_part(options.dataset, Dataset))
+    print(f"| user | algorithm | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
+    for user in USERS:
+        for algorithm in ALGORITHMS:
+            cells = [cell(algorithm, options.dataset, user, log, options) for log in columns.values()]
+            print(f"| {user} | `{algorithm}` | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

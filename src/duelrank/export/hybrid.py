@@ -1,0 +1,184 @@
+"""Weights for the hybrid search of OpenSearch, Elasticsearch and Qdrant: a weighted sum of the scores of sub-queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from duelrank.errors import InvalidValue, UnknownName
+from duelrank.export.base import Format, register_format
+from duelrank.export.given import json_object
+from duelrank.export.inputs import inputs_of
+from duelrank.export.model import LinearModel
+from duelrank.export.terms import finite, terms_of
+from duelrank.representation import QueryScaled
+from duelrank.validation import whole_number
+
+__all__ = ["ElasticsearchLinear", "OpenSearchHybrid", "Qdrant"]
+
+#: The most sub-queries that a hybrid query of OpenSearch may have.
+MOST_SUB_QUERIES = 5
+#: Of a ranker of the service before its first click; a snapshot has the version 0 then.
+FIRST_VERSION = 1
+SCALED_RECIPE = "learn with query-scaled >> ALGORITHM"
+
+_RETRIEVER = '{"standard": {"query": {"match": {"title": "{{query}}"}}}}'
+_PREFETCH = '{"query": [0.1, 0.9], "using": "dense", "limit": 100}'
+
+
+@register_format("opensearch-hybrid")
+@dataclass(frozen=True)
+class OpenSearchHybrid(Format):
+    """OpenSearch hybrid query, a search pipeline that scales and weighs the scores of its sub-queries.
+
+    The weights sum to 1. The n-th one is for the n-th sub-query of the hybrid query, in the order of the features.
+    """
+
+    def write(self, model: LinearModel) -> str:
+        """Return the body of ``PUT _search/pipeline/NAME``."""
+        engine = "OpenSearch's normalization processor"
+        if len(model.features) > MOST_SUB_QUERIES:
+            raise InvalidValue(
+                f"a hybrid query of OpenSearch has at most {MOST_SUB_QUERIES} sub-queries, this ranker has {len(model.features)} "
+                "features: learn one with the features that matter most, or use opensearch (the plug-in for learning to rank)"
+            )
+        weights, per_query = _weights(model, engine)
+        if not per_query:
+            raise InvalidValue(
+                f"{engine} scales each score by its range within the query, but this ranker does not: {SCALED_RECIPE}, or, if the "
+                "scores were scaled so before the ranker saw them, say so with representation query-scaled"
+            )
+        processor = {
+            "normalization": {"technique": "min_max"},
+            "combination": {
+                "technique": "arithmetic_mean",
+                "parameters": {"weights": list(_with_sum_1(weights, model, engine).values())},
+            },
+        }
+        order = ", ".join(json.dumps(name, ensure_ascii=False) for name in weights)
+        return _json(
+            {
+                "description": f"{model.versioned_name}, written by duelrank; sub-queries in this order: {order}",
+                "phase_results_processors": [{"normalization-processor": processor}],
+            }
+        )
+
+
+@register_format("elasticsearch-linear")
+@dataclass(frozen=True)
+class ElasticsearchLinear(Format):
+    """Elasticsearch linear retriever, body of _search.
+
+    The weights sum to 1. With ``{{…}}`` in the texts of its retrievers it is the source of a search template.
+    """
+
+    sub_queries: Annotated[
+        Mapping[str, str] | None,
+        "Retriever (JSON) whose scores are a feature; one for each feature.",
+        f"title={_RETRIEVER}",
+    ] = None
+    rank_window_size: Annotated[int, "Number of documents of each retriever that are scaled and weighed."] = 100
+
+    def write(self, model: LinearModel) -> str:
+        """Return a search request with one retriever for each feature."""
+        whole_number("rank_window_size", self.rank_window_size)
+        engine = "Elasticsearch's linear retriever"
+        weights, per_query = _weights(model, engine)
+        given = _sub_queries(model, self.sub_queries, _RETRIEVER)
+        retrievers = [
+            {"retriever": given[name], "weight": weight, "normalizer": "minmax" if per_query else "none"}
+            for name, weight in _with_sum_1(weights, model, engine).items()
+        ]
+        return _json({"retriever": {"linear": {"retrievers": retrievers, "rank_window_size": self.rank_window_size}}})
+
+
+@register_format("qdrant")
+@dataclass(frozen=True)
+class Qdrant(Format):
+    """Qdrant formula query, body of points/query.
+
+    A sum over the scores of prefetches, as they are: Qdrant cannot scale them within a query.
+    """
+
+    sub_queries: Annotated[
+        Mapping[str, str] | None,
+        "Prefetch (JSON) whose scores are a feature; one for each feature.",
+        f"vector={_PREFETCH}",
+    ] = None
+
+    def write(self, model: LinearModel) -> str:
+        """Return a query with one prefetch for each feature."""
+        weights, per_query = _weights(model, "Qdrant's formula")
+        if per_query:
+            raise InvalidValue(
+                "Qdrant's formula cannot scale scores within a query: learn from the scores as they are, or with fixed scalings; "
+                "opensearch-hybrid, elasticsearch-linear, vespa, onnx and json can take this model"
+            )
+        given = _sub_queries(model, self.sub_queries, _PREFETCH)
+        summands = [{"mult": [weight, f"$score[{number}]"]} for number, weight in enumerate(weights.values())]
+        return _json({"prefetch": [given[name] for name in weights], "query": {"formula": {"sum": summands}}})
+
+
+def _weights(model: LinearModel, engine: str) -> tuple[dict[str, float], bool]:
+    """Return what the score of each feature is multiplied with, and whether it is scaled within its query before.
+
+    Shifts are left out: they add the same to all documents.
+    """
+    if not model.is_linear:
+        raise InvalidValue(
+            f"{engine} weighs scores and has no curves: {SCALED_RECIPE}; vespa, onnx and json can take this model"
+        )
+    inputs = inputs_of(model, engine, within_query=True)
+    if inputs.within not in ((), (QueryScaled(),)):
+        raise InvalidValue(
+            f"{engine} cannot rank the values within a query: {SCALED_RECIPE}; onnx (one batch = one query) and json can take this "
+            "model"
+        )
+    weights = {
+        term.name: finite(term.weight / (term.scaling.scale if term.scaling else 1.0), f"the weight of {term.name!r}")
+        for term in terms_of(model, inputs)
+    }
+    return weights, bool(inputs.within)
+
+
+def _with_sum_1(weights: Mapping[str, float], model: LinearModel, engine: str) -> dict[str, float]:
+    negative = [f"{name!r} ({weight:.6g})" for name, weight in weights.items() if weight < 0.0]
+    if negative:
+        raise InvalidValue(
+            f"{engine} takes no weights below 0, which this ranker has for {', '.join(negative)}: learn with "
+            "step=NonNegative(), which keeps weights at 0 or above, or with the opposite of that feature (how new, not how old)"
+        )
+    largest = max(weights.values())
+    if largest == 0.0:
+        raise InvalidValue(f"{engine} needs a weight above 0, but all are 0: {_why_all_are_0(model)}")
+    total = sum(weight / largest for weight in weights.values())
+    return {name: weight / largest / total for name, weight in weights.items()}
+
+
+def _why_all_are_0(model: LinearModel) -> str:
+    if model.version <= FIRST_VERSION:
+        return "has the ranker learned from any click?"
+    return (
+        "so far, clicks speak against every sub-query; do the scores belong to the documents that were shown, and is more of each "
+        "better?"
+    )
+
+
+def _sub_queries(model: LinearModel, given: Mapping[str, str] | None, example: str) -> dict[str, Any]:
+    """Return what computes each feature, as it was given."""
+    for name in given or {}:
+        if name not in model.features:
+            raise UnknownName.among("feature", str(name), model.features)
+    return {name: _sub_query(name, (given or {}).get(name), example) for name in model.features}
+
+
+def _sub_query(name: str, given: str | None, example: str) -> Any:
+    if given is None:
+        raise InvalidValue(f"which sub-query has the scores of {name!r}? Give it, such as {name}={example}")
+    return json_object(name, "a sub-query", given, example)
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

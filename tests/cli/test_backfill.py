@@ -1,0 +1,362 @@
+"""``duelrank backfill``: from the files of a log into a ranker, whole, again, and after it was killed in between."""
+
+import asyncio
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from tests.ubi.logs import NAMES, event, features, made_up, query
+from tests.waiting import until
+from typer.testing import CliRunner
+
+import duelrank.client
+from duelrank.api import BackfillCounts, Invalid, LoggedImpression, RankerInfo
+from duelrank.cli import app
+from duelrank.cli import backfill as command
+from duelrank.serving import RankerSpec, Service
+from duelrank.storage import open_storage
+
+SPEC = RankerSpec("shop", "pdgd", NAMES, representation="query-scaled", actions={"click": 1.0, "purchase": 10.0})
+LISTS = 60
+
+
+def options(paths):
+    return [word for name, path in paths.items() for word in (f"--{name}", path)]
+
+
+def made(path, spec=SPEC):
+    """Make a store with a ranker in it."""
+
+    async def create():
+        with open_storage(f"sqlite:///{path}") as storage:
+            service = Service(storage)
+            await service.start()
+            await service.wait_ready()
+            await service.create(spec)
+            await service.stop()
+
+    asyncio.run(create())
+    return path
+
+
+def control(path, action):
+    """Change how the ranker of a store goes on."""
+
+    async def change():
+        with open_storage(f"sqlite:///{path}") as storage:
+            service = Service(storage)
+            await service.start()
+            await service.wait_ready()
+            await service.control("shop", action)
+            await service.stop()
+
+    asyncio.run(change())
+
+
+def ranker(path):
+    """Return the ranker of a store, and its weights."""
+
+    async def look():
+        with open_storage(f"sqlite:///{path}") as storage:
+            service = Service(storage, read_only=True)
+            await service.start()
+            await service.wait_ready()
+            found = service.ranker("shop"), service.model("shop").weights
+            await service.stop()
+            return found
+
+    return asyncio.run(look())
+
+
+@pytest.fixture
+def store(tmp_path):
+    return made(tmp_path / "shop.db")
+
+
+@pytest.fixture
+def log(tmp_path):
+    return made_up(LISTS)
+
+
+@pytest.fixture
+def files(log, tmp_path):
+    return options(log.write(tmp_path))
+
+
+class TestStore:
+    def test_the_whole_log(self, cli, cli_json, store, files):
+        found = cli_json("backfill", store, "shop", *files)
+        assert (found["lists"], found["taken"], found["there_already"], found["refused"]) == (LISTS, LISTS, 0, 0)
+        info, weights = ranker(store)
+        assert info.backfilled == LISTS
+        assert info.impressions == 0
+        assert weights[NAMES.index("rating")] > weights[NAMES.index("price")], "users clicked what was rated best"
+        assert cli("replay", store, "--verify").exit_code == 0
+
+    def test_again_nothing_happens(self, cli_json, store, files):
+        cli_json("backfill", store, "shop", *files)
+        before = ranker(store)[1].tolist()
+        found = cli_json("backfill", store, "shop", *files)
+        assert (found["taken"], found["there_already"]) == (0, LISTS)
+        info, weights = ranker(store)
+        assert (info.backfilled, weights.tolist()) == (LISTS, before)
+
+    def test_a_log_that_has_grown(self, cli_json, store, tmp_path):
+        cli_json("backfill", store, "shop", *options(made_up(20).write(tmp_path)))
+        found = cli_json("backfill", store, "shop", *options(made_up(LISTS).write(tmp_path)))
+        assert (found["taken"], found["there_already"]) == (LISTS - 20, 20)
+
+    def test_a_dry_run_changes_nothing(self, cli, store, files):
+        before = store.read_bytes()
+        result = cli("backfill", store, "shop", *files, "--dry-run")
+        assert result.exit_code == 0, result.stderr
+        assert f"{LISTS}  can teach" in result.stdout
+        assert store.read_bytes() == before
+        assert ranker(store)[0].backfilled == 0
+
+    @pytest.mark.parametrize("words", [(), ("--dry-run",)])
+    def test_what_cannot_be_taught_is_said_before_anything_is_read(self, cli, store, tmp_path, words):
+        control(store, "freeze")
+        pairs = made(tmp_path / "pairs.db", RankerSpec("shop", "pairrank", NAMES))
+        (tmp_path / "log").write_text("no log at all\n" * 200)
+        files = options({name: str(tmp_path / "log") for name in ("queries", "events", "features")})
+        for place, reason in ((store, "is frozen"), (pairs, "pairrank")):
+            result = cli("backfill", place, "shop", *files, *words)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert reason in result.stderr.replace("\n", " ")
+
+    def test_an_error_in_between_tells_what_was_taken(self, cli, store, log, tmp_path, monkeypatch):
+        monkeypatch.setattr(command, "MOST_LISTS", 25)
+        log.queries += [{"nonsense": 1}] * 2
+        result = cli("backfill", store, "shop", *options(log.write(tmp_path)), "--max-errors", 1)
+        assert result.exit_code == 2
+        assert "50 lists were taken before this ended" in " ".join(result.stderr.split())
+        assert ranker(store)[0].backfilled == 50
+
+    def test_a_service_on_the_same_store(self, cli, store, files):
+        with open_storage(f"sqlite:///{store}") as storage:
+            Service(storage).claim()
+            result = cli("backfill", store, "shop", *files)
+        assert result.exit_code == 2
+        assert "duelrank backfill http" in " ".join(result.stderr.split())
+
+    def test_what_is_wrong_with_the_arguments(self, cli, store, files, tmp_path):
+        for words, reason in (
+            ((tmp_path / "not.db", "shop", *files), "does not exist"),
+            ((store, "shup", *files), "did you mean shop?"),
+            ((store, "shop", *files[:-1], tmp_path / "not"), "there is no file"),
+            ((store, "shop", *files[:-1], "-", "--queries", "-"), "only one of the files can be -"),
+        ):
+            result = cli("backfill", *words)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert reason in " ".join(result.stderr.split())
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
+    def test_killed_in_between_it_goes_on(self, cli, cli_json, store, tmp_path):
+        """Exactly once: what is learned is what an undisturbed run learns."""
+        log, whole, pipe = made_up(LISTS), made(tmp_path / "whole.db"), tmp_path / "pipe"
+        paths = log.write(tmp_path)
+        cli_json("backfill", whole, "shop", *options(paths))
+        os.mkfifo(pipe)  # half of the queries come, and then nothing more
+        words = ["backfill", str(store), "shop", *options(paths | {"queries": str(pipe)})]
+        code = f"import sys; from duelrank.cli import backfill, main; backfill.MOST_LISTS = 5; sys.argv[1:] = {words!r}; main()"
+        with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
+            writing = os.open(pipe, os.O_RDWR)
+            os.write(writing, "".join(json.dumps(each) + "\n" for each in log.queries[: LISTS // 2]).encode())
+            until(lambda: _logged(store) >= 10)
+            process.kill()
+            os.close(writing)
+        found = cli_json("backfill", store, "shop", *options(paths))
+        assert found["there_already"] >= 10
+        assert found["taken"] + found["there_already"] == LISTS
+        one, other = ranker(store), ranker(whole)
+        assert one[0].backfilled == other[0].backfilled == LISTS
+        assert one[1].tolist() == other[1].tolist()
+        assert cli("replay", store, "--verify").exit_code == 0
+
+
+def _logged(store):
+    with open_storage(f"sqlite:///{store}") as storage:
+        return storage.log.last_number() - 1
+
+
+class Running:
+    """A running service that keeps the lists it was sent, knows some of them already and refuses others."""
+
+    def __init__(self):
+        self.known, self.refused = set(), set()
+        self.chunks = []
+        self.busy, self.max_body, self.frozen = 0, 8 << 20, False
+        self.precision = "float64"
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            info = RankerInfo(
+                "shop", "pdgd", NAMES, impressions=0, learned=0, model_version=1, precision=self.precision
+            )
+            return httpx.Response(200, content=msgspec.json.encode(info))
+        assert (request.method, request.url.path) == ("POST", "/v1/rankers/shop/impressions")
+        assert request.headers["authorization"] == "Bearer secret"
+        if self.busy:
+            self.busy -= 1
+            return httpx.Response(503)
+        if self.frozen:
+            return httpx.Response(409, json={"title": "A conflict", "detail": "the ranker is frozen"})
+        if len(request.content) > self.max_body:
+            return httpx.Response(413, json={"title": "The body is too large", "detail": "send less at a time"})
+        chunk = msgspec.json.decode(request.content, type=list[LoggedImpression])
+        if not chunk:
+            return httpx.Response(200, content=msgspec.json.encode(BackfillCounts()))
+        ids = [each.impression_id for each in chunk]
+        bad = [Invalid(place, id, "it makes no sense") for place, id in enumerate(ids) if id in self.refused]
+        again = sum(id in self.known for id in ids)
+        self.chunks.append(chunk)
+        self.known.update(set(ids) - self.refused)
+        return httpx.Response(200, content=msgspec.json.encode(BackfillCounts(len(ids) - again - len(bad), again, bad)))
+
+
+@pytest.fixture
+def running(monkeypatch):
+    service = Running()
+    transport = httpx.MockTransport(service)
+    monkeypatch.setattr(duelrank.client, "Client", functools.partial(duelrank.client.Client, transport=transport))
+    monkeypatch.setattr("duelrank.client.client.time.sleep", lambda seconds: None)
+    monkeypatch.setenv("DUELRANK_API_KEY", "secret")
+    return service
+
+
+class TestRunningService:
+    def test_in_chunks(self, cli_json, running, files, monkeypatch):
+        monkeypatch.setattr(command, "MOST_LISTS", 25)
+        running.known, running.refused, running.busy = {"q3"}, {"q7", "q30"}, 2
+        found = cli_json("backfill", "http://example.com", "shop", *files)
+        assert [len(chunk) for chunk in running.chunks] == [25, 25, 10]
+        assert (found["taken"], found["there_already"], found["refused"]) == (LISTS - 3, 1, 2)
+        assert found["reasons"] == [f"list '{id}': it makes no sense" for id in ("q7", "q30")]
+
+    def test_no_request_is_larger_than_it_may_be(self, cli_json, running, files, monkeypatch):
+        monkeypatch.setattr(command, "MOST_BYTES", 3000)
+        running.max_body = 3001  # with the brackets
+        assert cli_json("backfill", "http://example.com", "shop", *files)["taken"] == LISTS
+        assert all(len(msgspec.json.encode(chunk)) > 2000 for chunk in running.chunks[:-1]), "as many as fit"
+
+    def test_a_service_that_takes_less(self, cli_json, running, log, tmp_path):
+        """Lists come in the same order, in smaller requests; one that is too large for any request is refused."""
+        long = [f"d{number}" for number in range(200)]
+        log.queries[30] = query("long", long)
+        log.events.append(event("long", document="d1"))
+        log.features += [features("long", each, [1.0, 2.0, 3.0]) for each in long]
+        running.max_body = 3000
+        found = cli_json("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
+        assert (found["taken"], found["refused"]) == (LISTS - 1, 1)
+        assert found["reasons"] == ["list 'long': 413 The body is too large: send less at a time"]
+        taken = [each.impression_id for chunk in running.chunks for each in chunk]
+        assert taken == [each["query_id"] for each in log.queries if each["query_id"] != "long"]
+
+    def test_in_the_precision_of_the_ranker(self, cli_json, running, files):
+        running.precision = "float32"
+        assert cli_json("backfill", "http://example.com", "shop", *files)["taken"] == LISTS
+        tables = [each.documents for chunk in running.chunks for each in chunk]
+        assert {(table.type, len(table.features)) for table in tables} == {("float32", 6 * len(NAMES) * 4)}
+
+    def test_a_dry_run_sends_nothing(self, cli_json, running, files):
+        assert cli_json("backfill", "http://example.com", "shop", *files, "--dry-run")["complete"] == LISTS
+        assert running.chunks == []
+
+    @pytest.mark.parametrize("words", [(), ("--dry-run",)])
+    def test_what_cannot_be_taught_is_said_at_once(self, cli, running, tmp_path, words):
+        running.frozen = True
+        (tmp_path / "log").write_text("no log at all\n" * 200)
+        files = options({name: str(tmp_path / "log") for name in ("queries", "events", "features")})
+        result = cli("backfill", "http://example.com", "shop", *files, *words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "the ranker is frozen" in " ".join(result.stderr.split())
+
+    def test_stdin(self, running, log, tmp_path):
+        paths = log.write(tmp_path)
+        words = ["backfill", "http://example.com", "shop", *options(paths | {"features": "-"})]
+        result = CliRunner().invoke(app, words, input=Path(paths["features"]).read_bytes())
+        assert result.exit_code == 0, result.stderr
+        assert sum(map(len, running.chunks)) == LISTS
+
+    def test_nobody_there(self, cli, files, monkeypatch):
+        transport = httpx.MockTransport(lambda request: (_ for _ in ()).throw(httpx.ConnectError("refused")))
+        monkeypatch.setattr(duelrank.client, "Client", functools.partial(duelrank.client.Client, transport=transport))
+        monkeypatch.setattr("duelrank.client.client.time.sleep", lambda seconds: None)
+        result = cli("backfill", "http://example.com", "shop", *files)
+        assert result.exit_code == 2
+        assert "does a service run at http://example.com?" in " ".join(result.stderr.split())
+
+
+class TestSummary:
+    def test_of_all_that_can_happen(self, cli, running, tmp_path):
+        log = made_up(3)
+        log.queries += [query("untouched", ["d1"]), query("featureless", ["d1", "d2"]), query("empty", [])]
+        log.events += [
+            event("featureless", document="d1"),
+            event("elsewhere", document="d1"),
+            event("q1", document="d99"),
+        ]
+        log.features += [{"nonsense": 1}]
+        running.refused, running.known = {"q0"}, {"q1"}
+        said = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
+        assert [line.strip() for line in said.stdout.splitlines()] == [
+            "6  lists read",
+            "1  taken",
+            "1  there already: from an earlier run, or the same query_id twice",
+            "1  refused",
+            "1  left out: nobody did anything with them that the ranker weighs",
+            "1  left out: 2 of the documents that they have shown have no features in the log",
+            "1  left out: they have shown nothing",
+            "1  records could not be read",
+            "1  of 7 events are about other lists",
+            "1  actions on documents that were not in their list, which do not count",
+        ]
+        assert said.stderr.splitlines()[0] == "list 'q0': it makes no sense"
+        assert said.stderr.splitlines()[1].startswith("line 19 of ")
+
+    def notes(self, cli, log, tmp_path):
+        said = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path))).stderr
+        return [line.removeprefix("note: ") for line in said.splitlines() if line.startswith("note: ")]
+
+    def test_nothing_is_noted_where_all_is_well(self, cli, running, log, tmp_path):
+        assert self.notes(cli, log, tmp_path) == []
+
+    def test_events_of_other_days(self, cli, running, log, tmp_path):
+        log.events = [event("other", document="d1")]
+        (note,) = self.notes(cli, log, tmp_path)
+        assert "no event is about any of these lists" in note
+
+    def test_features_of_other_queries(self, cli, running, log, tmp_path):
+        log.features = [features("other", "d1", [1, 2, 3])]
+        (note,) = self.notes(cli, log, tmp_path)
+        assert "most lists have a document without features" in note
+
+    def test_other_features(self, cli, running, log, tmp_path):
+        for each in log.features:
+            each["features"]["color"] = each["features"].pop("price")
+        assert self.notes(cli, log, tmp_path) == [
+            f"feature 'price' has no value in {len(log.features)} documents; it counts as 0",
+            "features that the ranker does not have are left out: color",
+        ]
+
+    def test_impressions_of_what_is_rendered(self, cli, running, tmp_path):
+        log = made_up(100)
+        log.events += [event(each["query_id"], "scroll", ordinal=6) for each in log.queries]
+        (note,) = self.notes(cli, log, tmp_path)
+        assert "--ignore impression" in note
+        log.events[-1] = event("q99", "scroll", ordinal=5)
+        assert self.notes(cli, log, tmp_path) == []
+
+    def test_a_file_of_another_kind(self, cli, running, log, tmp_path):
+        log.events = [{"time": 1, "what": "click"}] * 101
+        result = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
+        assert (result.exit_code, running.chunks) == (2, [])
+        assert "101 records cannot be used" in " ".join(result.stderr.split())
+        assert "action_name" in result.stderr
