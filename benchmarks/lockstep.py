@@ -4,10 +4,12 @@
     python benchmarks/lockstep.py many --runs 10000          runs of mgd-dsp on MQ2007, over all folds and many seeds
     python benchmarks/lockstep.py shapes                     the grid on random documents, 100 of 64, 136 and 700 features
     python benchmarks/lockstep.py probe --recipes mgd-dsp    a program on random documents of MQ2007's shape: time and memory
-    python benchmarks/lockstep.py rows --runs 45 --out DIR   the grid, stored as one line of JSON per run
-    python benchmarks/lockstep.py agree DIR CPU-DIR …        both engines, cell by cell, from stored rows; needs no accelerator
+    python benchmarks/lockstep.py profile                    the same, and which compiled kernels the time goes into
+    python benchmarks/lockstep.py rows --out FILE            the grid, 45 runs per cell, one line of JSON per run; --device cpu too
+    python benchmarks/lockstep.py agree LOCKSTEP CPU         both files, cell by cell; needs no accelerator
 
-Each is made twice in one process: the first time programs are compiled or loaded from the cache folder, the second time is warm.
+``grid``, ``many``, ``shapes`` and ``probe`` run twice in one process: the first time programs are compiled or loaded from the cache
+folder, the second time is warm.
 ``probe`` and ``shapes`` need no data set. Where numba is not installed, as on a machine that has only JAX, the few kernels that are
 called run as plain Python.
 """
@@ -23,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import NormalDist
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -30,6 +33,7 @@ import numpy as np
 
 from duelrank.compiling import Kernel
 from duelrank.datasets import Dataset, Fold, Split
+from duelrank.experiments.run.executor import run_all
 from duelrank.metrics import DISCOUNT
 from duelrank.registry import Between, register, spell
 from duelrank.simulation import Record, RunSpec
@@ -116,6 +120,40 @@ def timed(name: str, wanted: Sequence[RunSpec], precision: Any, times: int = 2) 
     return records
 
 
+def profile(recipe: str, runs: int, impressions: int, precision: Any) -> None:
+    """Print the kernels that take the most time, from JAX's own trace."""
+    import gzip
+    import tempfile
+
+    import jax
+
+    wanted = specs([recipe], ["RandomDocuments()"], -(-runs // 3), impressions)[:runs]
+    timed(f"profile of {recipe}", wanted, precision)
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            timed("traced", wanted, precision, 1)
+        spent: Counter[str] = Counter()
+        for path in Path(folder).rglob("*.trace.json.gz"):
+            for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]:
+                if "hlo_op" in event.get("args", {}):
+                    spent[event["name"]] += event.get("dur", 0.0)
+    for name, microseconds in spent.most_common(40):
+        print(f"  {microseconds / impressions:8.1f} µs per impression of all runs  {name}", flush=True)
+
+
+def independent(
+    recipes: Iterable[str], datasets: Iterable[str], runs: int, impressions: int, first: int
+) -> list[RunSpec]:
+    """Return runs over all folds, each with a seed of its own: runs of one seed on two folds share random numbers."""
+    return [
+        RunSpec(recipe, dataset, user, number % 5 + 1, first + number, impressions)
+        for recipe in recipes
+        for dataset in datasets
+        for user in USERS
+        for number in range(runs)
+    ]
+
+
 def row(record: Record) -> dict[str, Any]:
     spec = record.spec
     online = float(record.online @ DISCOUNT ** np.arange(len(record.online)))
@@ -124,8 +162,8 @@ def row(record: Record) -> dict[str, Any]:
     return cell | place | {"online_performance": online, "offline_performance": record.offline_performance}
 
 
-def load(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
+def load(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def agree(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
@@ -133,12 +171,8 @@ def agree(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
     print("| data set | user | algorithm | runs | online, cpu | lockstep | z | offline, cpu | lockstep | z |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     scores = []
-    cells = dict.fromkeys((each["dataset"], each["user"], each["algorithm"]) for each in other)
-    for cell in cells:
-        mine, theirs = (
-            [each for each in rows if (each["dataset"], each["user"], each["algorithm"]) == cell]
-            for rows in (one, other)
-        )
+    for cell in dict.fromkeys(_cell(each) for each in other):
+        mine, theirs = ([each for each in rows if _cell(each) == cell] for rows in (one, other))
         if not mine:
             continue
         shown = []
@@ -149,67 +183,71 @@ def agree(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
         print(f"| {' | '.join(cell)} | {len(mine)} + {len(theirs)} | {' | '.join(shown)} |")
     if scores:
         sizes = np.abs(scores)
+        chance = NormalDist().inv_cdf(1.0 - 0.025 / len(scores))
         print(
-            f"\n{len(scores)} comparisons: largest |z| {sizes.max():.2f}, mean square {np.mean(sizes**2):.2f} (1 by chance)"
+            f"\n{len(scores)} comparisons: largest |z| {sizes.max():.2f} ({chance:.2f} by chance once in 20 tables),",
+            end=" ",
         )
+        print(f"mean square {np.mean(sizes**2):.2f} (1 by chance)")
+
+
+def _cell(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["dataset"], row["user"], row["algorithm"]
 
 
 def _z(mine: list[dict[str, Any]], theirs: list[dict[str, Any]], column: str) -> tuple[float, list[float]]:
-    """Return the difference of the means in standard errors.
-
-    Runs of one seed on different folds share their random numbers, so they are no independent runs: their mean counts as one.
-    """
-    one, other = (_by_seed(rows, column) for rows in (mine, theirs))
-    error = np.sqrt(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other))
-    return float((one.mean() - other.mean()) / error), [float(one.mean()), float(other.mean())]
-
-
-def _by_seed(rows: list[dict[str, Any]], column: str) -> Any:
-    seeds = sorted({each["seed"] for each in rows})
-    return np.array([np.mean([each[column] for each in rows if each["seed"] == seed]) for seed in seeds])
+    """Return the difference of the means in standard errors; folds differ more than runs do, so it is taken fold by fold."""
+    means, errors = [], 0.0
+    folds = sorted({each["fold"] for each in theirs})
+    for rows in (mine, theirs):
+        by_fold = [np.array([each[column] for each in rows if each["fold"] == fold]) for fold in folds]
+        means.append(float(np.mean([values.mean() for values in by_fold])))
+        errors += sum(values.var(ddof=1) / len(values) for values in by_fold) / len(folds) ** 2
+    return (means[0] - means[1]) / float(np.sqrt(errors)), means
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("grid", "many", "shapes", "probe", "rows", "agree"))
-    parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("what", choices=("grid", "many", "shapes", "probe", "profile", "rows", "agree"))
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--impressions", type=int, default=10_000)
     parser.add_argument("--datasets", default="mq2007,mq2008")
     parser.add_argument("--recipes", default=";".join(GRID))
     parser.add_argument("--precision", default="single")
-    parser.add_argument("--out", type=Path, default=Path("results/lockstep"))
+    parser.add_argument("--device", default="lockstep", choices=("cpu", "lockstep"))
+    parser.add_argument("--workers", type=int, default=None)
+    parser.add_argument("--out", type=Path, default=Path("results/lockstep.jsonl"))
     options = parser.parse_args()
     logging.basicConfig(format="%(message)s")
     if find_spec("numba") is None:
         Kernel.__call__ = lambda self, *given, **named: self._function(*given, **named)  # type: ignore[method-assign]
     logging.getLogger("duelrank").setLevel(logging.INFO)
     recipes, datasets = options.recipes.split(";"), options.datasets.split(",")
+    runs = options.runs or {"many": 10_000, "rows": 45}.get(options.what, 15)
+    timing = (runs, options.impressions, options.precision)
     if options.what == "agree":
-        mine, *theirs = options.folders
-        agree(load(mine), [each for folder in theirs for each in load(folder)])
+        agree(*(load(path) for path in options.files))
     elif options.what == "many":
-        wanted = specs(["mgd-dsp"], ["mq2007"], -(-options.runs // 3), options.impressions)[: options.runs]
+        wanted = specs(["mgd-dsp"], ["mq2007"], -(-runs // 3), options.impressions)[:runs]
         timed("mgd-dsp on mq2007", wanted, options.precision)
     elif options.what == "shapes":
         for features in (64, 136, 700):
             dataset = f"RandomDocuments(usual=100, widest=100, n_features={features})"
-            wanted = specs(recipes, [dataset], options.runs, options.impressions)
-            timed(dataset, wanted, options.precision)
-    elif options.what == "probe":
+            timed(dataset, specs(recipes, [dataset], runs, options.impressions), options.precision)
+    elif options.what in ("probe", "profile"):
         for recipe in recipes:
-            probe(recipe, options.runs, options.impressions, options.precision)
+            (probe if options.what == "probe" else profile)(recipe, *timing)
+    elif options.what == "grid":
+        timed("grid", specs(recipes, datasets, runs, options.impressions), options.precision)
     else:
-        records = timed(
-            "grid",
-            specs(recipes, datasets, options.runs, options.impressions),
-            options.precision,
-            1 + (options.what == "grid"),
-        )
-        if options.what == "rows":
-            options.out.mkdir(parents=True, exist_ok=True)
-            lines = [json.dumps(row(record)) + "\n" for record in records]
-            (options.out / "runs.jsonl").write_text("".join(lines), encoding="utf-8")
+        # Seeds of one engine are not those of the other, so that their rows are independent.
+        first = 1 if options.device == "cpu" else 1001
+        wanted = independent(recipes, datasets, runs, options.impressions, first)
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        with options.out.open("w", encoding="utf-8") as file:
+            for record in run_all(wanted, options.workers, device=options.device):
+                print(json.dumps(row(record)), file=file, flush=True)
 
 
 if __name__ == "__main__":
