@@ -13,6 +13,7 @@ from duelrank.lockstep import Lockstep, why_not
 from duelrank.lockstep.library import load
 from duelrank.lockstep.plan import alike, batches, padded_count
 from duelrank.lockstep.program import evaluate
+from duelrank.lockstep.ranking import linear_scores
 from duelrank.lockstep.twins import metrics
 from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
@@ -63,9 +64,8 @@ def test_weights_are_evaluated_as_on_the_cpu(linear_data):
     weights = rng.standard_normal((5, 5))
     numbers = metrics.numbers_of(NDCG, 20, library.grades)
     shelf = library.held_out[data, 1]
-    found = evaluate(
-        shelf, numbers, weights, np.ones((5, 2), np.uint32), np.arange(5, dtype=np.int32), int(shelf.sizes.max())
-    )
+    keys, when = np.ones((5, 2), np.uint32), np.arange(5, dtype=np.int32)
+    found = evaluate(linear_scores, shelf, numbers, weights, keys, when, int(shelf.sizes.max()))
     expected = [evaluate_on_cpu(row, data.fold(1).test, NDCG, stream(1, "evaluation")) for row in weights]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 

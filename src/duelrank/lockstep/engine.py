@@ -22,6 +22,7 @@ from duelrank.lockstep.library import Library, Place, load
 from duelrank.lockstep.plan import alike, batches, padded_count
 from duelrank.lockstep.twin import obstacles, twin_of
 from duelrank.lockstep.twins import metrics, users
+from duelrank.lockstep.twins.represented import prepared
 from duelrank.projection import Observed
 from duelrank.randomness import stream_key
 from duelrank.registry import spell, walk
@@ -78,13 +79,14 @@ class Lockstep:
         """Run specs that share a table of documents, program by program."""
         with jax.enable_x64(True):
             places = list(dict.fromkeys((spec.dataset, spec.fold) for spec in specs))
-            library = load(places, specs[0].metric, specs[0].split, self._real)
+            library = load(places, specs[0].metric, specs[0].split, self._real, prepared(specs[0].algorithm))
         shapes: dict[Any, list[RunSpec]] = {}
         for spec in specs:
             shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
         for alike_specs in shapes.values():
             twin = _twin(alike_specs[0].algorithm)
-            for batch in batches(alike_specs, library, _n_rankers(twin), len(alike_specs[0].checkpoints)):
+            n_each = twin.columns(np.ones(1, bool), alike_specs[0].impressions).size
+            for batch in batches(alike_specs, library, _n_rankers(twin), len(alike_specs[0].checkpoints), n_each):
                 with jax.enable_x64(True):
                     records = self._run_batch(twin, batch, library)
                 yield from records
@@ -105,14 +107,24 @@ class Lockstep:
         started = perf_counter()
         compiled = program.compiled(twin, dimensions, runs, library.train, metric, slots)
         ready = perf_counter()
-        online, moved, kept = jax.device_get(compiled(runs, library.train, metric, slots))
+        online, moved, kept = compiled(runs, library.train, metric, slots)
+        online, moved = jax.device_get((online, moved))
         learned = perf_counter()
-        offline = _evaluated(specs, library, metric, kept, runs.key)
+        rows, trajectories = jax.device_get((twin.scored(runs.algorithm, kept), twin.trajectory(kept)))
+        offline = _evaluated(twin, specs, library, metric, rows, runs.key)
         done = perf_counter()
         _log.info("%d runs: %.1f s to compile, %.1f s to learn", len(specs), ready - started, learned - ready)
         seconds, evaluating = (learned - ready) / len(specs), (done - learned) / len(specs)
         return [
-            _record(each, checkpoints, online[:, i], moved[:, i], kept[:, i], offline[i], library, seconds, evaluating)
+            _record(
+                each,
+                online[:, i],
+                moved[:, i],
+                trajectories[:, i, runs.columns[i].reshape(-1)],
+                offline[i],
+                seconds,
+                evaluating,
+            )
             for i, each in enumerate(specs)
         ]
 
@@ -124,8 +136,9 @@ def _twin(algorithm: Algorithm) -> Any:
 
 def _n_rankers(twin: Any) -> int:
     """Return how many rankers a list is made of, for the plan of the memory."""
-    base = getattr(twin, "base", twin)
-    exploration = getattr(base, "exploration", None)
+    while hasattr(twin, "base"):
+        twin = twin.base
+    exploration = getattr(twin, "exploration", None)
     return 1 + getattr(exploration.part, "n_candidates", 2) if exploration is not None else 1
 
 
@@ -140,14 +153,15 @@ def _stacked(specs: Sequence[RunSpec], library: Library, count: int) -> program.
         users.numbers_of(spec.user, library.n_grades[place], length, library.grades)
         for spec, place in zip(padded, places, strict=True)
     ]
-    columns = np.array([np.arange(library.n_columns) < library.n_features[place] for place in places])
+    features = [np.arange(library.n_columns) < library.n_features[place] for place in places]
+    twin, impressions = _twin(specs[0].algorithm), specs[0].impressions
     return program.Runs(
         _stack([_twin(spec.algorithm).numbers() for spec in padded]),
         _stack(habits),
         words,
         np.array([library.first[place] for place in places], np.int32),
         np.array([library.count[place] for place in places], np.int32),
-        columns,
+        np.array([twin.columns(flags, impressions) for flags in features]),
     )
 
 
@@ -156,7 +170,7 @@ def _stack(trees: Sequence[Any]) -> Any:
 
 
 def _evaluated(
-    specs: Sequence[RunSpec], library: Library, metric: Any, kept: NDArray[Any], keys: NDArray[Any]
+    twin: Any, specs: Sequence[RunSpec], library: Library, metric: Any, rows: Any, keys: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return the metric of every run at every checkpoint on its held-out queries."""
     checkpoints = specs[0].checkpoints
@@ -166,11 +180,16 @@ def _evaluated(
         by_place.setdefault((spec.dataset, spec.fold), []).append(number)
     for place, numbers in by_place.items():
         shelf = library.held_out[place]
-        rows = np.ascontiguousarray(kept[:, numbers].swapaxes(0, 1)).reshape(-1, kept.shape[2])
+        theirs = jax.tree.map(lambda leaf, n=numbers: _by_run(leaf[:, n]), rows)
         owners, when = np.repeat(keys[numbers], len(checkpoints), axis=0), np.tile(checkpoints, len(numbers))
-        found = _in_chunks(shelf, metric, rows, owners, when.astype(np.int32), _widest(library))
+        found = _in_chunks(twin.scores, shelf, metric, theirs, owners, when.astype(np.int32), _widest(library))
         offline[numbers] = found.reshape(len(numbers), -1)
     return offline
+
+
+def _by_run(kept: NDArray[Any]) -> NDArray[Any]:
+    """Return what was kept, (checkpoints, runs, …), as rows: all checkpoints of the first run, then of the second, …."""
+    return np.ascontiguousarray(kept.swapaxes(0, 1)).reshape(-1, *kept.shape[2:])
 
 
 def _widest(library: Library) -> int:
@@ -178,46 +197,43 @@ def _widest(library: Library) -> int:
 
 
 def _in_chunks(
-    shelf: Any, metric: Any, rows: NDArray[Any], keys: NDArray[Any], when: NDArray[Any], widest: int
+    scores: Any, shelf: Any, metric: Any, rows: Any, keys: NDArray[Any], when: NDArray[Any], widest: int
 ) -> NDArray[np.float64]:
     """Evaluate rows of weights, so many at a time that they fit on the device."""
     area = max(1, len(shelf.starts) * widest)
-    size = min(padded_count(len(rows)), 1 << max(0, (_EVALUATED // area).bit_length() - 1))
+    size = min(padded_count(len(when)), 1 << max(0, (_EVALUATED // area).bit_length() - 1))
     found = []
-    for start in range(0, len(rows), size):
+    for start in range(0, len(when), size):
         part = slice(start, start + size)
-        room = size - len(rows[part])
-        some, their_keys, times = (
-            np.pad(each[part], ((0, room), *[(0, 0)] * (each.ndim - 1))) for each in (rows, keys, when)
+        room = size - len(when[part])
+        some, their_keys, times = jax.tree.map(
+            lambda each, p=part, n=room: np.pad(each[p], ((0, n), *[(0, 0)] * (each.ndim - 1))), (rows, keys, when)
         )
-        found.append(program.evaluate(shelf, metric, some, their_keys, times, widest)[: size - room])
+        found.append(program.evaluate(scores, shelf, metric, some, their_keys, times, widest)[: size - room])
     return np.concatenate([np.asarray(each) for each in found])
 
 
 def _record(
     spec: RunSpec,
-    checkpoints: NDArray[np.int64],
     online: NDArray[Any],
     moved: NDArray[Any],
-    kept: NDArray[Any],
+    trajectory: NDArray[Any],
     offline: NDArray[np.float64],
-    library: Library,
     seconds: float,
     evaluating: float,
 ) -> Record:
-    if not np.isfinite(kept).all():
+    if not np.isfinite(trajectory).all():
         raise InvalidValue(
             f"{spell(spec.algorithm)} returned weights with NaN or infinite values "
             f"({spec.id}): check for steps that grow without bound"
         )
-    trajectory = kept[:, : library.n_features[spec.dataset, spec.fold]].astype(np.float64)
     return Record(
         spec,
         online.astype(np.float64),
-        checkpoints,
+        spec.checkpoints,
         offline,
         moved.astype(np.float64),
-        trajectory,
+        trajectory.astype(np.float64),
         seconds,
         evaluating,
         device=device_name(),

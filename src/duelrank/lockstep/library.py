@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import numpy as np
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.lockstep.twins.metrics import ideals
 from duelrank.metrics import Metric
+from duelrank.representation import Raw, Representation
 
 __all__ = ["Library", "Shelf", "load", "widest_query"]
 
@@ -71,10 +73,13 @@ def widest_query(split: Split) -> int:
     return int(np.diff(split.offsets).max())
 
 
-def load(places: Sequence[Place], metric: Metric, split: str, real: Any) -> Library:
-    """Put the queries of some folds on the device."""
+def load(
+    places: Sequence[Place], metric: Metric, split: str, real: Any, representation: Representation | None = None
+) -> Library:
+    """Put the queries of some folds on the device, represented by what learns nothing."""
+    seen = partial(_represented, representation or Raw())
     folds: dict[Place, Fold] = {place: place[0].fold(place[1]) for place in places}
-    held: dict[Place, Split] = {place: getattr(fold, split) for place, fold in folds.items()}
+    held: dict[Place, Split] = {place: seen(getattr(fold, split)) for place, fold in folds.items()}
     n_columns = max(fold.n_features for fold in folds.values())
     widest = max(widest_query(fold.train) for fold in folds.values())
     held_widest = max(widest_query(each) for each in held.values())
@@ -83,7 +88,7 @@ def load(places: Sequence[Place], metric: Metric, split: str, real: Any) -> Libr
     counts = {place: len(fold.train) for place, fold in folds.items()}
     firsts = dict(zip(counts, np.cumsum([0, *counts.values()])[:-1].tolist(), strict=True))
     return Library(
-        _shelf([fold.train for fold in folds.values()], metric, n_columns, widest, real),
+        _shelf([seen(fold.train) for fold in folds.values()], metric, n_columns, widest, real),
         firsts,
         counts,
         {
@@ -101,6 +106,11 @@ def load(places: Sequence[Place], metric: Metric, split: str, real: Any) -> Libr
             if len(split)
         ),
     )
+
+
+def _represented(representation: Representation, split: Split) -> Split:
+    columns = representation.apply_all(split.features, split.offsets, representation.start(split.n_features))
+    return split if columns is split.features else Split.trusted(columns, split.labels, split.offsets, split.ids)
 
 
 def _shelf(splits: Sequence[Split], metric: Metric, n_columns: int, room: int, real: Any) -> Shelf:

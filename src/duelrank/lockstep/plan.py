@@ -9,6 +9,7 @@ import jax
 
 from duelrank.datasets import Dataset
 from duelrank.lockstep.library import Library, widest_query
+from duelrank.lockstep.twins.represented import prepared
 from duelrank.simulation import RunSpec
 
 __all__ = ["alike", "batches", "padded_count"]
@@ -22,11 +23,12 @@ def alike(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
     """Return specs in groups that can share a table of documents: equal settings, and queries of similar size.
 
     All queries of a table are treated as if they were as large as the largest, so a group takes in larger ones only up to
-    twice the size of its smallest.
+    twice the size of its smallest. What a representation does without learning is done to the table.
     """
     groups: dict[Any, list[RunSpec]] = {}
     for spec in specs:
-        groups.setdefault((spec.impressions, spec.length, spec.metric, spec.split), []).append(spec)
+        seen = prepared(spec.algorithm)
+        groups.setdefault((spec.impressions, spec.length, spec.metric, spec.split, seen), []).append(spec)
     return [part for group in groups.values() for part in _by_size(group)]
 
 
@@ -48,10 +50,12 @@ def _by_size(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
     return [[spec for spec in specs if spec.dataset in members] for _, members in found]
 
 
-def batches(specs: Sequence[RunSpec], library: Library, n_rankers: int, n_checkpoints: int) -> list[Sequence[RunSpec]]:
+def batches(
+    specs: Sequence[RunSpec], library: Library, n_rankers: int, n_checkpoints: int, n_each: int = 1
+) -> list[Sequence[RunSpec]]:
     """Return runs of one program in as few batches as memory allows, of about equal size."""
     free = _memory() * _SHARE - library.n_bytes
-    most = int(max(1, min(_MOST_RUNS, free // _bytes_per_run(specs[0], library, n_rankers, n_checkpoints))))
+    most = int(max(1, min(_MOST_RUNS, free // _bytes_per_run(specs[0], library, n_rankers, n_checkpoints, n_each))))
     number = -(-len(specs) // most)
     size = -(-len(specs) // number)
     return [specs[start : start + size] for start in range(0, len(specs), size)]
@@ -68,11 +72,12 @@ def _memory() -> int:
     return int(stats.get("bytes_limit", _UNKNOWN_MEMORY))
 
 
-def _bytes_per_run(spec: RunSpec, library: Library, n_rankers: int, n_checkpoints: int) -> int:
+def _bytes_per_run(spec: RunSpec, library: Library, n_rankers: int, n_checkpoints: int, n_each: int) -> int:
     """Return a generous estimate: results, checkpoints, the documents of a query twice, and scores and ranks."""
     item = int(library.train.features.dtype.itemsize)
-    kept = spec.impressions * 16 + n_checkpoints * library.n_columns * item
-    documents = 2 * library.widest * library.n_columns * item
+    n_columns = n_each * library.n_columns
+    kept = spec.impressions * 16 + n_checkpoints * n_columns * item
+    documents = 2 * library.widest * n_columns * item
     tables = library.widest * (8 * n_rankers + 16 * spec.length) * item
-    small = 16 * n_rankers * library.n_columns * item + 60_000
+    small = 16 * n_rankers * n_columns * item + 60_000
     return kept + documents + tables + small

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -50,8 +50,8 @@ def learning(twin: Any, dimensions: Dimensions) -> Any:
     """Return the program that makes all impressions of all runs.
 
     It takes the runs, the training queries, the numbers of the metric, and for each impression the number of the checkpoint that
-    comes next. It returns the metric of every list and the length of every move, (impressions, runs), and the weights at every
-    checkpoint, (checkpoints, runs, features).
+    comes next. It returns the metric of every list and the length of every move, (impressions, runs), and what is kept of every
+    checkpoint: the weights, (checkpoints, runs, features), or with a representation also what they are for.
     """
     key = (twin.shape, dimensions)
     if key not in _programs:
@@ -88,16 +88,22 @@ def _learning(twin: Any, dimensions: Dimensions) -> Any:
             )
             states, online, moved = advance(runs, states)
             # Written at every impression: what stands there in the end is what was written at the checkpoint.
-            kept = lax.dynamic_update_index_in_dim(kept, states.weights, slot, 0)
+            kept = jax.tree.map(partial(_put, slot), kept, jax.vmap(twin.kept)(states))
             return (states, kept), (online.astype(jnp.float32), moved.astype(jnp.float32))
 
         states = jax.vmap(begin, axis_name=RUNS)(runs)
-        kept = jnp.zeros((dimensions.n_checkpoints, *states.weights.shape), dimensions.real)
+        kept = jax.tree.map(
+            lambda leaf: jnp.zeros((dimensions.n_checkpoints, *leaf.shape), leaf.dtype), jax.vmap(twin.kept)(states)
+        )
         times = jnp.arange(dimensions.impressions, dtype=jnp.int32)
         (_, kept), (online, moved) = lax.scan(step, (states, kept), (times, slots))
         return online, moved, kept
 
     return learn_all
+
+
+def _put(slot: Array, kept: Array, now: Array) -> Array:
+    return lax.dynamic_update_index_in_dim(kept, now, slot, 0)
 
 
 def _impression(
@@ -110,20 +116,10 @@ def _impression(
     shown = twin.explore(run.algorithm, state, query, draws)
     labels = train.labels[query.start + shown.ranking].astype(jnp.int32)
     clicked = users.click(run.user, labels, query.places, draws)
-    gradient, memory = twin.gradient(run.algorithm, state, query, shown, clicked, draws)
-    won = jnp.any(gradient != 0.0)
-    known = state._replace(memory=memory)
-    weights, after = twin.update(run.algorithm, known, gradient)
-
-    def keep(new: Array, old: Array) -> Array:
-        return jnp.where(won, new, old)
-
-    moved = keep(weights, state.weights)
-    memory = jax.tree.map(keep, after, memory)
+    after = twin.learn(run.algorithm, state, query, shown, clicked, draws)
     positions = jnp.arange(dimensions.length)
     online = metrics.value(metric, metric["gain"][labels], positions, query.places, train.ideals[index])
-    norm = jnp.sqrt(jnp.sum((moved - state.weights) ** 2))
-    return State(moved, state.step + 1, state.updates + won, memory), online, norm
+    return after, online, twin.distance(state, after, draws)
 
 
 def _open(train: Shelf, index: Array, dimensions: Dimensions, columns: Array) -> Query:
@@ -135,22 +131,26 @@ def _open(train: Shelf, index: Array, dimensions: Dimensions, columns: Array) ->
     return Query(train.features, start, size, features, present, places, columns)
 
 
-def evaluate(shelf: Shelf, metric: Any, weights: Array, keys: Array, when: Array, widest: int) -> Array:
+def evaluate(scores: Any, shelf: Shelf, metric: Any, rows: Any, keys: Array, when: Array, widest: int) -> Array:
     """Return the mean metric of each row of weights over all queries, ties at random.
 
     Parameters
     ----------
+    scores
+        Returns the score of each document by each row, from the rows and the features: `linear_scores`, say.
+    rows
+        Weights, or whatever ``scores`` takes.
     keys, when
         Of each row, the key of its run and the number of its impression.
     widest
         The largest query.
     """
-    value: Array = _evaluation(widest)(shelf, metric, weights, keys, when)
+    value: Array = _evaluation(scores, widest)(shelf, metric, rows, keys, when)
     return value
 
 
 @cache
-def _evaluation(widest: int) -> Any:
+def _evaluation(scores_of: Any, widest: int) -> Any:
     def of_one(shelf: Shelf, metric: Any, scored: Array, key: Array, when: Array) -> Array:
         rows = shelf.starts[:, None] + jnp.arange(widest, dtype=jnp.int32)
         present = jnp.arange(widest) < shelf.sizes[:, None]
@@ -160,8 +160,8 @@ def _evaluation(widest: int) -> Any:
         found = metrics.value(metric, gains, ranks_of(scores, order), present, shelf.ideals)
         return jnp.sum(found) / jnp.sum(shelf.sizes > 0)
 
-    def of_all(shelf: Shelf, metric: Any, weights: Array, keys: Array, when: Array) -> Array:
-        scored = jnp.matmul(weights, shelf.features.T, precision="highest")
+    def of_all(shelf: Shelf, metric: Any, rows: Any, keys: Array, when: Array) -> Array:
+        scored = scores_of(rows, shelf.features)
         return jax.vmap(of_one, in_axes=(None, None, 0, 0, 0))(shelf, metric, scored, keys, when)
 
     return jax.jit(of_all)

@@ -6,15 +6,19 @@ from typing import Any
 
 import jax.numpy as jnp
 
-__all__ = ["at_ranks", "drawn_in_turn", "ranks_of", "scores_of", "shown_ranks"]
+__all__ = ["at_ranks", "drawn_in_turn", "linear_scores", "ranks_of", "scores_of", "shown_ranks"]
 
 Array = Any
 
 
 def scores_of(rankers: Array, features: Array, present: Array) -> Array:
     """Return the score of each document by each ranker, (rankers, documents); −inf where there is no document."""
-    scored = jnp.matmul(rankers, features.T, precision="highest")
-    return jnp.where(present, scored, -jnp.inf)
+    return jnp.where(present, linear_scores(rankers, features), -jnp.inf)
+
+
+def linear_scores(weights: Array, features: Array) -> Array:
+    """Return the score of each document by each row of weights, (rows, documents)."""
+    return jnp.matmul(weights, features.T, precision="highest")
 
 
 def ranks_of(scores: Array, order: Array) -> Array:

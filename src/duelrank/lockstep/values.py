@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 __all__ = ["Clicked", "Memory", "Numbers", "Query", "Shown", "State"]
@@ -11,23 +12,30 @@ Numbers = Any  # the numeric parameters of a recipe, nested as its parts
 Memory = Any  # what a part remembers: a tuple of arrays, () for nothing
 
 
+def _as_they_are(rows: Array) -> Array:
+    return rows
+
+
 class Query(NamedTuple):
     """A query; as everywhere, without labels.
 
     Parameters
     ----------
     table
-        (rows, features) all documents of all queries.
+        (rows, features) all documents of all queries, as they are before a representation that learns.
     start, size
         Its first row, and how many documents it has.
     features
-        (widest, features) its documents; rows from ``size`` on belong to other queries.
+        (widest, columns) its documents; rows from ``size`` on belong to other queries.
     present
         (widest,) flags of its documents.
     places
         (length,) flags of the positions of a list: a query may have fewer documents.
     columns
-        (features,) flags of the features that the data set of this run has.
+        Flags of the columns that this run has: of the features of its data set or, before a representation, a row of them for each
+        column of a feature.
+    represent
+        Turns rows of the table into columns.
     """
 
     table: Array
@@ -37,6 +45,11 @@ class Query(NamedTuple):
     present: Array
     places: Array
     columns: Array
+    represent: Callable[[Array], Array] = _as_they_are
+
+    def documents(self, rows: Array) -> Array:
+        """Return the columns of documents, from the numbers of their rows in the table."""
+        return self.represent(self.table[rows])
 
 
 class State(NamedTuple):

@@ -1,12 +1,16 @@
 """The twins of the stages, one small file each, named as the part; importing this package registers them."""
 
 from duelrank.lockstep.twins import (
+    bent_lines,
     best_winner,
+    chain,
     credit_weighted,
     difficult_queries,
     document_space,
     dueling_bandit,
     examination,
+    fixed,
+    knots,
     mean_winner,
     metrics,
     null_space,
@@ -14,6 +18,8 @@ from duelrank.lockstep.twins import (
     pdgd,
     probabilistic,
     projected,
+    ramps,
+    represented,
     sample_only_scored,
     step,
     team_draft,
@@ -22,12 +28,16 @@ from duelrank.lockstep.twins import (
 )
 
 __all__ = [
+    "bent_lines",
     "best_winner",
+    "chain",
     "credit_weighted",
     "difficult_queries",
     "document_space",
     "dueling_bandit",
     "examination",
+    "fixed",
+    "knots",
     "mean_winner",
     "metrics",
     "null_space",
@@ -35,6 +45,8 @@ __all__ = [
     "pdgd",
     "probabilistic",
     "projected",
+    "ramps",
+    "represented",
     "sample_only_scored",
     "step",
     "team_draft",

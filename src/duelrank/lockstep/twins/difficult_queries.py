@@ -82,7 +82,7 @@ def replayed_sums(memory: Hard, fresh: Array, candidates: Array, query: Query, d
     slots, widest = memory.since.shape[0], query.features.shape[0]
     order = draws.order(Purpose.REPLAY_TIES, (slots, widest))
     rows = jnp.minimum(memory.start[:, None] + jnp.arange(widest), query.table.shape[0] - 1)
-    scores = jnp.einsum("skd,nd->snk", query.table[rows], candidates, precision="highest")
+    scores = jnp.einsum("skd,nd->snk", query.documents(rows), candidates, precision="highest")
     scores = jnp.where((jnp.arange(widest) < memory.size[:, None])[:, None, :], scores, -jnp.inf)
     shown = jnp.take_along_axis(scores, memory.documents[:, None, :], axis=2)
     places = jnp.take_along_axis(order, memory.documents, axis=1)

@@ -54,7 +54,7 @@ class DocumentSpaceTwin(Twin):
         )
         fresh = jnp.where(jnp.arange(length) < depth, query.start + shown.ranking, -1)
         rows = jnp.concatenate((memory, fresh))
-        documents = jnp.where((rows >= 0)[:, None], query.table[jnp.maximum(rows, 0)], 0.0)
+        documents = jnp.where((rows >= 0)[:, None], query.documents(jnp.maximum(rows, 0)), 0.0)
         projected = project(gradient, documents, numbers["ridge"])
         mixed = rescaled_mix(gradient, projected, numbers["strength"], numbers["rescale"])
         newest = lax.dynamic_slice(rows, (depth,), (capacity,)) if capacity else memory

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from duelrank.algorithms import DBGD, DPDBGD, MGD, NSGD, WMGD
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.ranking import scores_of
+from duelrank.lockstep.ranking import linear_scores, scores_of
 from duelrank.lockstep.twin import Twin, twin
 from duelrank.lockstep.twins.uniform_sphere import unit_rows
 from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, State
@@ -23,6 +26,12 @@ class AlgorithmTwin(Twin):
     """The twin of an algorithm: as `Algorithm`, with the numbers of the recipe as an argument."""
 
     codes: ClassVar[dict[str, dict[str, float]]] = {"initial": {"zero": 0.0, "random": 1.0}}
+    #: Scores of documents, from what `scored` returns; a function of a module, so that all that share it share a program.
+    scores: Any = staticmethod(linear_scores)
+
+    def columns(self, features: NDArray[np.bool_], impressions: int) -> NDArray[np.bool_]:
+        """Return flags of the columns that a run with these features may come to."""
+        return features
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Return the state before the first impression."""
@@ -47,6 +56,36 @@ class AlgorithmTwin(Twin):
     def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
         """Return weights and memory after a step along a gradient that is not zero."""
         raise NotImplementedError
+
+    def learn(
+        self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
+    ) -> State:
+        """Return the state after the feedback on a list: gradient, then update, then memory."""
+        gradient, memory = self.gradient(numbers, state, query, shown, clicked, draws)
+        won = jnp.any(gradient != 0.0)
+        weights, after = self.update(numbers, state._replace(memory=memory), gradient)
+
+        def keep(new: Array, old: Array) -> Array:
+            return jnp.where(won, new, old)
+
+        memory = jax.tree.map(keep, after, memory)
+        return State(keep(weights, state.weights), state.step + 1, state.updates + won, memory)
+
+    def distance(self, before: State, after: State, draws: Draws) -> Array:
+        """Return the length of a move."""
+        return jnp.sqrt(jnp.sum((after.weights - before.weights) ** 2))
+
+    def kept(self, state: State) -> Any:
+        """Return what a checkpoint needs to keep."""
+        return state.weights
+
+    def scored(self, numbers: Numbers, kept: Any) -> Any:
+        """Return what `scores` needs of all checkpoints of all runs, (checkpoints, runs, …)."""
+        return kept
+
+    def trajectory(self, kept: Any) -> Array:
+        """Return the weights at all checkpoints of all runs."""
+        return kept
 
 
 class BanditMemory(NamedTuple):

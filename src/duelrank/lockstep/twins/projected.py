@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from duelrank.algorithms import Projected
+from duelrank.algorithms import Projected, Represented
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.twin import twin
 from duelrank.lockstep.twins.dueling_bandit import AlgorithmTwin
@@ -28,6 +28,11 @@ class ProjectedTwin(AlgorithmTwin):
 
     base: Any
     projection: Any
+
+    @classmethod
+    def refuses(cls, part: Any) -> str | None:
+        """Refuse a base with a representation, which would have to learn behind this one."""
+        return "a representation within Projected has no lockstep twin" if isinstance(part.base, Represented) else None
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does."""
