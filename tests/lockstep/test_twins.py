@@ -11,7 +11,7 @@ from duelrank import parse
 from duelrank.kernels import exploration, plackett_luce, probabilistic, span, team_draft
 from duelrank.kernels.random import normals, permutation, uniform
 from duelrank.lockstep.draws import Draws, Purpose, threefry
-from duelrank.lockstep.ranking import drawn_in_turn, ranks_of
+from duelrank.lockstep.ranking import n_agreed, ranks_of, soonest_in_turn
 from duelrank.lockstep.twins import document_space, metrics, null_space, pdgd, users
 from duelrank.lockstep.twins import probabilistic as probabilistic_twin
 from duelrank.lockstep.twins.team_draft import draft
@@ -122,7 +122,7 @@ def test_a_list_is_drawn_from_the_softmaxes():
     keys[np.arange(len(keys)), 1, first] = np.inf
     second = keys[:, 1].argmin(axis=1)
     for number in (0, 1999, 3999):
-        found = drawn_in_turn(jnp.asarray(lists[number] + tau * jnp.log1p(ranks)), jnp.zeros(2, jnp.int32), 0)
+        found = soonest_in_turn(jnp.asarray(lists[number] + tau * jnp.log1p(ranks)))
         assert found.tolist() == [first[number], second[number]]
     np.testing.assert_allclose(np.bincount(first, minlength=n) / 4000, masses / masses.sum(), atol=0.03)
     left = masses[np.asarray(ranks)[1]]
@@ -246,6 +246,19 @@ def test_ranks_count_what_stands_before():
     scores, order = rng.integers(0, 4, (5, 12)).astype(float), rng.permutation(12)
     expected = np.argsort(ranked(scores, order), axis=1)
     np.testing.assert_array_equal(ranks_of(jnp.asarray(scores), jnp.asarray(order)), expected)
+
+
+def test_rankers_agree_on_a_top_as_far_as_their_rankings_are_equal():
+    rng, lengths = np.random.default_rng(2), set()
+    for _ in range(60):
+        noise = rng.integers(-1, 2, (3, 8)) * (rng.random((3, 8)) < 0.1)
+        scores, order = rng.integers(0, 5, 8) + noise.astype(float), np.tile(rng.permutation(8), (3, 1))
+        rankings = ranked(scores, order[0])
+        expected = int(np.cumprod((rankings == rankings[0])[:, :4].all(axis=0)).sum())
+        found = n_agreed(jnp.asarray(scores), jnp.asarray(order), jnp.asarray(rankings[0, :4]))
+        assert int(found) == expected
+        lengths.add(expected)
+    assert lengths == {0, 1, 2, 3, 4}
 
 
 def test_loops_that_are_written_out_for_an_accelerator_give_the_same(monkeypatch):

@@ -1,12 +1,13 @@
-"""Ranks by counting: how many documents stand before one. On a wide device that beats sorting."""
+"""Ranks documents: all of them by sorting, a few of them by counting what stands before."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
-__all__ = ["at_ranks", "drawn_in_turn", "linear_scores", "ranks_of", "scores_of", "shown_ranks"]
+__all__ = ["best_first", "best_in_turn", "n_agreed", "ranks_of", "scores_of", "shown_ranks", "soonest_in_turn"]
 
 Array = Any
 
@@ -21,44 +22,87 @@ def linear_scores(weights: Array, features: Array) -> Array:
     return jnp.matmul(weights, features.T, precision="highest")
 
 
-def ranks_of(scores: Array, order: Array) -> Array:
-    """Return the rank, from 0, of each document by each row of scores; of equal ones the first by ``order`` is better.
+def best_first(scores: Array, order: Array) -> Array:
+    """Return the documents by each row of scores, the best first; of equal ones the first by ``order`` is better.
 
     Documents that are not there, with a score of −inf, come last.
     """
-    return shown_ranks(scores, order, scores, order)
+    numbers = lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
+    ranked: Array = lax.sort((-scores, jnp.broadcast_to(order, scores.shape), numbers), num_keys=2)[2]
+    return ranked
+
+
+def ranks_of(scores: Array, order: Array) -> Array:
+    """Return the rank, from 0, of each document by each row of scores, as `best_first` orders them."""
+    numbers = lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
+    ranks: Array = lax.sort((best_first(scores, order), numbers), num_keys=1)[1]
+    return ranks
 
 
 def shown_ranks(scores: Array, order: Array, shown: Array, shown_order: Array) -> Array:
-    """Return the rank of some documents, with their scores and their place in the order, among all documents."""
+    """Return the rank of a few documents, with their scores and their place in the order, among all documents.
+
+    It compares each of the few with all: for ten of them that beats sorting.
+    """
     mine, place = shown[..., :, None], jnp.broadcast_to(shown_order, shown.shape)[..., :, None]
     theirs, their_place = scores[..., None, :], jnp.broadcast_to(order, scores.shape)[..., None, :]
-    before = (theirs > mine) | ((theirs == mine) & (their_place < place))
-    return jnp.sum(before, axis=-1, dtype=jnp.int32)
+    return jnp.sum(_is_better(theirs, their_place, mine, place), axis=-1, dtype=jnp.int32)
 
 
-def at_ranks(ranks: Array, length: int) -> Array:
-    """Return the items at the ranks 0 to length − 1, from the rank of each item."""
-    found = ranks[..., None, :] == jnp.arange(length)[:, None]
-    return jnp.sum(jnp.where(found, jnp.arange(ranks.shape[-1], dtype=jnp.int32), 0), axis=-1, dtype=jnp.int32)
+def n_agreed(scores: Array, order: Array, top: Array) -> Array:
+    """Return how long a top all rankers have in common, where ``top`` is the top of one of them.
+
+    A document of the top stands where it should if it is better than the best of all that come behind it.
+    """
+    left = jnp.all(jnp.arange(scores.shape[1])[:, None] != top, axis=1)
+    score = jnp.max(jnp.where(left, scores, -jnp.inf), axis=1)
+    place = jnp.min(jnp.where(left & (scores == score[:, None]), order, jnp.iinfo(order.dtype).max), axis=1)
+    agreed = jnp.int32(0)
+    for document in top[::-1]:
+        first = _is_better(scores[:, document], order[:, document], score, place)
+        agreed = jnp.where(jnp.all(first), agreed + 1, 0)
+        score, place = jnp.where(first, scores[:, document], score), jnp.where(first, order[:, document], place)
+    return agreed
 
 
-def drawn_in_turn(keys: Array, known: Array, n_known: Array) -> Array:
-    """Return one document per row of keys, from the first row to the last: the smallest that no row before has taken.
+def best_in_turn(scores: Array, order: Array, known: Array, n_known: Array) -> Array:
+    """Return one document per row of scores, from the first row to the last: the best that no row before has taken.
 
     Parameters
     ----------
-    keys
-        (length, documents); inf, or the largest number, where there is no document.
+    scores, order
+        (length, documents).
     known, n_known
         The documents of the first rows, where these are known already.
     """
-    numbers = jnp.arange(keys.shape[1], dtype=jnp.int32)
-    taken = jnp.zeros(keys.shape[1], bool)
-    worst = jnp.inf if jnp.issubdtype(keys.dtype, jnp.floating) else jnp.iinfo(keys.dtype).max
+    numbers = jnp.arange(scores.shape[1], dtype=jnp.int32)
+    taken = jnp.zeros(scores.shape[1], bool)
     chosen = []
-    for row in range(keys.shape[0]):
-        best = jnp.argmin(jnp.where(taken, worst, keys[row])).astype(jnp.int32)
+    for row in range(scores.shape[0]):
+        left = jnp.where(taken, -jnp.inf, scores[row])
+        ties = (left == jnp.max(left)) & ~taken
+        best = jnp.argmin(jnp.where(ties, order[row], jnp.iinfo(order.dtype).max)).astype(jnp.int32)
         chosen.append(jnp.where(row < n_known, known[row], best))
         taken = taken | (numbers == chosen[-1])
     return jnp.stack(chosen)
+
+
+def soonest_in_turn(waits: Array) -> Array:
+    """Return one document per row of waits, from the first row to the last: the soonest that no row before has taken.
+
+    Parameters
+    ----------
+    waits
+        (length, documents); inf where there is no document.
+    """
+    numbers = jnp.arange(waits.shape[1], dtype=jnp.int32)
+    taken = jnp.zeros(waits.shape[1], bool)
+    chosen = []
+    for row in waits:
+        chosen.append(jnp.argmin(jnp.where(taken, jnp.inf, row)).astype(jnp.int32))
+        taken = taken | (numbers == chosen[-1])
+    return jnp.stack(chosen)
+
+
+def _is_better(score: Array, place: Array, other: Array, other_place: Array) -> Array:
+    return (score > other) | ((score == other) & (place < other_place))

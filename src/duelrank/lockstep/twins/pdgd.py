@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from duelrank.algorithms import PDGD
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.ranking import at_ranks, ranks_of, scores_of
+from duelrank.lockstep.ranking import best_first, scores_of
 from duelrank.lockstep.twin import twin
 from duelrank.lockstep.twins.dueling_bandit import AlgorithmTwin
 from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, State
@@ -34,7 +34,7 @@ class PDGDTwin(AlgorithmTwin):
         scores = scores_of(state.weights[None], query.features, query.present)[0]
         keys = scores - draws.log_exponential(Purpose.RACE, scores.shape)
         order = jnp.arange(scores.shape[0], dtype=jnp.uint32)
-        return Shown(at_ranks(ranks_of(keys, order), query.places.shape[0]), scores)
+        return Shown(best_first(keys, order)[: query.places.shape[0]], scores)
 
     def gradient(
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws

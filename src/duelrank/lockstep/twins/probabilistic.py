@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.ranking import drawn_in_turn, ranks_of, shown_ranks
+from duelrank.lockstep.ranking import ranks_of, shown_ranks, soonest_in_turn
 from duelrank.lockstep.twin import twin
 from duelrank.lockstep.twins.team_draft import MultileaverTwin
 from duelrank.lockstep.values import Clicked, Numbers, Query
@@ -47,7 +47,7 @@ class ProbabilisticTwin(MultileaverTwin):
         ranks = ranks_of(scores[chosen], orders[chosen])
         waits = draws.log_exponential(Purpose.RACE, (length, n_documents))
         waits = waits + numbers["tau"].astype(draws.real) * jnp.log1p(ranks.astype(draws.real))
-        ranking = drawn_in_turn(jnp.where(query.present, waits, jnp.inf), jnp.zeros(length, jnp.int32), jnp.int32(0))
+        ranking = soonest_in_turn(jnp.where(query.present, waits, jnp.inf))
         return ranking, shown_ranks(scores, orders, scores[:, ranking], orders[:, ranking])
 
     def assign_credit(self, numbers: Numbers, evidence: Array, query: Query, clicked: Clicked) -> Array:

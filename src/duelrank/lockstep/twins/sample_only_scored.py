@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from duelrank.lockstep.draws import Draws
-from duelrank.lockstep.ranking import ranks_of
+from duelrank.lockstep.ranking import shown_ranks
 from duelrank.lockstep.twin import twin
 from duelrank.lockstep.twins.team_draft import MultileaverTwin, draft, turns
 from duelrank.lockstep.values import Clicked, Numbers, Query
@@ -27,8 +27,8 @@ class SampleOnlyScoredTwin(MultileaverTwin):
         length = query.places.shape[0]
         ranking, _ = draft(scores, order, turns(scores.shape[0], length, draws), length)
         orders = jnp.broadcast_to(order, scores.shape)
-        shown = jnp.where(query.places, scores[:, ranking], -jnp.inf)
-        return ranking, ranks_of(shown, orders[:, ranking])
+        shown, places = jnp.where(query.places, scores[:, ranking], -jnp.inf), orders[:, ranking]
+        return ranking, shown_ranks(shown, places, shown, places)
 
     def assign_credit(self, numbers: Numbers, evidence: Array, query: Query, clicked: Clicked) -> Array:
         """Return Σ 1/r^τ over the clicks, r from 1 the rank among the shown documents."""

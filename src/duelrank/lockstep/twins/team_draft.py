@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.ranking import at_ranks, drawn_in_turn, ranks_of, shown_ranks
+from duelrank.lockstep.ranking import best_first, best_in_turn, n_agreed
 from duelrank.lockstep.twin import Twin, twin
 from duelrank.lockstep.values import Clicked, Numbers, Query
 from duelrank.multileaving import TeamDraft
@@ -56,19 +56,15 @@ def turns(n_rankers: int, length: int, draws: Draws) -> Array:
     """Return whose turn it is: rounds in which every ranker has one, each in a random order of its own."""
     rounds = -(-length // n_rankers)
     order = draws.order(Purpose.RANKERS, (rounds, n_rankers))
-    places = ranks_of(jnp.zeros(order.shape), order)
-    return at_ranks(places, n_rankers).reshape(-1)[:length]
+    return best_first(jnp.zeros(order.shape), order).reshape(-1)[:length]
 
 
 def draft(scores: Array, order: Array, turn: Array, length: int) -> tuple[Array, Array]:
     """Return the list and the ranker that owns each position; −1 on the top that all rankers agree on."""
     orders = jnp.broadcast_to(order, scores.shape)
-    top = at_ranks(ranks_of(scores[0], orders[0]), length)
-    there = shown_ranks(scores, orders, scores[:, top], orders[:, top])
-    agree = jnp.all(there == jnp.arange(length), axis=0)
-    common = jnp.sum(jnp.cumprod(agree.astype(jnp.int32)), dtype=jnp.int32)
+    top = best_first(scores[0], orders[0])[:length]
+    common = n_agreed(scores, orders, top)
     position = jnp.arange(length, dtype=jnp.int32)
     team = turn[jnp.maximum(position - common, 0)]
-    ranks = ranks_of(scores[team], orders[team])
-    ranking = drawn_in_turn(ranks, top, common)
+    ranking = best_in_turn(scores[team], orders[team], top, common)
     return ranking, jnp.where(position < common, -1, team)
