@@ -34,6 +34,12 @@ RECIPES = [
     "nsgd-dsp(when='tie', avoided=3, n_low=2)",
     "pdgd",
     "Projected(PDGD())",
+    "Projected(PDGD(), DocumentSpace(examination=PositionBased(forgetting=1.0), threshold=0.35, remembered=6))",
+    "Projected(PDGD(), DocumentSpace(examination=DependentClick(after_skip=0.8, forgetting=0.99), ridge=0.2))",
+    "log-pairs",
+    "log-pairs(examination=DynamicBayesian(forgetting=0.95))",
+    "log-pairs(examination=LastClick(beyond=1))",
+    "log-pairs(examination=Observed())",
 ]
 
 
@@ -48,6 +54,8 @@ def table(rng, equal):
 
 def trace_of(name, shown):
     """Return the trace of the algorithm from that of its twin."""
+    if shown.trace is None:
+        return {}
     if "pdgd" in name.lower():
         return {"scores": np.asarray(shown.trace)[np.isfinite(shown.trace)]}
     directions, evidence = shown.trace

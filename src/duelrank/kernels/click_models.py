@@ -19,8 +19,8 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _SUMS = {"reassoc", "contract"}
-_FAR = 30.0  # a score beyond is as sure: σ(30) = 1 − 1e-13, and nothing ever is impossible
-_PACE = 2.0  # half of what would be the longest safe step on a list, as intercept and slopes move at once
+FAR = 30.0  # a score beyond is as sure: σ(30) = 1 − 1e-13, and nothing ever is impossible
+PACE = 2.0  # half of what would be the longest safe step on a list, as intercept and slopes move at once
 
 
 @kernel(fastmath=_SUMS)
@@ -36,7 +36,7 @@ def _attractions(features: Floats, ranking: Ints, documents: Floats) -> Floats:
         score = start
         for k in range(d):
             score += row[k] * documents[0, k]
-        attraction[i] = 1.0 / (1.0 + math.exp(-min(max(score, -_FAR), _FAR)))
+        attraction[i] = 1.0 / (1.0 + math.exp(-min(max(score, -FAR), FAR)))
     return attraction
 
 
@@ -62,7 +62,7 @@ def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats,
         documents[1, k] += move
         pull[k] -= total * documents[1, k]
         spread += documents[1, k] * (n * documents[1, k] - 2.0 * mean[k])
-    pace = _PACE / math.sqrt(documents[1, d])
+    pace = PACE / math.sqrt(documents[1, d])
     documents[0, d] += shift + pace * total / n  # the shift: another mean document alone changes no prediction
     if spread > 1e-12 * squares:
         for k in range(d):

@@ -20,7 +20,7 @@ __all__ = ["ClickModel"]
 Table = NDArray[np.float64]
 
 POSITIONS = 20  # number of positions with their own parameters; lower positions share the last ones
-_BELIEF = 10.0  # weight of the initial parameters, in observations
+BELIEF = 10.0  # weight of the initial parameters, in observations
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +72,7 @@ class ClickModel(Examination):
     def _prior(self) -> Table:
         """Return successes and trials that represent the initial probabilities."""
         chances = np.array(self.chances())
-        return _BELIEF * np.array([chances, np.ones_like(chances)])
+        return BELIEF * np.array([chances, np.ones_like(chances)])
 
     @abstractmethod
     def chances(self) -> list[float]:

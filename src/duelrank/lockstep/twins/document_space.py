@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -19,12 +19,20 @@ Array = Any
 _ROOM = 10  # recipes that remember up to so many documents share a program, and so on in steps of it
 
 
+class Examined(NamedTuple):
+    """Rows of the table of all documents, the newest last, −1 where there is none; their weights; what is known of users."""
+
+    rows: Array
+    weights: Array
+    users: Memory
+
+
 @twin(DocumentSpace)
 class DocumentSpaceTwin(Twin):
-    """Remembers rows of the table of all documents, the newest last; −1 where there is none yet."""
+    """Remembers documents by their rows, and their weights only if an examination gives others than 0 and 1."""
 
     shaping: ClassVar[tuple[str, ...]] = ("remembered",)
-    ignored: ClassVar[tuple[str, ...]] = ("basis", "tolerance", "threshold", "centred")
+    ignored: ClassVar[tuple[str, ...]] = ("basis", "tolerance", "centred")
     absent: ClassVar[dict[str, float]] = {"ridge": 0.0}
     codes: ClassVar[dict[str, dict[str, float]]] = {"rescale": {"none": 0.0, "unit": 1.0, "preserve": 2.0}}
     examination: Any
@@ -40,26 +48,47 @@ class DocumentSpaceTwin(Twin):
         """Round the number of remembered documents up."""
         return -(-super().shaped(name) // _ROOM) * _ROOM
 
-    def start(self) -> Memory:
+    def start(self, numbers: Numbers, n_features: int) -> Examined:
         """Return the memory before the first impression."""
-        return jnp.full(self.shaped("remembered"), -1, jnp.int32)
+        capacity = self.shaped("remembered")
+        weights = jnp.zeros(capacity) if self.examination.graded else ()
+        users = self.examination.start(numbers["examination"], n_features)
+        return Examined(jnp.full(capacity, -1, jnp.int32), weights, users)
 
     def project(
-        self, numbers: Numbers, gradient: Array, memory: Memory, query: Query, shown: Shown, clicked: Clicked
+        self, numbers: Numbers, gradient: Array, memory: Examined, query: Query, shown: Shown, clicked: Clicked
     ) -> tuple[Array, Memory]:
         """Return the projected gradient; documents of clicked impressions are then remembered."""
-        length, capacity = query.places.shape[0], memory.shape[0]
-        depth = jnp.minimum(
-            self.examination.depth(numbers["examination"], query, clicked), jnp.minimum(length, query.size)
-        )
-        fresh = jnp.where(jnp.arange(length) < depth, query.start + shown.ranking, -1)
-        rows = jnp.concatenate((memory, fresh))
+        weights, users = self.examination.examine(numbers["examination"], memory.users, query, shown, clicked)
+        seen = (weights > numbers["threshold"]) & query.places
+        rows = jnp.concatenate((memory.rows, self._first(seen, query.start + shown.ranking, -1)))
         documents = jnp.where((rows >= 0)[:, None], query.documents(jnp.maximum(rows, 0)), 0.0)
+        known = memory._replace(users=users)
+        n_seen, keeps = jnp.sum(seen, dtype=jnp.int32), clicked.last > 0
+        if self.examination.graded:
+            weights = jnp.concatenate((memory.weights, self._first(seen, weights, 0.0)))
+            scale = jnp.where(numbers["ridge"] > 0.0, jnp.sqrt(weights), 1.0)
+            documents = documents * scale[:, None].astype(documents.dtype)
+            known = known._replace(weights=_newest(memory.weights, weights, n_seen, keeps))
         projected = project(gradient, documents, numbers["ridge"])
         mixed = rescaled_mix(gradient, projected, numbers["strength"], numbers["rescale"])
-        newest = lax.dynamic_slice(rows, (depth,), (capacity,)) if capacity else memory
-        kept = jnp.where(jnp.arange(capacity) >= capacity - numbers["remembered"], newest, -1)
-        return mixed, jnp.where(clicked.last > 0, kept, memory)
+        recent = jnp.arange(memory.rows.shape[0]) >= memory.rows.shape[0] - numbers["remembered"]
+        kept = jnp.where(recent, _newest(memory.rows, rows, n_seen, keeps), -1)
+        return mixed, known._replace(rows=kept)
+
+    def _first(self, seen: Array, values: Array, nothing: float) -> Array:
+        """Return the values of the positions that were seen, one after the other, and then nothing."""
+        if self.examination.from_top:
+            return jnp.where(seen, values, nothing)
+        place = jnp.cumsum(seen) - 1
+        here = (place == jnp.arange(len(seen))[:, None]) & seen
+        found = jnp.sum(jnp.where(here, values, 0), axis=1, dtype=values.dtype)
+        return jnp.where(jnp.any(here, axis=1), found, nothing).astype(values.dtype)
+
+
+def _newest(old: Array, grown: Array, n_new: Array, keeps: Array) -> Array:
+    """Return the newest of what was grown by n_new, as many as there is room for; or the old if nothing is kept."""
+    return jnp.where(keeps, lax.dynamic_slice(grown, (n_new,), old.shape), old) if len(old) else old
 
 
 def project(vector: Array, rows: Array, ridge: Array) -> Array:

@@ -36,10 +36,10 @@ class AlgorithmTwin(Twin):
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Return the state before the first impression."""
         drawn = unit_rows(draws.normal(Purpose.START, (1, columns.shape[0])) * columns)[0]
-        weights = jnp.where(numbers["initial"] > 0.0, drawn, 0.0).astype(draws.real)
-        return State(weights, jnp.int32(0), jnp.int32(0), self.memory(columns.shape[0], length, draws.real))
+        weights = jnp.where(numbers.get("initial", 0.0) > 0.0, drawn, 0.0).astype(draws.real)
+        return State(weights, jnp.int32(0), jnp.int32(0), self.memory(numbers, columns.shape[0], length, draws.real))
 
-    def memory(self, n_features: int, length: int, real: Any) -> Memory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> Memory:
         """Return the memory before the first impression."""
         raise NotImplementedError
 
@@ -118,7 +118,7 @@ class DuelingBanditTwin(AlgorithmTwin):
         """The shape of a dueling bandit, whatever the name of its class."""
         return ("DuelingBandit", *super().shape[1:])
 
-    def memory(self, n_features: int, length: int, real: Any) -> BanditMemory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> BanditMemory:
         """Return the memories of the parts."""
         explored, stepped = self.exploration.start(n_features, real), self.step.start(n_features, real)
         return BanditMemory(explored, self.inference.start(length), stepped)

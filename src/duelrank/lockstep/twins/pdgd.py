@@ -25,7 +25,7 @@ class PDGDTwin(AlgorithmTwin):
     ignored: ClassVar[tuple[str, ...]] = ("observed",)
     step: Any
 
-    def memory(self, n_features: int, length: int, real: Any) -> Memory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> Memory:
         """Return the memory of the step."""
         return self.step.start(n_features, real)
 

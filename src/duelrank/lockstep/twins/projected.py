@@ -37,7 +37,8 @@ class ProjectedTwin(AlgorithmTwin):
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does."""
         begun: State = self.base.start(numbers["base"], columns, length, draws)
-        return begun._replace(memory=ProjectedMemory(begun.memory, self.projection.start()))
+        projected = self.projection.start(numbers["projection"], columns.shape[0])
+        return begun._replace(memory=ProjectedMemory(begun.memory, projected))
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Explore as the base does."""
