@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import complain, out, print_json, tell
+from duelrank.cli.console import complain, out, print_json, spinner, tell
 from duelrank.cli.options import (
     DeviceChoice,
     DeviceOption,
@@ -23,6 +23,7 @@ from duelrank.cli.results import command_line
 
 if TYPE_CHECKING:
     from duelrank.experiments.tuning import Settings, Tuned
+    from duelrank.metrics import Metric
 
 __all__ = ["tune"]
 
@@ -61,7 +62,7 @@ def tune(
     impressions: ImpressionsOption = 10_000,
     length: LengthOption = 10,
     metric: MetricOption = "nDCG@10",
-    sampler: Annotated[str, typer.Option("--sampler", help="How to choose values: tpe, random or qmc.")] = "tpe",
+    sampler: Annotated[str, typer.Option("--sampler", help="How to choose values: tpe or random.")] = "tpe",
     seed: Annotated[int, typer.Option("--seed", help="Random seed of the sampler.")] = 1,
     batch: Annotated[int, typer.Option("--batch", help="Trials at a time; their runs are made together.")] = 20,
     prune: Annotated[
@@ -102,10 +103,23 @@ def tune(
     except KeyboardInterrupt:
         complain(f"stopped; finished trials and runs are kept in {target}. To resume: {command_line()}")
         raise
-    _show(found, as_json)
+    _show(found, _report(found), as_json)
 
 
-def _metric(text: str):  # type: ignore[no-untyped-def]
+def _report(found: Tuned) -> Path | None:
+    """Write the report; without matplotlib, say how to make it later."""
+    from duelrank.errors import MissingExtra
+    from duelrank.experiments.tuning.report import write_report
+
+    try:
+        with spinner("drawing tables and figures"):
+            return write_report(found, command_line())
+    except MissingExtra as error:
+        tell(f"no report: {error}; then the same command makes it, without new trials, on any machine with this folder")
+        return None
+
+
+def _metric(text: str) -> Metric:
     from duelrank.grammar import parse
     from duelrank.metrics import Metric
 
@@ -126,12 +140,15 @@ def _announce(settings: Settings, target: Path) -> None:
     tell(f"{len(settings.specs(settings.algorithm)):,} runs per trial; trials and runs are kept in {target}")
 
 
-def _show(found: Tuned, as_json: bool) -> None:
+def _show(found: Tuned, report: Path | None, as_json: bool) -> None:
     from dataclasses import asdict
 
     if as_json:
         scores = {"best": asdict(found.scores), "reference": asdict(found.reference)}
-        print_json({"recipe": found.recipe, **scores, "importance": found.importance, "folder": str(found.folder)})
+        files = {"folder": str(found.folder), "report": None if report is None else str(report)}
+        print_json({"recipe": found.recipe, **scores, "importance": found.importance, **files})
         return
     tell(f"objective {found.scores.value:.4f}; the recipe as it was has {found.reference.value:.4f}")
+    if report is not None:
+        tell(f"report: {report.absolute().as_uri()}")
     out().print(found.recipe, soft_wrap=True, markup=False)

@@ -65,8 +65,8 @@ class Runs:
 
     def scores(self, recipe: Algorithm, rung: int | None = None) -> Scores:
         """Return how a recipe compares with the one that the search begins with, over the runs up to a rung."""
-        reference = self._measured(self.settings.algorithm, rung)
-        return self.settings.objective.scores(self._measured(recipe, rung), reference)
+        reference = self.measured(self.settings.algorithm, rung)
+        return self.settings.objective.scores(self.measured(recipe, rung), reference)
 
     def make(self, recipes: Sequence[Algorithm], rung: int | None = None, later: int = 0) -> set[Algorithm]:
         """Make what is missing of the runs of recipes up to a rung; return the recipes whose runs fail.
@@ -114,7 +114,8 @@ class Runs:
         self._values.update((row["digest"], (row["online_performance"], row["offline_performance"])) for row in rows)
         rows.clear()
 
-    def _measured(self, recipe: Algorithm, rung: int | None) -> Measured:
+    def measured(self, recipe: Algorithm, rung: int | None = None) -> Measured:
+        """Return what the runs of a recipe up to a rung have achieved, cell by cell."""
         found: dict[Cell, list[tuple[float, float]]] = {}
         for spec in self.settings.specs(recipe, rung):
             found.setdefault((spell(spec.dataset), spell(spec.user)), []).append(self._values[spec.digest])

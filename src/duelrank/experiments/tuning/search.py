@@ -18,7 +18,7 @@ from duelrank.experiments.pipeline import USERS
 from duelrank.experiments.results.store import Store
 from duelrank.experiments.run.device import Device
 from duelrank.experiments.run.scheduler import Scheduler
-from duelrank.experiments.tuning.objective import Objective, Scores
+from duelrank.experiments.tuning.objective import Measured, Objective, Scores
 from duelrank.experiments.tuning.runs import Runs
 from duelrank.experiments.tuning.settings import Settings, check_same
 from duelrank.experiments.tuning.space import search_space, with_values
@@ -59,6 +59,8 @@ class Tuned:
         All trials, by number.
     importance
         How much each parameter decides about being among the best tenth of the trials.
+    measured, measured_before
+        The runs of the best recipe and of the one that the search began with, cell by cell.
     wall_seconds
         Time in runs, over all sessions.
     """
@@ -70,6 +72,8 @@ class Tuned:
     reference: Scores
     trials: tuple[FrozenTrial, ...]
     importance: dict[str, float]
+    measured: Measured
+    measured_before: Measured
     wall_seconds: float
 
     @property
@@ -230,13 +234,22 @@ def _news(trials: Sequence[FrozenTrial], wanted: int) -> str:
 
 def _tuned(settings: Settings, study: Study, runs: Runs, store: Store) -> Tuned:
     trials, reference = study.trials, runs.scores(settings.algorithm)
-    algorithm, scores = settings.algorithm, reference
+    algorithm = settings.algorithm
     for best in best_first(trials)[:1]:
         if best.value is not None and best.value > reference.value:
             algorithm = with_values(settings.algorithm, settings.space, best.params)
-            scores = runs.scores(algorithm)
-    importance = study.importance
-    return Tuned(settings, store.folder, algorithm, scores, reference, tuple(trials), importance, store.wall_seconds)
+    return Tuned(
+        settings,
+        store.folder,
+        algorithm,
+        runs.scores(algorithm),
+        reference,
+        tuple(trials),
+        study.importance,
+        runs.measured(algorithm),
+        runs.measured(settings.algorithm),
+        store.wall_seconds,
+    )
 
 
 def _csv(found: Tuned) -> str:

@@ -26,7 +26,7 @@ __all__ = ["FIRST_SEED", "SAMPLERS", "Settings", "check_same"]
 FIRST_SEED = 101
 
 #: Optuna's samplers by our names.
-SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "qmc": "QMCSampler"}
+SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler"}
 
 _FILE = "tune.json"
 _NDCG = nDCG(cutoff=10)

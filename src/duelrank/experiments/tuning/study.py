@@ -125,16 +125,20 @@ class Study:
         return found
 
     def _ask(self, number: int) -> Trial:
-        self._study.sampler = self._sampler(number)
+        self._seed(number)
         return self._with_values(self._study.ask())
 
     def _again(self, begun: FrozenTrial) -> Trial:
         """Return a trial that had begun before a kill; values that it does not have yet are chosen as they would have been."""
-        self._study.sampler = self._sampler(begun.number)
+        self._seed(begun.number)
         return self._with_values(self._optuna.trial.Trial(self._study, begun._trial_id))
 
     def _with_values(self, trial: Trial) -> Trial:
+        _ = (
+            trial.relative_params
+        )  # what is drawn for all parameters together is drawn first, whether some have values or not
         for each in self._settings.space:
+            self._seed(trial.number, each.name)
             if each.choices:
                 trial.suggest_categorical(each.name, each.choices)
             elif each.whole:
@@ -143,12 +147,10 @@ class Study:
                 trial.suggest_float(each.name, each.low, each.high, log=each.log)
         return trial
 
-    def _sampler(self, number: int) -> Any:
-        """Return a sampler with a seed of its own for each trial: a search that goes on must not repeat its first draws."""
+    def _seed(self, *place: int | str) -> None:
+        """Give each trial, and each of its parameters, random numbers of its own: a search that goes on must not repeat draws."""
         make = getattr(self._optuna.samplers, SAMPLERS[self._settings.sampler])
-        if self._settings.sampler == "qmc":  # one sequence, whose position Optuna keeps with the trials
-            return make(seed=self._settings.seed, scramble=True, warn_independent_sampling=False)
-        return make(seed=stream_key(self._settings.seed, f"trial {number}") % (1 << 32))
+        self._study.sampler = make(seed=stream_key(self._settings.seed, f"tune {place}") % (1 << 32))
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
