@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from importlib import import_module
 from threading import RLock
@@ -12,17 +14,41 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 
 from duelrank.errors import InvalidRecipe, UnknownName
 
-__all__ = ["Between", "Part", "alias", "canonical", "classes", "names", "register", "spell"]
+__all__ = ["Between", "Part", "alias", "canonical", "classes", "names", "register", "spell", "spelling_once"]
 
 P = TypeVar("P", bound="Part")
 
 
 @dataclass(frozen=True)
 class Between:
-    """The closed range that a number must lie in; used as ``Annotated[float, Between(0, 1)]``."""
+    """The closed range that a number must lie in; used as ``Annotated[float, Between(0, 1)]``.
+
+    Parameters
+    ----------
+    low, high
+        The ends of what is allowed.
+    tuned
+        The ends of the range that a search for good values looks through; nothing if it leaves the number as it is.
+    log
+        Whether a search takes steps by a factor, as for a learning rate, not by a difference.
+    choices
+        The only values that a search tries, instead of a range: for numbers that decide the shape of arrays, where each value
+        costs a compilation in lockstep.
+    none
+        For a number that may also be None: the end of ``tuned`` that comes closest to what None means.
+    """
 
     low: float = -float("inf")
     high: float = float("inf")
+    tuned: tuple[float, float] | None = None
+    log: bool = False
+    choices: tuple[float, ...] = ()
+    none: Literal["low", "high"] = "high"
+
+    def __post_init__(self) -> None:
+        wrong = [value for value in (*(self.tuned or ()), *self.choices) if value not in self]
+        if wrong or (self.tuned and self.tuned[0] >= self.tuned[1]) or (self.log and self.tuned and self.tuned[0] <= 0):
+            raise InvalidRecipe(f"a search cannot look through {self.tuned or self.choices}: allowed is {self}")
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -46,6 +72,9 @@ class Part:
     #: Fields that were added after runs had been stored, each with the value that reproduces those runs; at that value the field
     #: does not change the digest of a run.
     added_fields: ClassVar[Mapping[str, Any]] = {}
+    #: Fields, including those of inner parts, that a search for good values leaves as they are, because with another value the part
+    #: would be something else: a duel has one candidate.
+    untuned_fields: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         for name, hint in _hints(type(self)).items():
@@ -196,8 +225,24 @@ def override(part: P, changes: Mapping[str, Any], label: str) -> P:
             raise InvalidRecipe(
                 f"{label}: {name!r} is ambiguous, it could be any of {places}; write that part out in full"
             )
-        part = _replace_at(part, owners[0], name, value)
+        part = replaced_at(part, {(*owners[0], name): value})
     return part
+
+
+def replaced_at(part: P, changes: Mapping[tuple[str, ...], Any]) -> P:
+    """Return a copy with changed fields, each given by its path; those of one part change together, as one alone may be invalid."""
+    own = {path[0]: value for path, value in changes.items() if len(path) == 1}
+    inner: dict[str, dict[tuple[str, ...], Any]] = {}
+    for path, value in changes.items():
+        if len(path) > 1:
+            inner.setdefault(path[0], {})[path[1:]] = value
+    own |= {name: replaced_at(getattr(part, name), below) for name, below in inner.items()}
+    return replace(part, **own)
+
+
+def type_hint(cls: type[Part], name: str) -> Any:
+    """Return the type hint of a field, such as ``Annotated[float, Between(0, 1)]``."""
+    return _hints(cls)[name]
 
 
 def allowed(cls: type[Part], name: str) -> str:
@@ -224,8 +269,31 @@ def canonical(part: Part) -> str:
     return f"{type(part).__name__}({', '.join(inside)})"
 
 
+#: What `spell` has answered, where it may remember that.
+_spelled: ContextVar[dict[Part, str] | None] = ContextVar("_spelled", default=None)
+
+
+@contextmanager
+def spelling_once() -> Iterator[None]:
+    """Let `spell` remember its answers: for loops over thousands of runs, during which no name is registered."""
+    token = _spelled.set({})
+    try:
+        yield
+    finally:
+        _spelled.reset(token)
+
+
 def spell(part: Part) -> str:
     """Return the shortest text that `parse` turns back into the part: an alias, with overrides if needed, or its repr."""
+    known = _spelled.get()
+    if known is None:
+        return _shortest(part)
+    if part not in known:
+        known[part] = _shortest(part)
+    return known[part]
+
+
+def _shortest(part: Part) -> str:
     known = aliases(type(part))
     spellings = [name for name in known if known[name] == part]  # an alias of exactly this part is the shortest text
     if spellings:
@@ -268,13 +336,6 @@ def _changes(known: Part, part: Part) -> Iterator[tuple[str, Any]]:
             yield from _changes(before, after)
         elif before != after:
             yield item.name, after
-
-
-def _replace_at(part: P, path: tuple[str, ...], name: str, value: Any) -> P:
-    if not path:
-        return replace(part, **{name: value})
-    inner = _replace_at(getattr(part, path[0]), path[1:], name, value)
-    return replace(part, **{path[0]: inner})
 
 
 def _changed(part: Part) -> list[tuple[str, Any]]:

@@ -24,6 +24,7 @@ class DBGD(DuelingBandit):
 
     # With a single candidate every way to choose among winners chooses it.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"inference"})
+    untuned_fields: ClassVar[frozenset[str]] = frozenset({"exploration.n_candidates"})
 
     step: Update = Step(decay=0.9999977)
 

@@ -70,7 +70,7 @@ class DuelingBandit(Algorithm):
     multileaver: Multileaver = Probabilistic()
     inference: Inference = MeanWinner()
     step: Update = Step()
-    delta: Annotated[float, Between(0.0, 1e6)] = 1.0
+    delta: Annotated[float, Between(0.0, 1e6, tuned=(0.1, 10.0), log=True)] = 1.0
     initial: Literal["zero", "random"] = "zero"
     ties: Literal["shared", "separate"] = "shared"
 

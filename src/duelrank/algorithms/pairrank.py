@@ -77,10 +77,12 @@ class PairRank(Algorithm):
 
     # The norm satisfies the triangle inequality, so certainty is transitive where P is linear, as on the small data of the checks.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"transitive"})
+    # The step goes the whole way to the fitted weights.
+    untuned_fields: ClassVar[frozenset[str]] = frozenset({"step.learning_rate", "step.slow_down"})
     weights_follow_memory: ClassVar[bool] = True
 
-    width: Annotated[float, Between(0.0, 1e6)] = 0.1
-    regularisation: Annotated[float, Between(1e-6, 1e6)] = 0.1
+    width: Annotated[float, Between(0.0, 1e6, tuned=(1e-3, 10.0), log=True)] = 0.1
+    regularisation: Annotated[float, Between(1e-6, 1e6, tuned=(1e-3, 10.0), log=True)] = 0.1
     loss: Literal["mean", "sum"] = "mean"
     transitive: bool = True
     examination: Examination = LastClick(beyond=1)

@@ -30,6 +30,7 @@ from duelrank.cli import (
     reproduce,
     run,
     serve,
+    tune,
 )
 from duelrank.cli.console import complain, tell
 from duelrank.errors import DuelrankError
@@ -141,6 +142,7 @@ app.command("list")(listing.list_parts)
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("reproduce")(reproduce.reproduce)
+app.command("tune")(tune.tune)
 app.command("export", cls=export.ExportCommand)(export.export)
 app.command("serve")(serve.serve)
 app.command("play")(play.play)

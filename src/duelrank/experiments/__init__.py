@@ -19,6 +19,7 @@ from duelrank.experiments.run import Executor, load_extension, load_extensions, 
 from duelrank.experiments.skyline import Skyline
 from duelrank.experiments.suite import Experiment, Grid, Study, Suite, load_suite
 from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
+from duelrank.experiments.tuning import tune
 
 __all__ = [
     "Curve",
@@ -52,5 +53,6 @@ __all__ = [
     "reproduce",
     "run_all",
     "summarise",
+    "tune",
     "warm_up",
 ]

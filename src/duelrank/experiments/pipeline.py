@@ -28,11 +28,23 @@ from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
 from duelrank.grammar import as_part, parse
 from duelrank.metrics import Metric
 from duelrank.progress import count_bar
-from duelrank.registry import P, spell
+from duelrank.registry import P, spell, spelling_once
 from duelrank.simulation import RunSpec
 from duelrank.users import User
 
-__all__ = ["Plan", "collect", "compare", "comparison", "make_report", "plan", "reproduce", "run_plan"]
+__all__ = [
+    "Plan",
+    "check_data",
+    "collect",
+    "compare",
+    "comparison",
+    "fingerprints",
+    "make_report",
+    "plan",
+    "reproduce",
+    "run_plan",
+    "timed",
+]
 
 Progress = Callable[[int, int], None]
 
@@ -178,13 +190,13 @@ def collect(
     specs = plan.specs()
     missing = store.missing(specs) if store else specs
     tell = progress or (lambda done, total: None)
-    data = _fingerprints(specs)
+    data = fingerprints(specs)
     if store and len(missing) < len(specs):
-        _check_data(store, specs, data)
+        check_data(store.load(), specs, data, store.folder)
     references = {(spec.dataset, spec.fold): plan.reference(spec.dataset, spec.fold) for spec in missing}
     rows = []
     tell(len(specs) - len(missing), len(specs))
-    with _timed(store) if missing else nullcontext():
+    with timed(store) if missing else nullcontext(), spelling_once():
         for record in run_all(missing, workers, scheduler, device=device) if missing else ():
             place = record.spec.dataset, record.spec.fold
             reference = references[place]
@@ -196,7 +208,7 @@ def collect(
 
 
 @contextmanager
-def _timed(store: Store | None) -> Iterator[None]:
+def timed(store: Store | None) -> Iterator[None]:
     """Add the duration of the runs to the wall time of a store, even if they are interrupted."""
     started = perf_counter()
     try:
@@ -206,7 +218,7 @@ def _timed(store: Store | None) -> Iterator[None]:
             store.add_wall_time(perf_counter() - started)
 
 
-def _fingerprints(specs: Sequence[RunSpec]) -> dict[tuple[Dataset, int], str]:
+def fingerprints(specs: Sequence[RunSpec]) -> dict[tuple[Dataset, int], str]:
     """Return the fingerprint of each fold; empty if only the workers of a cluster have the data."""
     found = {}
     for dataset, fold in dict.fromkeys((spec.dataset, spec.fold) for spec in specs):
@@ -217,16 +229,15 @@ def _fingerprints(specs: Sequence[RunSpec]) -> dict[tuple[Dataset, int], str]:
     return found
 
 
-def _check_data(store: Store, specs: Sequence[RunSpec], data: dict[tuple[Dataset, int], str]) -> None:
+def check_data(frame: Frame, specs: Sequence[RunSpec], data: dict[tuple[Dataset, int], str], folder: Path) -> None:
     """Raise an error if a finished run used other data than the data set of that name has now."""
     wanted = {spec.digest: spec for spec in specs}
-    frame = store.load()
     for digest, found in zip(frame["digest"].tolist(), frame["data"].tolist(), strict=True):
         spec = wanted.get(digest)
         now = data[spec.dataset, spec.fold] if spec is not None else ""
         if spec is not None and found and now and found != now:
             raise InvalidValue(
-                f"{store.folder} has results on other data: {spell(spec.dataset)} was imported again since then; "
+                f"{folder} has results on other data: {spell(spec.dataset)} was imported again since then; "
                 "choose another folder (--out)"
             )
 

@@ -41,7 +41,7 @@ class InDocumentSpace(Exploration):
         The length of a direction: "projected" keeps the length after the projection, "unit" scales it to 1.
     """
 
-    n_candidates: Annotated[int, Between(1, 1000)] = 9
+    n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 9
     top: Annotated[int, Between(1, 100_000)] | None = None
     centred: bool = False
     reach: Literal["projected", "unit"] = "unit"

@@ -46,10 +46,10 @@ class NullSpace(Exploration):
     Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
     """
 
-    n_candidates: Annotated[int, Between(1, 1000)] = 9
+    n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 9
     remembered_losers: Annotated[int, Between(1, 10_000)] = 60
     avoided: Annotated[int, Between(0, 10_000)] = 25
-    n_low: Annotated[int, Between(1, 1001)] = 4
+    n_low: Annotated[int, Between(1, 1001, tuned=(1, 10))] = 4
 
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
         """Draw 2 (n_candidates + 1) directions from the complement and keep n_candidates."""

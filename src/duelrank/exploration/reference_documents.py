@@ -46,7 +46,7 @@ class ReferenceDocuments(Exploration):
     Oosterhuis and de Rijke, "Balancing speed and quality in online learning to rank for information retrieval" (CIKM 2017).
     """
 
-    n_candidates: Annotated[int, Between(1, 1000)] = 9
+    n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 9
     n_references: Annotated[int, Between(1, 10_000)] = 50
 
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:

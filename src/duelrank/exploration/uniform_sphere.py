@@ -30,7 +30,7 @@ class UniformSphere(Exploration):
     Yue and Joachims, "Interactively optimizing information retrieval systems as a dueling bandits problem" (ICML 2009).
     """
 
-    n_candidates: Annotated[int, Between(1, 1000)] = 1
+    n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 1
 
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:
         """Draw n_candidates unit vectors."""

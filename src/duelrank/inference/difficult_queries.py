@@ -42,7 +42,7 @@ class DifficultQueries(Inference):
 
     when: Literal["tie", "filling"] = "filling"
     slots: Annotated[int, Between(1, 1000)] = 10
-    window: Annotated[int, Between(1, 1_000_000)] = 50
+    window: Annotated[int, Between(1, 1_000_000, tuned=(5, 500), log=True)] = 50
 
     def infer(
         self, state: State, impression: Impression, feedback: Feedback, credit: Credit, delta: float, stream: Stream

@@ -49,7 +49,7 @@ class Probabilistic(Multileaver):
     inert_fields: ClassVar[frozenset[str]] = frozenset({"samples"})
     added_fields: ClassVar[Mapping[str, Any]] = {"credit": "exact", "samples": 10_000}
 
-    tau: Annotated[float, Between(0.0, 20.0)] = 3.0
+    tau: Annotated[float, Between(0.0, 20.0, tuned=(0.3, 10.0), log=True)] = 3.0
     credit: Literal["exact", "sampled"] = "exact"
     samples: Annotated[int, Between(1, 1_000_000)] = 10_000
 

@@ -38,7 +38,7 @@ class SampleOnlyScored(Multileaver):
     Brost, Cox, Seldin and Lioma, "An improved multileaving algorithm for online ranker evaluation" (SIGIR 2016).
     """
 
-    tau: Annotated[float, Between(0.0, 20.0)] = 3.0
+    tau: Annotated[float, Between(0.0, 20.0, tuned=(0.3, 10.0), log=True)] = 3.0
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
         """Return a team-draft list, and the rank of each shown document in each ranking."""

@@ -41,8 +41,8 @@ class AdaptiveLastClick(Examination):
         Factor on the weight of earlier observations after each new one: 0.999 remembers about the last thousand, 1 all of them.
     """
 
-    level: Annotated[float, Between(0.0, 1.0)] = 0.25
-    beyond: Annotated[int, Between(0, 10_000)] = 3
+    level: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.25
+    beyond: Annotated[int, Between(0, 10_000, tuned=(0, 9))] = 3
     forgetting: Annotated[float, Between(0.0, 1.0)] = 0.999
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:

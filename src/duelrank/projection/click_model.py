@@ -43,7 +43,7 @@ class ClickModel(Examination):
     and Moulines, "On-line expectation-maximization algorithm for latent data models" (JRSS B 2009).
     """
 
-    attraction: Annotated[float, Between(1e-6, 0.999999)] = 0.3
+    attraction: Annotated[float, Between(1e-6, 0.999999, tuned=(0.05, 0.95))] = 0.3
     forgetting: Annotated[float, Between(0.0, 1.0)] | None = None
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ class DependentClick(ClickModel):
     Guo, Liu and Wang, "Efficient multiple-click models in web search" (WSDM 2009).
     """
 
-    after_click: Annotated[float, Between(0.0, 1.0)] = 0.5
+    after_click: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.5
     after_skip: Annotated[float, Between(0.0, 1.0)] = 1.0
 
     def chances(self) -> list[float]:

@@ -66,13 +66,13 @@ class DocumentSpace(Projection):
     inert_fields: ClassVar[frozenset[str]] = frozenset({"basis", "threshold", "tolerance"})
 
     examination: Examination = LastClick()
-    remembered: Annotated[int, Between(0, 10_000)] = 10
+    remembered: Annotated[int, Between(0, 10_000, tuned=(0, 10))] = 10
     rescale: Literal["none", "unit", "preserve"] = "unit"
-    strength: Annotated[float, Between(0.0, 1.0)] = 1.0
+    strength: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 1.0
     basis: Literal["qr", "svd"] = "qr"
     tolerance: Annotated[float, Between(0.0, 1.0)] | None = None
     threshold: Annotated[float, Between(0.0, 1.0)] = 0.0
-    ridge: Annotated[float, Between(1e-12, 1e6)] | None = None
+    ridge: Annotated[float, Between(1e-12, 1e6, tuned=(1e-4, 10.0), log=True, none="low")] | None = None
     centred: bool = False
 
     def project(

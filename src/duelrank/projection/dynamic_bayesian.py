@@ -30,8 +30,8 @@ class DynamicBayesian(ClickModel):
     Chapelle and Zhang, "A dynamic Bayesian network click model for web search ranking" (WWW 2009).
     """
 
-    perseverance: Annotated[float, Between(0.0, 1.0)] = 0.9
-    satisfaction: Annotated[float, Between(0.0, 1.0)] = 0.5
+    perseverance: Annotated[float, Between(0.0, 1.0, tuned=(0.1, 1.0))] = 0.9
+    satisfaction: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.5
 
     def chances(self) -> list[float]:
         """Return perseverance and satisfaction."""

@@ -32,7 +32,7 @@ class LastClick(Examination):
     Joachims et al., "Accurately interpreting clickthrough data as implicit feedback" (SIGIR 2005).
     """
 
-    beyond: Annotated[int, Between(0, 10_000)] = 3
+    beyond: Annotated[int, Between(0, 10_000, tuned=(0, 9))] = 3
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return 1 down to the last click + beyond."""

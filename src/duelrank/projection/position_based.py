@@ -34,7 +34,7 @@ class PositionBased(ClickModel):
     Craswell et al., "An experimental comparison of click position-bias models" (WSDM 2008).
     """
 
-    bias: Annotated[float, Between(0.0, 10.0)] = 1.0
+    bias: Annotated[float, Between(0.0, 10.0, tuned=(0.0, 3.0))] = 1.0
 
     def chances(self) -> list[float]:
         """Return P(seen) per position."""

@@ -43,7 +43,7 @@ class BentLines(Knotted):
     [[0.1, 0.25, 0.0], [0.6, 0.5, 0.25]]
     """
 
-    bend: Annotated[float, Between(1e-6, 1e6)] = 0.5
+    bend: Annotated[float, Between(1e-6, 1e6, tuned=(0.01, 10.0), log=True)] = 0.5
 
     def _n_pieces(self, n_pieces: int, lists: int) -> int:
         """Halve the pieces after 16 lists, and again after 1,024 times as many as the last time: columns cost noise."""

@@ -47,7 +47,7 @@ class Knotted(Representation):
     learns: ClassVar[bool] = True
     within_unit: ClassVar[bool] = True
 
-    pieces: Annotated[int, Between(1, 64)] = 4
+    pieces: Annotated[int, Between(1, 64, choices=(2, 4, 8))] = 4
     sample: Annotated[int, Between(10, 2000)] = 200
 
     @abstractmethod

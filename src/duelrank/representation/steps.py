@@ -39,7 +39,7 @@ class Steps(Knotted):
     [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
     """
 
-    pieces: Annotated[int, Between(2, 64)] = 4
+    pieces: Annotated[int, Between(2, 64, choices=(2, 4, 8))] = 4
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
         """Start without knots, whatever is known of the values."""

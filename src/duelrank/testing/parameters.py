@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from duelrank.errors import DuelrankError
-from duelrank.registry import Between, P, Part, _replace_at, classes, walk
+from duelrank.registry import Between, P, Part, classes, replaced_at, walk
 
 __all__ = ["variations"]
 
@@ -31,7 +31,7 @@ def variations(recipe: P) -> Iterator[tuple[str, list[P]]]:
 def _made(recipe: P, path: tuple[str, ...], name: str, values: list[Any]) -> Iterator[P]:
     for value in values:
         try:
-            yield _replace_at(recipe, path, name, value)
+            yield replaced_at(recipe, {(*path, name): value})
         except DuelrankError:  # skip values that this recipe does not allow
             continue
 

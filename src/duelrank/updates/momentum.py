@@ -33,7 +33,7 @@ class Momentum(Update):
     Polyak, "Some methods of speeding up the convergence of iteration methods" (1964).
     """
 
-    momentum: Annotated[float, Between(0.0, 0.999999)] = 0.9
+    momentum: Annotated[float, Between(0.0, 0.999999, tuned=(0.0, 0.99))] = 0.9
     step: Update = Step()
 
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

@@ -29,9 +29,9 @@ class Step(Update):
         Number of impressions after which α is divided by √2; it continues to decrease. None: α does not depend on impressions.
     """
 
-    learning_rate: Annotated[float, Between(0.0, 1e6)] = 0.01
+    learning_rate: Annotated[float, Between(0.0, 1e6, tuned=(1e-3, 10.0), log=True)] = 0.01
     decay: Annotated[float, Between(0.0, 1.0)] = 1.0
-    slow_down: Annotated[float, Between(1e-6)] | None = None
+    slow_down: Annotated[float, Between(1e-6, tuned=(1.0, 1e5), log=True)] | None = None
 
     def rate(self, state: State) -> float:
         """Return α at a state."""

@@ -98,19 +98,24 @@ class Store:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write one finished run; on return it is on the disk. A run that is already stored is not written again."""
-        if row["digest"] in self._digests:
+        self.extend([row])
+
+    def extend(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write finished runs at once; on return all of them are on the disk, and a kill meanwhile leaves the first of them."""
+        fresh = {row["digest"]: _line(row) for row in rows if row["digest"] not in self._digests}
+        if not fresh:
             return
-        line = _line(row)
         with writing("results", self.folder):
             self._truncate()
             try:
-                _write(self._descriptor, line)
+                _write(self._descriptor, b"".join(fresh.values()))
                 os.fsync(self._descriptor)
             except OSError:
                 with suppress(OSError):  # the next append, in this or another process, repairs the file
                     os.ftruncate(self._descriptor, self._end)
                 raise
-        self._took(row["digest"], self._end + len(line))
+        for digest, line in fresh.items():
+            self._took(digest, self._end + len(line))
 
     def add_wall_time(self, seconds: float) -> None:
         """Add seconds to the total wall time of the runs in this folder."""

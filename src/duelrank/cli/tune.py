@@ -1,0 +1,154 @@
+"""``duelrank tune``: searches for good parameters of an algorithm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from duelrank.cli.console import complain, out, print_json, spinner, tell
+from duelrank.cli.options import (
+    DeviceChoice,
+    DeviceOption,
+    ImpressionsOption,
+    JsonOption,
+    LengthOption,
+    MetricOption,
+    SchedulerOption,
+    WorkersOption,
+    split_top_level,
+)
+from duelrank.cli.results import command_line
+
+if TYPE_CHECKING:
+    from duelrank.experiments.tuning import Settings, Tuned
+    from duelrank.metrics import Metric
+
+__all__ = ["tune"]
+
+USERS = "perfect,navigational,informational"
+
+
+def tune(
+    algorithm: Annotated[str, typer.Argument(help="Algorithm; the search begins with its parameters.")],
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dataset", "-d", help="Data set to tune on; may be given several times, or separated by commas."
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", "-t", help="Number of settings to try in all.")] = 100,
+    users: Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")] = USERS,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="NAME[=LOW:HIGH[:log]]",
+            help="Search only this parameter, in its declared range or in this one; NAME=A,B,C for choices. May be repeated.",
+        ),
+    ] = None,
+    fix: Annotated[
+        str | None, typer.Option("--fix", metavar="NAMES", help="Parameters to leave as they are, separated by commas.")
+    ] = None,
+    objective: Annotated[
+        str, typer.Option("--objective", help="Weights of reward, validation and worst, the worst run of each cell.")
+    ] = "reward=1,validation=1",
+    folds: Annotated[
+        int | None,
+        typer.Option("--folds", help="Number of folds of each data set; all by default.", show_default=False),
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", "-r", help="Runs per fold, data set and user.")] = 1,
+    impressions: ImpressionsOption = 10_000,
+    length: LengthOption = 10,
+    metric: MetricOption = "nDCG@10",
+    sampler: Annotated[str, typer.Option("--sampler", help="How to choose values: tpe or random.")] = "tpe",
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of the sampler.")] = 1,
+    batch: Annotated[int, typer.Option("--batch", help="Trials at a time; their runs are made together.")] = 20,
+    prune: Annotated[
+        bool, typer.Option("--prune/--no-prune", help="Stop trials below the median after a third of the folds.")
+    ] = True,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    device: DeviceOption = DeviceChoice.cpu,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the search; results/tune-ALGORITHM by default.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search for good parameters of an algorithm on validation queries; the same command resumes, and makes the report again."""
+    from duelrank.experiments.tuning import make_settings, search
+
+    settings = make_settings(
+        algorithm,
+        [name for given in dataset or ["synthetic"] for name in split_top_level(given)],
+        split_top_level(users),
+        vary or (),
+        split_top_level(fix or ""),
+        objective,
+        folds=folds,
+        seeds=runs,
+        impressions=impressions,
+        length=length,
+        metric=_metric(metric),
+        sampler=sampler,
+        seed=seed,
+        batch=batch,
+        prune=prune,
+    )
+    target = folder or _default_folder(settings)
+    _announce(settings, target)
+    try:
+        found = search(settings, target, trials, workers, scheduler, device.value)
+    except KeyboardInterrupt:
+        complain(f"stopped; finished trials and runs are kept in {target}. To resume: {command_line()}")
+        raise
+    _show(found, _report(found), as_json)
+
+
+def _report(found: Tuned) -> Path | None:
+    """Write the report; without matplotlib, say how to make it later."""
+    from duelrank.errors import MissingExtra
+    from duelrank.experiments.tuning.report import write_report
+
+    try:
+        with spinner("drawing tables and figures"):
+            return write_report(found, command_line())
+    except MissingExtra as error:
+        tell(f"no report: {error}; then the same command makes it, without new trials, on any machine with this folder")
+        return None
+
+
+def _metric(text: str) -> Metric:
+    from duelrank.grammar import parse
+    from duelrank.metrics import Metric
+
+    return parse(text, Metric)
+
+
+def _default_folder(settings: Settings) -> Path:
+    from duelrank.experiments.report.report import file_stem
+    from duelrank.registry import spell
+
+    return Path("results") / file_stem(f"tune-{spell(settings.algorithm)}")[:100]
+
+
+def _announce(settings: Settings, target: Path) -> None:
+    """Say what is searched, before it takes hours."""
+    for each in settings.space:
+        tell(f"{each.name}: {each}")
+    tell(f"{len(settings.specs(settings.algorithm)):,} runs per trial; trials and runs are kept in {target}")
+
+
+def _show(found: Tuned, report: Path | None, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    if as_json:
+        scores = {"best": asdict(found.scores), "reference": asdict(found.reference)}
+        files = {"folder": str(found.folder), "report": None if report is None else str(report)}
+        print_json({"recipe": found.recipe, **scores, "importance": found.importance, **files})
+        return
+    tell(f"objective {found.scores.value:.4f}; the recipe as it was has {found.reference.value:.4f}")
+    if report is not None:
+        tell(f"report: {report.absolute().as_uri()}")
+    out().print(found.recipe, soft_wrap=True, markup=False)

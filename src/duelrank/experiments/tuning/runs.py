@@ -1,0 +1,122 @@
+"""Makes the runs of trials, many trials at a time, and keeps their results in a store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from duelrank.algorithms import Algorithm
+from duelrank.errors import InvalidValue
+from duelrank.experiments.pipeline import check_data, fingerprints, timed
+from duelrank.experiments.results.store import Store
+from duelrank.experiments.run import run_all
+from duelrank.experiments.run.device import Device, check_device
+from duelrank.experiments.run.scheduler import Scheduler
+from duelrank.experiments.tuning.objective import Cell, Measured, Scores
+from duelrank.experiments.tuning.settings import Settings
+from duelrank.progress import Tell
+from duelrank.registry import spell, spelling_once
+from duelrank.simulation import RunSpec
+
+__all__ = ["Runs"]
+
+_log = logging.getLogger(__name__)
+
+_SECONDS = 1.0  # between two writes to the store
+
+
+class Runs:
+    """The finished runs of a search; those that are missing are made on demand.
+
+    Parameters
+    ----------
+    settings
+        Of the search.
+    store
+        Keeps the rows, so that no run is made twice.
+    tell
+        Shows progress: called with the number of runs and how many there will be at most.
+    workers, scheduler, device
+        As in `run_all`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        tell: Tell,
+        workers: int | None = None,
+        scheduler: Scheduler | None = None,
+        device: Device = "cpu",
+    ) -> None:
+        self.settings, self._store, self._tell = settings, store, tell
+        self._workers, self._scheduler, self._device = workers, scheduler, device
+        self._data = fingerprints(settings.specs(settings.algorithm))
+        self._values: dict[str, tuple[float, float]] = {}
+        if store.done():
+            frame = store.load()
+            check_data(frame, settings.specs(settings.algorithm), self._data, store.folder)
+            columns = (frame[name].tolist() for name in ("digest", "online_performance", "offline_performance"))
+            self._values = {digest: (online, offline) for digest, online, offline in zip(*columns, strict=True)}
+
+    def scores(self, recipe: Algorithm, rung: int | None = None) -> Scores:
+        """Return how a recipe compares with the one that the search begins with, over the runs up to a rung."""
+        reference = self.measured(self.settings.algorithm, rung)
+        return self.settings.objective.scores(self.measured(recipe, rung), reference)
+
+    def make(self, recipes: Sequence[Algorithm], rung: int | None = None, later: int = 0) -> set[Algorithm]:
+        """Make what is missing of the runs of recipes up to a rung; return the recipes whose runs fail.
+
+        Parameters
+        ----------
+        later
+            How many further runs may follow, for the progress bar.
+        """
+        wanted = {spec.digest: spec for recipe in recipes for spec in self.settings.specs(recipe, rung)}
+        missing = [spec for digest, spec in wanted.items() if digest not in self._values]
+        if not missing:
+            return set()
+        check_device(self._device)
+        try:
+            with timed(self._store), spelling_once():
+                self._run(missing, len(self._values) + len(missing) + later)
+        except InvalidValue as error:  # such as weights that have grown beyond all numbers
+            if self.settings.algorithm in recipes and len(recipes) == 1:
+                raise
+            if len(recipes) == 1:
+                _log.warning("left out %s: %s", spell(recipes[0]), error)
+                return set(recipes)
+            half = len(recipes) // 2
+            return self.make(recipes[:half], rung, later) | self.make(recipes[half:], rung, later)
+        return set()
+
+    def _run(self, specs: Sequence[RunSpec], total: int) -> None:
+        """Make runs; their rows are written once a second, because each write waits for the disk."""
+        rows: list[dict[str, Any]] = []
+        written = monotonic()
+        self._tell(len(self._values), total)
+        try:
+            for record in run_all(specs, self._workers, self._scheduler, device=self._device):
+                rows.append(record.row(data=self._data[record.spec.dataset, record.spec.fold]))
+                self._tell(len(self._values) + len(rows), total)
+                if monotonic() - written > _SECONDS:
+                    self._keep(rows)
+                    written = monotonic()
+        finally:
+            self._keep(rows)
+
+    def _keep(self, rows: list[dict[str, Any]]) -> None:
+        self._store.extend(rows)
+        self._values.update((row["digest"], (row["online_performance"], row["offline_performance"])) for row in rows)
+        rows.clear()
+
+    def measured(self, recipe: Algorithm, rung: int | None = None) -> Measured:
+        """Return what the runs of a recipe up to a rung have achieved, cell by cell."""
+        found: dict[Cell, list[tuple[float, float]]] = {}
+        for spec in self.settings.specs(recipe, rung):
+            found.setdefault((spell(spec.dataset), spell(spec.user)), []).append(self._values[spec.digest])
+        return {cell: np.array(values) for cell, values in found.items()}
