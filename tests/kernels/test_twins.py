@@ -69,8 +69,12 @@ def sort_case(draw: Any) -> tuple[Any, ...]:
 
 
 def sorted_rows_case(draw: Any) -> tuple[Any, ...]:
-    n = draw(st.integers(1, 20))
-    table = np.array(draw(st.lists(st.integers(-3, 3), min_size=3 * n, max_size=3 * n)), float).reshape(3, n)
+    """Scores with ties, both zeros, infinities, and neighbours that differ in their last bits only, of either sign."""
+    rows, n = draw(st.integers(1, 6)), draw(st.integers(1, 40))
+    near = st.integers(-20, 20).map(lambda steps: 1.0 + steps * 2.0**-52)
+    value = st.one_of(st.integers(-3, 3).map(float), near, st.sampled_from([-0.0, 5e-324, 1e308, np.inf]))
+    signed = st.tuples(value, st.sampled_from([1.0, -1.0])).map(lambda pair: pair[0] * pair[1])
+    table = np.array(draw(st.lists(signed, min_size=rows * n, max_size=rows * n))).reshape(rows, n)
     return table, np.array(draw(st.permutations(range(n))), np.int64)
 
 

@@ -13,6 +13,7 @@ Ints = NDArray[np.int64]
 
 # Sums may be reordered, so that they run in vector registers; nothing else is relaxed.
 _SUMS = {"reassoc", "contract"}
+_ALL_BUT_SIGN = (1 << 63) - 1
 
 
 @kernel(fastmath=_SUMS)
@@ -103,18 +104,103 @@ def best_first(keys: Floats) -> Ints:
 @kernel
 def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
     """Rank the documents by each row of scores, best first; ties in the order in which they are shuffled."""
+    if table.shape[0] == 1:
+        ranked = np.empty(table.shape, np.int64)
+        ranked[0] = shuffled[best_first(table[0][shuffled])]
+        return ranked
+    return _sorted_together(table, shuffled)
+
+
+@kernel
+def _sorted_together(table: Floats, shuffled: Ints) -> Ints:
+    """Rank by all rows of scores at once.
+
+    What is sorted are whole numbers that are ordered as the scores are. Their last bits make room for the place of the document
+    before the sort: so it comes out of the sort with its score, and of equal scores the one that was shuffled first comes first.
+    Scores that differ in these bits only are sorted by an insertion sort, which finds hardly anything to do.
+    """
     n_rankers, n_documents = table.shape
+    last = 1  # as many bits set as a place needs
+    while last < n_documents:
+        last = 2 * last
+    last -= 1
+    keys = _whole_keys(table, shuffled, last)
+    _sort_columns(keys.ravel(), n_rankers)
     ranked = np.empty((n_rankers, n_documents), np.int64)
-    keys, spare_keys = np.empty(n_documents), np.empty(n_documents)
-    order, spare_order = np.empty(n_documents, np.int64), np.empty(n_documents, np.int64)
     for i in range(n_rankers):
-        for j in range(n_documents):
-            order[j] = shuffled[j]
-            keys[j] = table[i, shuffled[j]]
-        swapped = sort_descending(keys, order, spare_keys, spare_order)
-        for j in range(n_documents):
-            ranked[i, j] = spare_order[j] if swapped else order[j]
+        close = False
+        for rank in range(n_documents):
+            key = keys[rank, i]
+            ranked[i, rank] = shuffled[last - (key & last)]
+            close |= rank > 0 and key | last == keys[rank - 1, i] | last
+        if close:
+            _insertion_sort(ranked[i], table[i])
     return ranked
+
+
+@kernel
+def _whole_keys(table: Floats, shuffled: Ints, last: int) -> Ints:
+    """Whole numbers (n_documents, n_rankers) in the order of the scores; the last bits count down the places of the documents.
+
+    The bits of a float are ordered as it is; below zero they are ordered the other way round, and turned.
+    """
+    n_rankers, n_documents = table.shape
+    gathered = np.empty((n_documents, n_rankers))
+    for place in range(n_documents):
+        for i in range(n_rankers):
+            gathered[place, i] = table[i, shuffled[place]] + 0.0  # −0 becomes 0, which it equals
+    keys = gathered.view(np.int64)
+    for place in range(n_documents):
+        for i in range(n_rankers):
+            key = keys[place, i]
+            key ^= (key >> 63) & _ALL_BUT_SIGN
+            keys[place, i] = (key | last) - place
+    return keys
+
+
+@kernel
+def _sort_columns(keys: Ints, width: int) -> None:
+    """Sort each column of a table, given as its rows of this width one after the other, from the largest down, in place.
+
+    Batcher's merge exchange (Knuth, The Art of Computer Programming 3, algorithm 5.2.2M): which rows are compared depends on their
+    number alone. So all columns are sorted in step, in vector registers, and there is no branch to be mispredicted.
+    """
+    n = keys.shape[0] // width
+    half = 1
+    while 2 * half < n:
+        half *= 2
+    run = half
+    while run > 0:
+        apart, start, reach = run, 0, half
+        while True:
+            for first in range(start, n - apart, 2 * run):
+                stop = min(first + run, n - apart)
+                _exchange(keys[first * width : stop * width], keys[(first + apart) * width : (stop + apart) * width])
+            if reach == run:
+                break
+            apart, start, reach = reach - run, run, reach // 2
+        run //= 2
+
+
+@kernel
+def _exchange(upper: Ints, lower: Ints) -> None:
+    """Move the larger of each two keys up and the smaller one down, in place."""
+    for k in range(upper.shape[0]):
+        one, other = upper[k], lower[k]
+        smaller = min(one, other)
+        upper[k] = one ^ other ^ smaller  # the larger; as a maximum it would be stored under a mask, three times as slow
+        lower[k] = smaller
+
+
+@kernel
+def _insertion_sort(order: Ints, keys: Floats) -> None:
+    """Sort an order that is nearly right by the keys of its items, best first and stable, in place."""
+    for i in range(1, order.shape[0]):
+        item, j = order[i], i
+        while j > 0 and keys[order[j - 1]] < keys[item]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = item
 
 
 @kernel
@@ -142,9 +228,14 @@ def separate_rankings(
 ) -> Ints:
     """Rank with the current weights (row 0) and with each candidate, ties in an order of its own for each."""
     table = scores(_rankers(weights, directions, delta), features)
-    ranked = np.empty(table.shape, np.int64)
-    for i in range(table.shape[0]):
-        ranked[i] = sorted_rows(table[i : i + 1], permutation(stream, table.shape[1]))[0]
+    n_rankers, n_documents = table.shape
+    shuffled, gathered = np.empty(table.shape, np.int64), np.empty(table.shape)
+    for i in range(n_rankers):
+        shuffled[i] = permutation(stream, n_documents)
+        gathered[i] = table[i][shuffled[i]]
+    ranked = sorted_rows(gathered, np.arange(n_documents))
+    for i in range(n_rankers):
+        ranked[i] = shuffled[i][ranked[i]]
     return ranked
 
 
