@@ -61,6 +61,14 @@ class TestPerformance:
         assert made.rows[0].cells[-1].text == "10000.0"  # a second for 100 impressions
         assert "against dbgd." in " ".join(made.notes)
 
+    def test_the_worst_run_in_percent_of_the_mean_red_where_it_is_below_nine_tenths(self, run):
+        steady = [run("mgd", seed=seed, online=online) for seed, online in ((1, 95.0), (2, 105.0))]
+        shaky = [run("dbgd", seed=seed, online=online) for seed, online in ((1, 50.0), (2, 150.0))]
+        made = performance_table(summarise(Frame.of([*steady, *shaky]), "online"), worst=True)
+        assert made.columns[-1].head == "worst run"
+        assert [(row.cells[-1].text, row.cells[-1].style) for row in made.rows] == [("95%", ""), ("50%", "down")]
+        assert "lowest of the runs" in " ".join(made.notes)
+
     def test_a_cell_is_mean_and_deviation_with_the_full_numbers_behind(self, frame):
         summary = summarise(frame(), "offline")
         made = performance_table(summary)

@@ -188,7 +188,9 @@ def _exchange(upper: Ints, lower: Ints) -> None:
     for k in range(upper.shape[0]):
         one, other = upper[k], lower[k]
         smaller = min(one, other)
-        upper[k] = one ^ other ^ smaller  # the larger; as a maximum it would be stored under a mask, three times as slow
+        upper[k] = (
+            one ^ other ^ smaller
+        )  # the larger; as a maximum it would be stored under a mask, three times as slow
         lower[k] = smaller
 
 

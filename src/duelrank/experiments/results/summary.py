@@ -63,6 +63,8 @@ class Estimate:
         Whether no other algorithm has a higher mean with that user on that data set.
     microseconds
         Mean time of an impression, without evaluation.
+    worst
+        The lowest of the runs.
     """
 
     measure: Measure
@@ -81,6 +83,7 @@ class Estimate:
     p: float | None = None
     best: bool = False
     microseconds: float = 0.0
+    worst: float | None = None
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,8 @@ def _estimate(measure: Measure, metric: str, place: tuple[str, ...], runs: Frame
     mean, std = spread(values)
     width = half_width(values) if std is not None else None
     micro = float(np.mean(1e6 * runs["seconds"] / runs["impressions"]))
-    return Estimate(measure, metric, dataset, user, algorithm, base, len(values), mean, std, width, microseconds=micro)
+    cell = (measure, metric, dataset, user, algorithm, base, len(values), mean, std, width)
+    return Estimate(*cell, microseconds=micro, worst=float(np.min(values)))
 
 
 def _with_best(estimates: Sequence[Estimate]) -> list[Estimate]:

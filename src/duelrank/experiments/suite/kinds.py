@@ -30,20 +30,23 @@ class Tables(Experiment):
         The label of the recipe that all others are compared with; without it a projected one is compared with its base.
     together
         Whether both measures share one table, which also has p-values and the time of an impression.
+    worst
+        Whether to show the worst run of each cell.
     recipes
         The labels of the recipes in the tables; all by default.
     """
 
     baseline: str = ""
     together: bool = False
+    worst: bool = False
     recipes: tuple[str, ...] = ()
 
     def tables(self, study: Study) -> tuple[Table, ...]:
         """Return a table per measure, or one for both, and the tables of the replication."""
         summaries = [study.summary(measure, self.baseline, self.recipes) for measure in MEASURES]
         if self.together:
-            return (performance_table(summaries, study.labels, detailed=True),)
-        ours = [performance_table(summary, study.labels) for summary in summaries]
+            return (performance_table(summaries, study.labels, detailed=True, worst=self.worst),)
+        ours = [performance_table(summary, study.labels, worst=self.worst) for summary in summaries]
         return *ours[:-1], _with_skyline(ours[-1], study), *self._published(study)
 
     def _published(self, study: Study) -> list[Table]:

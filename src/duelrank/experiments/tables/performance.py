@@ -29,11 +29,13 @@ __all__ = ["league_table", "performance_table", "replication_table"]
 
 _Writer = Callable[[Estimate | None], Cell]
 
+_COLLAPSED = 0.9  # of the mean; folds of the data sets we know differ by less
+_WORST = "Worst run: the lowest of the runs, in percent of their mean."
 _Z = 2.0  # number of standard errors above which a difference is unlikely to be chance
 
 
 def performance_table(
-    summaries: Sequence[Summary] | Summary, labels: Labels | None = None, detailed: bool = False
+    summaries: Sequence[Summary] | Summary, labels: Labels | None = None, detailed: bool = False, worst: bool = False
 ) -> Table:
     """Tabulate mean and deviation by user and algorithm, with the change against the baseline and its significance.
 
@@ -45,6 +47,8 @@ def performance_table(
         From a recipe, user or data set to its label.
     detailed
         Whether to add columns with p-values and with the time per impression.
+    worst
+        Whether to add a column with the worst run, in parts of the mean.
     """
     summaries = (summaries,) if isinstance(summaries, Summary) else tuple(summaries)
     first = summaries[0]
@@ -55,6 +59,8 @@ def performance_table(
         writers["change"] = change_cell
     if detailed and any(each.p is not None for each in estimates):
         writers["p"] = p_cell
+    if worst:
+        writers["worst run"] = _worst
     columns = [Column(head, _group(*place, len(summaries), labels)) for place in places for head in writers]
     rows = []
     for user in first.users:
@@ -69,7 +75,7 @@ def performance_table(
         title=" and ".join(summary.measure for summary in summaries).capitalize() + f" {first.metric}",
         columns=(*columns, *([Column("µs")] if detailed else [])),
         rows=tuple(rows),
-        notes=tuple(_notes(summaries, labels, detailed)),
+        notes=(*_notes(summaries, labels, detailed), *([_WORST] if worst else [])),
         section_head="user",
         recipes=recipes(first.algorithms, labels),
     )
@@ -87,6 +93,13 @@ def _value(estimate: Estimate | None) -> Cell:
     digits = DIGITS[estimate.measure]
     text, detail = number(estimate.mean, digits), deviation(estimate.std, digits)
     return Cell(text, detail, "strong" if estimate.best else "", asdict(estimate))
+
+
+def _worst(estimate: Estimate | None) -> Cell:
+    if estimate is None or estimate.worst is None or not estimate.mean:
+        return Cell()
+    share = estimate.worst / estimate.mean
+    return Cell(f"{number(100.0 * share, 0)}%", style="down" if share < _COLLAPSED else "")
 
 
 def _microseconds(estimates: Sequence[Estimate | None]) -> str:
