@@ -101,9 +101,9 @@ def test_a_gpu_that_is_not_there_is_an_error(spec, monkeypatch):
 def test_batches_hold_what_fits_and_groups_what_is_alike(spec, linear_data, monkeypatch):
     specs = [replace(spec, seed=seed) for seed in range(10)]
     library = load([(spec.dataset, 1)], NDCG, "test", np.float64)
-    assert [len(batch) for batch in batches(specs, library, 10, 15)] == [10]
+    assert [len(batch) for batch in batches(specs, library, 10, 5)] == [10]
     monkeypatch.setattr("duelrank.lockstep.plan._MOST_RUNS", 4)
-    assert [len(batch) for batch in batches(specs, library, 10, 15)] == [4, 4, 2]
+    assert [len(batch) for batch in batches(specs, library, 10, 5)] == [4, 4, 2]
     wide = replace(spec, dataset=linear_data(n_features=40))
     near = replace(spec, dataset=linear_data(n_features=7))
     assert [len(group) for group in alike([spec, wide, near])] == [2, 1]

@@ -85,8 +85,9 @@ class Lockstep:
             shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
         for alike_specs in shapes.values():
             twin = _twin(alike_specs[0].algorithm)
-            n_each = twin.columns(np.ones(1, bool), alike_specs[0].impressions).size
-            for batch in batches(alike_specs, library, _n_rankers(twin), len(alike_specs[0].checkpoints), n_each):
+            n_columns = twin.columns(np.ones(library.n_columns, bool), alike_specs[0].impressions).size
+            room = twin.room(library.n_columns)
+            for batch in batches(alike_specs, library, _n_rankers(twin), n_columns, room):
                 with jax.enable_x64(True):
                     records = self._run_batch(twin, batch, library)
                 yield from records

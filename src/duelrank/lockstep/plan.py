@@ -51,12 +51,20 @@ def _by_size(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
 
 
 def batches(
-    specs: Sequence[RunSpec], library: Library, n_rankers: int, n_checkpoints: int, n_each: int = 1
+    specs: Sequence[RunSpec], library: Library, n_rankers: int, n_columns: int, room: int = 0
 ) -> list[Sequence[RunSpec]]:
-    """Return runs of one program in as few batches as memory allows, of about equal size."""
+    """Return runs of one program in as few batches as memory allows, of about equal size.
+
+    Parameters
+    ----------
+    n_rankers, n_columns
+        How many rankers a list is made of, and how many weights each has.
+    room
+        What else a run needs, in bytes.
+    """
     free = _memory() * _SHARE - library.n_bytes
-    most = int(max(1, min(_MOST_RUNS, free // _bytes_per_run(specs[0], library, n_rankers, n_checkpoints, n_each))))
-    number = -(-len(specs) // most)
+    each = _bytes_per_run(specs[0], library, n_rankers, n_columns) + room
+    number = -(-len(specs) // int(max(1, min(_MOST_RUNS, free // each))))
     size = -(-len(specs) // number)
     return [specs[start : start + size] for start in range(0, len(specs), size)]
 
@@ -72,11 +80,10 @@ def _memory() -> int:
     return int(stats.get("bytes_limit", _UNKNOWN_MEMORY))
 
 
-def _bytes_per_run(spec: RunSpec, library: Library, n_rankers: int, n_checkpoints: int, n_each: int) -> int:
+def _bytes_per_run(spec: RunSpec, library: Library, n_rankers: int, n_columns: int) -> int:
     """Return a generous estimate: results, checkpoints, the documents of a query twice, and scores and ranks."""
     item = int(library.train.features.dtype.itemsize)
-    n_columns = n_each * library.n_columns
-    kept = spec.impressions * 16 + n_checkpoints * n_columns * item
+    kept = spec.impressions * 16 + len(spec.checkpoints) * n_columns * item
     documents = 2 * library.widest * n_columns * item
     tables = library.widest * (8 * n_rankers + 16 * spec.length) * item
     small = 16 * n_rankers * n_columns * item + 60_000

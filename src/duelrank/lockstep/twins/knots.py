@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.twins.fixed import RepresentationTwin
@@ -20,6 +21,8 @@ from duelrank.representation.knots import EVERY, FIRST, HORIZON, OFF
 __all__ = ["Kept", "KnottedTwin", "Seen", "carried", "climbed", "curve_scores", "is_due", "moved", "sampled", "slots"]
 
 Array = Any
+
+_COLUMNS = 200_000_000  # of documents, at a time
 
 
 class Seen(NamedTuple):
@@ -48,12 +51,17 @@ class Kept(NamedTuple):
 
 
 def curve_scores(curves: tuple[Array, Array], features: Array) -> Array:
-    """Return the score of each document by each row of curves, from knots and rises, (rows, documents)."""
+    """Return the score of each document by each row of curves, from knots and rises, (rows, documents).
 
-    def of_one(knots: Array, rises: Array) -> Array:
+    Each row has columns of its own, so only so many rows at a time as have room for theirs.
+    """
+
+    def of_one(curve: tuple[Array, Array]) -> Array:
+        knots, rises = curve
         return jnp.sum(climbed(features, knots) * rises, axis=(-2, -1))
 
-    return jax.vmap(of_one)(*curves)
+    some = _COLUMNS // (features.size * curves[1].shape[1])
+    return lax.map(of_one, curves, batch_size=1 << max(0, some.bit_length() - 1))
 
 
 class KnottedTwin(RepresentationTwin):
