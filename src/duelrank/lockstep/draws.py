@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     STOPS = 7
     REPLAY_TIES = 8
     EVALUATION = 9
+    PAIRS = 10
 
 
 _N_PURPOSES = 16
