@@ -25,13 +25,13 @@ HERE = Path(__file__).resolve().parents[1] / "src"
 
 def serve() -> None:
     """Answer each line of a run with its CPU time per impression in microseconds and a digest of its record."""
-    from duelrank import RunSpec, parse, simulate
+    from duelrank import RunSpec, simulate
     from duelrank.testing import Tiny
 
     for line in sys.stdin:
         algorithm, data, impressions = json.loads(line)
-        dataset = Tiny(*map(int, data.split("x"))) if data[0].isdigit() else parse(data)
-        spec = RunSpec(parse(algorithm), dataset, parse("navigational"), impressions=impressions)
+        dataset = Tiny(*map(int, data.split("x"))) if data[0].isdigit() else data
+        spec = RunSpec(algorithm, dataset, "navigational", impressions=impressions)
         started = process_time()
         record = simulate(spec)
         taken = process_time() - started - record.evaluation_seconds

@@ -12,11 +12,13 @@ import pytest
 
 from duelrank import parse
 from duelrank.algorithms import Algorithm, Represented
+from duelrank.kernels import pair_rank
 from duelrank.lockstep import twins  # noqa: F401  # registers them
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.twin import twin_of
 from duelrank.lockstep.twins.difficult_queries import RUNS
 from duelrank.lockstep.twins.knots import slots
+from duelrank.lockstep.twins.pairrank import matched
 from duelrank.lockstep.twins.represented import prepared
 from duelrank.lockstep.values import Clicked, Query
 from duelrank.randomness import stream
@@ -38,8 +40,8 @@ RECIPES = [
     "nsgd",
     "pdgd",
     "Projected(PDGD())",
-    "Projected(PDGD(), DocumentSpace(examination=PositionBased(forgetting=1.0), threshold=0.35, remembered=6))",
-    "Projected(PDGD(), DocumentSpace(examination=DependentClick(after_skip=0.8, forgetting=0.99), ridge=0.2))",
+    "Projected(PDGD(), DocumentSpace(PositionBased(forgetting=1.0), 6, threshold=0.35))",
+    "Projected(PDGD(), DocumentSpace(DependentClick(after_skip=0.8, forgetting=0.99), ridge=0.2))",
     "log-pairs",
     "log-pairs(examination=DynamicBayesian(forgetting=0.95))",
     "log-pairs(examination=LastClick(beyond=1))",
@@ -47,6 +49,8 @@ RECIPES = [
     "wmgd-dsp-curves",
     "query-scaled >> curves(sample=30, bend=2.0) >> nsgd-dsp(when='tie', avoided=3, n_low=2)",
     "query-scaled >> ramps(pieces=3, sample=30) >> pdgd",
+    "pairrank",
+    "pairrank(loss='sum', width=0.01, regularisation=0.03, transitive=False, learning_rate=0.9)",
 ]
 
 
@@ -100,6 +104,17 @@ def take_slots_of(key, monkeypatch):
     return partial(operator.setitem, now, 0)
 
 
+def pairs_of_twin(draws):
+    """Return a function that matches as the twin does: pairs are chosen at random, in each engine by its own numbers."""
+
+    def match(clicks, seen, stream):
+        room = LENGTH - len(clicks)
+        rows = np.asarray(matched(np.pad(clicks, (0, room)), np.pad(seen, (0, room)), draws))
+        return np.array([(row.argmax(), row.argmin()) for row in rows if row.any()], np.int64).reshape(-1, 2)
+
+    return match
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name, monkeypatch):
     algorithm, rng = parse(name, Algorithm), np.random.default_rng(5)
@@ -151,6 +166,7 @@ def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name,
         trace["sizes"] = np.full(len(trace.get("directions", ())) + 1, int(size))
         impression = Impression(query, ranking, trace | seen_of(algorithm, own, query, trace))
         feedback = Feedback(clicks[:length], examined=length)
+        monkeypatch.setattr(pair_rank, "independent_pairs", pairs_of_twin(Draws(key, jnp.int32(t), jnp.float64)))
         own = algorithm.learn(own, impression, feedback, stream(1, "learn", t))
 
         there = len(own.weights)

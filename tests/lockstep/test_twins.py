@@ -8,16 +8,21 @@ import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.kernels import exploration, plackett_luce, probabilistic, span, team_draft
+from duelrank.kernels import exploration, pair_rank, plackett_luce, probabilistic, span, team_draft
 from duelrank.kernels.random import normals, permutation, uniform
 from duelrank.lockstep.draws import Draws, Purpose, threefry
 from duelrank.lockstep.ranking import n_agreed, ranks_of, soonest_in_turn
-from duelrank.lockstep.twins import document_space, metrics, null_space, pdgd, users
+from duelrank.lockstep.twin import twin_of
+from duelrank.lockstep.twins import document_space, log_pairs, metrics, null_space, pairrank, pdgd, users
 from duelrank.lockstep.twins import probabilistic as probabilistic_twin
+from duelrank.lockstep.twins.difficult_queries import RUNS
 from duelrank.lockstep.twins.team_draft import draft
-from duelrank.lockstep.values import Clicked
+from duelrank.lockstep.values import Clicked, Query, Shown
 from duelrank.metrics import Metric
+from duelrank.projection import Examination
 from duelrank.randomness import stream
+from duelrank.types import Feedback, Impression
+from duelrank.types import Query as CPUQuery
 from duelrank.users import User
 
 SEEDS = range(8)
@@ -268,3 +273,149 @@ def test_loops_that_are_written_out_for_an_accelerator_give_the_same(monkeypatch
     monkeypatch.setattr(document_space, "unrolls", lambda: True)
     found = jax.jit(document_space.project)(vector, rows, jnp.float64(0.1))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+EXAMINATIONS = [
+    "LastClick(beyond=2)",
+    "DependentClick()",
+    "DependentClick(after_click=0.9, after_skip=0.7, forgetting=1.0)",
+    "DynamicBayesian(perseverance=1.0, satisfaction=0.0, forgetting=0.98)",
+    "DynamicBayesian(forgetting=0.9)",
+    "PositionBased(forgetting=1.0)",
+    "PositionBased(bias=0.5, forgetting=0.99)",
+]
+
+
+@pytest.mark.parametrize("name", EXAMINATIONS)
+def test_examinations_see_and_learn_as_theirs_do(name):
+    """Lists of 1 to 23 documents, so that the lowest positions share their parameters, and equal ones, which teach no slopes."""
+    part, rng, length = parse(name, Examination), np.random.default_rng(9), 23
+    twin = twin_of(part)
+    numbers = jax.tree.map(jnp.float64, twin.numbers())
+    mine, theirs, weighty = twin.start(numbers, 4), {}, False
+
+    @jax.jit
+    def examine(memory, features, size, flags, last):
+        places = jnp.arange(length) < size
+        query = Query(features, jnp.int32(0), size, features, places, places, jnp.ones(4, bool))
+        heard = Clicked(flags, last, jnp.minimum(last + 1, size))
+        return twin.examine(numbers, memory, query, Shown(jnp.arange(length), None), heard)
+
+    for number in range(40):
+        features, size = rng.random((length, 4)), (1, 23, 4, 10)[number % 4]
+        features[:size] = features[0] if number == 6 else features[:size]
+        flags = (rng.random(length) < 0.3) & (np.arange(length) < size) & (number % 5 > 0)
+        feedback = Feedback(flags[:size], examined=size)
+        impression = Impression(CPUQuery("q", features[:size]), np.arange(size))
+        found, mine = examine(mine, jnp.asarray(features), jnp.int32(size), flags, clicked(flags).last)
+        expected = part.weights(theirs, impression, feedback)
+        theirs = part.observe(theirs, impression, feedback)
+        np.testing.assert_allclose(found[:size], expected, rtol=1e-9, atol=1e-14)
+        assert not found[size:].any()
+        weighty |= bool(((expected > 0.0) & (expected < 1.0)).any())
+    assert weighty == twin.graded
+    if "forgetting" in name:
+        documents, learned = mine.documents, np.stack(mine.users)
+        np.testing.assert_allclose(learned, theirs["examination_users"], rtol=1e-9)
+        rows = [[*documents.slopes, documents.intercept], [*documents.mean, documents.lists]]
+        np.testing.assert_allclose(rows, theirs["examination_documents"], rtol=1e-9, atol=1e-12)
+
+
+def test_pairs_of_a_log_weigh_as_in_the_kernel():
+    rng = np.random.default_rng(11)
+    for clicks in (rng.random(8) < 0.4, np.zeros(8, bool), np.ones(8, bool)):
+        rows, weights, seen = rng.random((8, 5)), rng.standard_normal(5) * 4.0, rng.random(8)
+        pairs = clicks.sum() * seen[~clicks].sum()
+        expected = plackett_luce.skip_gradient(weights, rows, np.arange(8), clicks.astype(float), seen)
+        found = log_pairs.skip_gradient(jnp.asarray(weights), jnp.asarray(rows), jnp.asarray(clicks), jnp.asarray(seen))
+        np.testing.assert_allclose(found, expected * 4.0 / max(pairs, 1e-9), rtol=1e-9, atol=1e-12)
+
+
+def known_pairs(rng, n_features, n_lists=60, regularisation=0.1):
+    """Return what both engines know after some lists of up to five pairs."""
+    weights = rng.standard_normal(n_features)
+    pairs = pairrank.Pairs(
+        jnp.eye(n_features) / regularisation, *jnp.zeros((2, n_features, n_features)), jnp.zeros(())
+    )._replace(target=jnp.zeros(n_features))
+    known = [np.eye(n_features) / regularisation, np.zeros((n_features, n_features)), np.zeros(n_features)]
+    for _ in range(n_lists):
+        n = int(rng.integers(0, 6))
+        rows, ones = rng.standard_normal((n, n_features)) * 0.4, np.ones(n)
+        padded = jnp.asarray(np.pad(rows, ((0, 5 - n), (0, 0))))
+        pairs = pairrank.learned(pairs, jnp.asarray(weights), padded, jnp.arange(5) < n)
+        known[1] = pair_rank.grown_curvature(weights, known[1], rows, ones)
+        known[0] = pair_rank.shrunk_inverse(known[0], rows)
+        known[2] = pair_rank.grown_target(known[2], rows, ones)
+    return pairs, known
+
+
+def test_pairs_are_remembered_as_by_the_kernels():
+    pairs, known = known_pairs(np.random.default_rng(3), 6)
+    for mine, theirs in zip(pairs, known, strict=False):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
+    assert int(pairs.count) > 100
+
+
+@pytest.mark.parametrize("conditioned", [True, False])
+def test_the_regression_is_solved(conditioned):
+    pairs, known = known_pairs(np.random.default_rng(4), 20)
+    ridge, start = 0.1 if conditioned else 0.2 * float(pairs.count), np.random.default_rng(1).standard_normal(20)
+    batch = jax.tree.map(lambda leaf: jnp.stack((leaf, jnp.zeros_like(leaf))), pairs)
+    found = jax.vmap(lambda p: pairrank.ridge_solution(p, ridge, start, 1e-10, conditioned), axis_name=RUNS)(batch)
+    expected = np.linalg.solve(known[1] + ridge * np.eye(20), known[2])
+    np.testing.assert_allclose(found[0], expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found[0], pair_rank.ridge_solution(known[1], ridge, known[2], start, 1e-10), rtol=1e-6)
+    nothing = jax.tree.map(jnp.zeros_like, batch)  # no run has a pair yet, and no ridge either
+    none = jax.vmap(lambda p: pairrank.ridge_solution(p, 0.0, start, 1e-10, False), axis_name=RUNS)(nothing)
+    np.testing.assert_array_equal(none[0], start)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pairs_are_certain_as_in_the_kernel(seed):
+    rng = np.random.default_rng(seed)
+    _, (inverse, *_) = known_pairs(rng, 5)
+    features, weights = rng.random((12, 5)), rng.standard_normal(5) * 3.0
+    features[7] = features[2]
+    scores = features @ weights
+    order = np.argsort(-scores, kind="stable")
+    expected = pair_rank._certainly_above(scores[order], features[order], inverse, 0.7, False)
+    found = pairrank.certain_pairs(*map(jnp.asarray, (scores, features, inverse)), jnp.float64(0.7))
+    np.testing.assert_array_equal(np.asarray(found)[np.ix_(order, order)].T, expected)
+    assert 10 < expected.sum() < 56
+
+
+@pytest.mark.parametrize("transitive", [True, False])
+def test_blocks_are_cut_where_the_kernel_cuts(transitive):
+    """Certain pairs at random, most of them not those that others imply; some of the documents are not there."""
+    rng, find, counts = np.random.default_rng(8), jax.jit(pairrank.blocks), []
+    for share in np.repeat((0.3, 0.6, 0.8, 0.9, 0.97), 30):
+        size = int(rng.integers(1, 13))
+        above = np.tril(rng.random((size, size)) < share, -1)  # by score, the best first: (i, j), j is better
+        closed = above.copy()
+        if transitive:
+            for k in range(size):
+                closed |= closed[:, [k]] & closed[[k], :]
+        expected = np.cumsum(pair_rank._block_starts(closed))
+        where = rng.permutation(size)  # the document at each rank
+        scores, certain, both = np.full(13, -np.inf), np.zeros((13, 13), bool), np.zeros((13, 13), bool)
+        scores[where], both[:size, :size] = -np.arange(size), True
+        certain[np.ix_(where, where)] = above.T
+        found = find(*map(jnp.asarray, (scores, certain, ~certain & both)), transitive)
+        np.testing.assert_array_equal(found[where], expected)
+        counts.append(expected[-1] / size)
+    assert min(counts) < 0.2 < 0.8 < max(counts)
+
+
+def test_pairs_are_matched_at_random_each_position_once():
+    clicks, seen = np.arange(10) % 4 == 0, np.arange(10) < 9  # 3 clicks, 6 seen without a click
+    keys = jnp.stack((jnp.full(3000, 5, jnp.uint32), jnp.arange(3000, dtype=jnp.uint32)), axis=1)
+    match = jax.vmap(lambda key: pairrank.matched(clicks, seen, Draws(key, jnp.int32(2), jnp.float64)))
+    rows = np.asarray(jax.jit(match)(keys))
+    assert (rows.max(axis=2)[:, :3] == 1.0).all()
+    assert not rows[:, 3:].any()
+    assert (np.abs(rows).sum(axis=1) <= 1.0).all()
+    together = np.einsum("npi,npj->ij", np.maximum(rows, 0.0), np.maximum(-rows, 0.0))
+    np.testing.assert_allclose(together[np.ix_(clicks, seen & ~clicks)], 500.0, atol=90.0)
+    assert together.sum() == 9000.0
+    nobody = pairrank.matched(np.zeros(10, bool), seen, Draws(keys[0], jnp.int32(2), jnp.float64))
+    assert not nobody.any()

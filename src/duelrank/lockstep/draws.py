@@ -36,6 +36,7 @@ class Purpose(IntEnum):
     REPLAY_TIES = 8
     EVALUATION = 9
     SAMPLE = 10
+    PAIRS = 11
 
 
 _N_PURPOSES = 16

@@ -1,7 +1,4 @@
-"""Twins of the click models: which positions were seen given all clicks, and online EM, in double precision.
-
-Loops over positions are written out: a position waits for the one before, and the numbers are few.
-"""
+"""Twins of the click models: which positions were seen given all clicks, and online EM, in double precision."""
 
 from __future__ import annotations
 
@@ -108,20 +105,23 @@ def regressed(documents: Regression, rows: Array, errors: Array, places: Array, 
 def cascade(clicked: Clicked, places: Array, attraction: Array, after_click: Array, after_skip: Array) -> Array:
     """Return P(seen | all clicks) of each position, where users go from the top down and may stop after each document.
 
+    Below the last click, a position was seen if the user stopped after it or at the end. Each of these ways has its probability of
+    silence: to see, and not to click, all positions before.
+
     Parameters
     ----------
     after_click, after_skip
         P(going on) after a click at each position, and after a document that was not clicked.
     """
-    silence, chances = 1.0, []
-    for i in range(places.shape[0] - 1, 0, -1):
-        onward = jnp.where(clicked.clicks[i - 1], after_click[i - 1], after_skip)
-        silent = onward * ((1.0 - attraction[i]) * silence)
-        either = silent + (1.0 - onward)
-        hidden = places[i] & (i >= clicked.last)
-        chances.append(jnp.where(hidden, silent / either, 1.0))
-        silence = jnp.where(hidden, either, silence)
-    return jnp.cumprod(jnp.stack([jnp.ones(()), *chances[::-1]]))
+    position = jnp.arange(places.shape[0])
+    below = position[:, None] < position[None, :]
+    hidden = places & (position >= jnp.maximum(clicked.last, 1))
+    before = jnp.maximum(position - 1, 0)
+    onward = jnp.where(hidden, jnp.where(clicked.clicks[before], after_click[before], after_skip), 1.0)
+    silent = jnp.where(hidden, onward * (1.0 - attraction), 1.0)
+    stops = (1.0 - onward) * jnp.prod(jnp.where(below, silent[:, None], 1.0), axis=0)
+    later = jnp.sum(jnp.where(below, stops, 0.0), axis=1) + jnp.prod(silent)
+    return jnp.where(hidden, later / (jnp.sum(stops) + jnp.prod(silent)), 1.0)
 
 
 def counted(users: Users, column: Array, successes: Array, trials: Array, kept: Array, counts: Array) -> Users:
