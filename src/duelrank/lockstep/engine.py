@@ -84,7 +84,8 @@ class Lockstep:
             shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
         for alike_specs in shapes.values():
             twin = _twin(alike_specs[0].algorithm)
-            for batch in batches(alike_specs, library, _n_rankers(twin), len(alike_specs[0].checkpoints)):
+            room = twin.room(library.n_columns, library.widest)
+            for batch in batches(alike_specs, library, _n_rankers(twin), len(alike_specs[0].checkpoints), room):
                 with jax.enable_x64(True):
                     records = self._run_batch(twin, batch, library)
                 yield from records

@@ -48,11 +48,21 @@ def _by_size(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
     return [[spec for spec in specs if spec.dataset in members] for _, members in found]
 
 
-def batches(specs: Sequence[RunSpec], library: Library, n_rankers: int, n_checkpoints: int) -> list[Sequence[RunSpec]]:
-    """Return runs of one program in as few batches as memory allows, of about equal size."""
+def batches(
+    specs: Sequence[RunSpec], library: Library, n_rankers: int, n_checkpoints: int, room: int = 0
+) -> list[Sequence[RunSpec]]:
+    """Return runs of one program in as few batches as memory allows, of about equal size.
+
+    Parameters
+    ----------
+    n_rankers
+        How many rankers a list is made of.
+    room
+        What else a run needs, in bytes.
+    """
     free = _memory() * _SHARE - library.n_bytes
-    most = int(max(1, min(_MOST_RUNS, free // _bytes_per_run(specs[0], library, n_rankers, n_checkpoints))))
-    number = -(-len(specs) // most)
+    each = _bytes_per_run(specs[0], library, n_rankers, n_checkpoints) + room
+    number = -(-len(specs) // int(max(1, min(_MOST_RUNS, free // each))))
     size = -(-len(specs) // number)
     return [specs[start : start + size] for start in range(0, len(specs), size)]
 

@@ -29,6 +29,10 @@ class ProjectedTwin(AlgorithmTwin):
     base: Any
     projection: Any
 
+    def room(self, n_features: int, widest: int) -> int:
+        """Return the room that the base needs."""
+        return int(self.base.room(n_features, widest))
+
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does."""
         begun: State = self.base.start(numbers["base"], columns, length, draws)
