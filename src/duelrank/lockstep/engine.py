@@ -86,7 +86,7 @@ class Lockstep:
         for alike_specs in shapes.values():
             twin = _twin(alike_specs[0].algorithm)
             n_columns = twin.columns(np.ones(library.n_columns, bool), alike_specs[0].impressions).size
-            room = twin.room(library.n_columns)
+            room = twin.room(n_columns, library.widest)
             for batch in batches(alike_specs, library, _n_rankers(twin), n_columns, room):
                 with jax.enable_x64(True):
                     records = self._run_batch(twin, batch, library)

@@ -121,7 +121,9 @@ def cascade(clicked: Clicked, places: Array, attraction: Array, after_click: Arr
     silent = jnp.where(hidden, onward * (1.0 - attraction), 1.0)
     stops = (1.0 - onward) * jnp.prod(jnp.where(below, silent[:, None], 1.0), axis=0)
     later = jnp.sum(jnp.where(below, stops, 0.0), axis=1) + jnp.prod(silent)
-    return jnp.where(hidden, later / (jnp.sum(stops) + jnp.prod(silent)), 1.0)
+    # Where nobody stops before, exactly 1: who never stops would else, by rounding, be found to stop at times.
+    doubt = jnp.any((stops > 0.0)[:, None] & ~below.T, axis=0)
+    return jnp.where(hidden & doubt, later / (jnp.sum(stops) + jnp.prod(silent)), 1.0)
 
 
 def counted(users: Users, column: Array, successes: Array, trials: Array, kept: Array, counts: Array) -> Users:

