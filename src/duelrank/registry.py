@@ -276,7 +276,8 @@ _spelled: ContextVar[dict[Part, str] | None] = ContextVar("_spelled", default=No
 @contextmanager
 def spelling_once() -> Iterator[None]:
     """Let `spell` remember its answers: for loops over thousands of runs, during which no name is registered."""
-    token = _spelled.set({})
+    known = _spelled.get()
+    token = _spelled.set({} if known is None else known)
     try:
         yield
     finally:

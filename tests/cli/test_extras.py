@@ -25,7 +25,7 @@ done = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]
 print(json.dumps([[each.exit_code, each.stderr] for each in done]))
 """
 OPTIONAL = {
-    "dask", "distributed", "httptools", "httpx", "matplotlib", "onnx", "prometheus_client", "psycopg",
+    "dask", "distributed", "httptools", "httpx", "matplotlib", "onnx", "optuna", "prometheus_client", "psycopg",
     "starlette", "threadpoolctl", "uvicorn", "uvloop",
 }  # fmt: skip
 COMMANDS = {
@@ -42,10 +42,15 @@ COMMANDS = {
     "export": ["export", "{folder}/learner.npz", "--format", "onnx", "--out", "{folder}/model.onnx"],
     "compare --plot": ["compare", "mgd", "-n", "10", "--runs", "1", "--plot", "{folder}/curves.png"],
     "compare --scheduler": ["compare", "mgd", "-n", "10", "--runs", "1", "--scheduler", "tcp://127.0.0.1:9"],
+    "tune": ["tune", "pdgd", "--out", "{folder}/tune"],
     "--store": ["keys", "list", "--store", "postgresql://nobody@localhost/nothing"],
 }
 EXTRAS = dict(
-    zip(COMMANDS, ["serve", "serve", "serve", "client", "client", "onnx", "plot", "cluster", "postgres"], strict=True)
+    zip(
+        COMMANDS,
+        ["serve", "serve", "serve", "client", "client", "onnx", "plot", "cluster", "tune", "postgres"],
+        strict=True,
+    )
 )
 
 

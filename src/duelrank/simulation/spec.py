@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -90,7 +91,7 @@ class RunSpec(Part):
         parts = (spell(self.algorithm), spell(self.user), spell(self.dataset), *further)
         return "/".join((*parts, f"fold{self.fold}", f"seed{self.seed}"))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Ten hexadecimal digits that depend on everything that could change the result, including defaults."""
         return hashlib.blake2b(canonical(self).encode(), digest_size=5).hexdigest()

@@ -23,12 +23,14 @@ __all__ = ["draw_history", "draw_importance", "draw_slices"]
 _DONE: dict[str, Any] = {"color": COLOURS[0], "s": 14, "alpha": 0.75, "linewidths": 0.0}
 _PRUNED: dict[str, Any] = {"facecolors": "none", "edgecolors": "0.6", "s": 12, "linewidths": 0.7}
 _COLUMNS = 3
+_WIDTH = 10.0  # inches, as wide as three panels
 _WORST = 10  # percent of the trials that may be below what a figure shows: the best ones are of interest
 
 
 def draw_history(found: Tuned) -> Figure:
     """Draw the objective of every trial in their order, and the best so far."""
     figure, ((panel,),) = new_figure(1)
+    figure.set_figwidth(_WIDTH)
     done, pruned = _split(found.trials)
     drawn: dict[str, Any] = {}
     if pruned:
@@ -72,7 +74,8 @@ def draw_slices(found: Tuned) -> Figure:
 def draw_importance(found: Tuned) -> Figure:
     """Draw how much each parameter decides about being among the best trials."""
     names = list(found.importance)
-    figure, ((panel,),) = new_figure(1, height=0.6 + 0.28 * len(names))
+    figure, ((panel,),) = new_figure(1, height=0.28 * len(names))
+    figure.set_figwidth(_WIDTH)
     panel.barh(range(len(names)), list(found.importance.values()), color=COLOURS[0], height=0.6)
     panel.set_yticks(range(len(names)), names)
     panel.set_ylim(len(names) - 0.5, -0.5)
@@ -104,8 +107,13 @@ def _scale(panel: Axes, parameter: Parameter) -> None:
     if parameter.choices:
         panel.set_xticks(range(len(parameter.choices)), [str(choice) for choice in parameter.choices])
         panel.set_xlim(-0.5, len(parameter.choices) - 0.5)
-    elif parameter.log:
+        return
+    if parameter.log:
         panel.set_xscale("log")
+    ends = np.array([parameter.low, parameter.high])
+    ends = np.log(ends) if parameter.log else ends
+    room = 0.04 * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
+    panel.set_xlim(*(np.exp(ends + room) if parameter.log else ends + room))
 
 
 def _limit(panel: Axes, found: Tuned) -> None:

@@ -68,16 +68,18 @@ def _summary(found: Tuned) -> Section:
 def _best_table(found: Tuned) -> Table:
     names = [each.name for each in found.settings.space]
     values = {each.name: _value_of(found, each.path) for each in found.settings.space}
-    rows = [_trial_row(trial, names) for trial in best_first(found.trials)[:_BEST]]
+    rows = [_trial_row(found, trial, names) for trial in best_first(found.trials)[:_BEST]]
     rows.append(_row("as it was", found.reference, [values[name] for name in names], names))
     columns = (*(Column(name) for name in _MEASURES), *(Column(name, "parameters") for name in names))
     note = "Objective and measures are relative to the recipe as it was; validation is the quality on the validation queries."
-    return Table("best-trials", "The ten best trials", columns, tuple(rows), (note,), row_head="trial")
+    return Table("best-trials", "The best trials", columns, tuple(rows), (note,), row_head="trial")
 
 
-def _trial_row(trial: FrozenTrial, names: Sequence[str]) -> Row:
+def _trial_row(found: Tuned, trial: FrozenTrial, names: Sequence[str]) -> Row:
     scores = Scores(**{name: trial.user_attrs[name] for name in Scores.__dataclass_fields__})
-    return _row(str(trial.number), scores, [trial.params[name] for name in names], names)
+    return _row(
+        str(trial.number), scores, [each.rounded(trial.params[each.name]) for each in found.settings.space], names
+    )
 
 
 def _row(name: str, scores: Scores, values: Sequence[Any], names: Sequence[str]) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import cache
 from time import monotonic
 from typing import Any
 
@@ -19,7 +20,7 @@ from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.tuning.objective import Cell, Measured, Scores
 from duelrank.experiments.tuning.settings import Settings
 from duelrank.progress import Tell
-from duelrank.registry import spell, spelling_once
+from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 
 __all__ = ["Runs"]
@@ -55,6 +56,7 @@ class Runs:
     ) -> None:
         self.settings, self._store, self._tell = settings, store, tell
         self._workers, self._scheduler, self._device = workers, scheduler, device
+        self._specs = cache(settings.specs)  # the digest of each is needed several times
         self._data = fingerprints(settings.specs(settings.algorithm))
         self._values: dict[str, tuple[float, float]] = {}
         if store.done():
@@ -76,13 +78,13 @@ class Runs:
         later
             How many further runs may follow, for the progress bar.
         """
-        wanted = {spec.digest: spec for recipe in recipes for spec in self.settings.specs(recipe, rung)}
+        wanted = {spec.digest: spec for recipe in recipes for spec in self._specs(recipe, rung)}
         missing = [spec for digest, spec in wanted.items() if digest not in self._values]
         if not missing:
             return set()
         check_device(self._device)
         try:
-            with timed(self._store), spelling_once():
+            with timed(self._store):
                 self._run(missing, len(self._values) + len(missing) + later)
         except InvalidValue as error:  # such as weights that have grown beyond all numbers
             if self.settings.algorithm in recipes and len(recipes) == 1:
@@ -117,6 +119,6 @@ class Runs:
     def measured(self, recipe: Algorithm, rung: int | None = None) -> Measured:
         """Return what the runs of a recipe up to a rung have achieved, cell by cell."""
         found: dict[Cell, list[tuple[float, float]]] = {}
-        for spec in self.settings.specs(recipe, rung):
+        for spec in self._specs(recipe, rung):
             found.setdefault((spell(spec.dataset), spell(spec.user)), []).append(self._values[spec.digest])
         return {cell: np.array(values) for cell, values in found.items()}

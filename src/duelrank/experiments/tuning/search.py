@@ -26,7 +26,7 @@ from duelrank.experiments.tuning.study import Study, best_first, optuna
 from duelrank.grammar import as_part
 from duelrank.metrics import Metric
 from duelrank.progress import count_bar
-from duelrank.registry import P, spell
+from duelrank.registry import P, spell, spelling_once
 from duelrank.users import User
 from duelrank.validation import whole_number
 
@@ -176,7 +176,7 @@ def search(
     for dataset in settings.datasets:
         if scheduler is None:
             dataset.fold(1)  # an error says where to get it
-    with Store(out, SUITE) as store, count_bar("runs") as tell:
+    with Store(out, SUITE) as store, count_bar("runs") as tell, spelling_once():
         check_same(settings, store.folder)
         study, runs = Study(settings, store.folder), Runs(settings, store, tell, workers, scheduler, device)
         while batch := study.batch(trials):
@@ -262,7 +262,7 @@ def _csv(found: Tuned) -> str:
     for trial in found.trials:
         notes = trial.user_attrs
         achieved = [notes.get(name, "") for name in measures]
-        values = [trial.params.get(name, "") for name in names]
+        values = [each.rounded(trial.params[each.name]) for each in found.settings.space]
         writer.writerow([trial.number, trial.state.name.lower(), *achieved, *values, notes.get("recipe", "")])
     return text.getvalue()
 

@@ -48,7 +48,7 @@ class Parameter:
         """Return a value with four digits; the one that the search begins with as it is."""
         if self.choices or self.whole or value == self.start:
             return value
-        digits = 3 - math.floor(math.log10(value if self.log else self.high - self.low))
+        digits = 3 - math.floor(math.log10(value)) if self.log else 4 - math.floor(math.log10(self.high - self.low))
         return min(max(round(value, digits), self.low), self.high)
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 from duelrank.errors import MissingExtra
 from duelrank.experiments.tuning.settings import SAMPLERS, Settings
@@ -74,11 +75,12 @@ class Study:
         """How much each parameter decides about being among the best tenth of the trials; empty if there are too few trials."""
         evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
         try:
-            with self._quiet():
+            with self._quiet(), catch_warnings():
+                simplefilter("error")  # Optuna warns where the trials do not tell parameters apart
                 found: dict[str, float] = self._optuna.importance.get_param_importances(
                     self._study, evaluator=evaluator
                 )
-        except (ValueError, RuntimeError):
+        except (ValueError, RuntimeError, UserWarning):
             return {}
         return found
 

@@ -1,0 +1,63 @@
+"""The report of a search: the best trials, cells and parameters, made again without new trials."""
+
+import csv
+
+import pytest
+
+pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
+pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
+
+from duelrank.experiments import tune
+from duelrank.experiments.tuning.report import make_report, write_report
+
+TINY = "synthetic(n_queries=12, n_documents=8, n_features=6)"
+VARY = ("learning_rate", "delta", "n_candidates=4,9", "beyond")
+USERS = ("perfect", "navigational")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tune") / "a"
+    given = {"trials": 14, "batch": 7, "folds": 3, "impressions": 15, "vary": VARY, "workers": 1}
+    return tune("mgd-dsp", TINY, users=USERS, out=folder, **given)
+
+
+def rows(path):
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_page_says_what_was_found_and_how(found):
+    page = write_report(found, "duelrank tune mgd-dsp …").read_text(encoding="utf-8")
+    for text in (
+        found.recipe,
+        "reward=1, validation=1",
+        "duelrank tune mgd-dsp …",
+        "Optuna, tpe, seed 1, 7 trials at a time",
+    ):
+        assert text in page
+    assert page.count("<svg") == 3
+
+
+def test_the_best_ten_are_in_order_and_the_start_is_below_them(found):
+    write_report(found)
+    best = rows(found.folder / "best-trials.csv")
+    assert len(best) == 11
+    values = [float(row["value"]) for row in best[:-1]]
+    assert values == sorted(values, reverse=True)
+    assert values[0] == found.scores.value
+    assert (best[-1]["trial"], best[-1]["value"], best[-1]["learning_rate"]) == ("as it was", "1.0", "0.01")
+
+
+def test_cells_compare_the_best_recipe_with_the_start(found):
+    write_report(found)
+    cells = rows(found.folder / "cells.csv")
+    assert len(cells) == len(USERS) * 4
+    relative = [float(row["after"]) / float(row["before"]) for row in cells if row["measure"] == "reward mean"]
+    assert sum(relative) / len(relative) == pytest.approx(found.scores.reward)
+
+
+def test_a_search_of_one_trial_has_a_report(tmp_path):
+    one = tune("pdgd", TINY, 1, "perfect", out=tmp_path / "a", folds=1, impressions=10, workers=1)
+    assert one.importance == {}
+    assert "The parameters that were searched" in make_report(one).to_html()
