@@ -32,8 +32,10 @@ from duelrank.registry import (
     forget,
     names,
     register,
+    replaced_at,
     source,
     spell,
+    spelling_once,
     walk,
 )
 from duelrank.updates import Step
@@ -495,6 +497,22 @@ class TestRegistering:
         found["late-comer"] = Preset("perfect")
         assert parse("late-comer") == Preset("perfect")
         assert aliases(User)["late-comer"] == Preset("perfect")
+
+    def test_spelling_once_remembers_within_its_block_only(self):
+        register(Knob)
+        with spelling_once():
+            assert spell(Knob()) == "Knob()"
+            alias("k", Knob())
+            with spelling_once():  # one within another shares what is known
+                assert spell(Knob()) == "Knob()"
+            assert spell(Knob()) == "Knob()"
+        assert spell(Knob()) == "k"
+
+    def test_fields_at_paths_are_replaced_together(self):
+        recipe = parse("mgd-dsp")
+        changes = {("base", "delta"): 2.0, ("base", "step", "decay"): 0.5, ("projection", "remembered"): 1}
+        assert replaced_at(recipe, changes) == parse("mgd-dsp(delta=2.0, decay=0.5, remembered=1)")
+        assert replaced_at(recipe, {}) == recipe
 
     def test_a_registered_name_wins_over_a_source(self):
         source(lambda: {"mgd": DBGD()})

@@ -55,6 +55,16 @@ def test_rows_come_back_to_the_bit(folder):
         assert found == rows  # == on floats: JSON keeps every bit
 
 
+def test_many_rows_are_written_as_one_by_one(folder, tmp_path):
+    one_by_one = fill(folder, "a", "b", "c").read_bytes()
+    with Store(tmp_path / "at-once", "suite") as store:
+        store.extend([plain("a")])
+        store.extend([plain("a", 9.0), plain("b"), plain("c"), plain("b")])
+        store.extend([])
+        assert store.done() == {"a", "b", "c"}
+    assert (tmp_path / "at-once" / "runs.jsonl").read_bytes() == one_by_one
+
+
 def test_what_is_done_is_not_missing(folder):
     specs = [replace(SPEC, seed=seed) for seed in (1, 2, 3, 2)]
     fill(folder, specs[1].digest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,72 +30,78 @@ __all__ = ["tune"]
 USERS = "perfect,navigational,informational"
 
 
+DatasetsOption = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", "-d", help="Data set to tune on; may be given several times, or separated by commas."),
+]
+TrialsOption = Annotated[int, typer.Option("--trials", "-t", help="Number of settings to try in all.")]
+UsersOption = Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")]
+VaryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="NAME[=LOW:HIGH[:log]]",
+        help="Search only this parameter, in its declared range or in this one; NAME=A,B,C for choices. May be repeated.",
+    ),
+]
+FixOption = Annotated[
+    str | None, typer.Option("--fix", metavar="NAMES", help="Parameters to leave as they are, separated by commas.")
+]
+ObjectiveOption = Annotated[
+    str, typer.Option("--objective", help="Weights of reward, validation and worst, the worst run of each cell.")
+]
+FoldsOption = Annotated[
+    int | None, typer.Option("--folds", help="Number of folds of each data set; all by default.", show_default=False)
+]
+RunsOption = Annotated[int, typer.Option("--runs", "-r", help="Runs per fold, data set and user.")]
+SamplerOption = Annotated[str, typer.Option("--sampler", help="How to choose values: tpe or random.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Random seed of the sampler.")]
+BatchOption = Annotated[int, typer.Option("--batch", help="Trials at a time; their runs are made together.")]
+PruneOption = Annotated[
+    bool, typer.Option("--prune/--no-prune", help="Stop trials below the median after a third of the folds.")
+]
+FolderOption = Annotated[
+    Path | None, typer.Option("--out", help="Folder of the search; results/tune-ALGORITHM by default.")
+]
+
+
 def tune(
     algorithm: Annotated[str, typer.Argument(help="Algorithm; the search begins with its parameters.")],
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dataset", "-d", help="Data set to tune on; may be given several times, or separated by commas."
-        ),
-    ] = None,
-    trials: Annotated[int, typer.Option("--trials", "-t", help="Number of settings to try in all.")] = 100,
-    users: Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")] = USERS,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vary",
-            metavar="NAME[=LOW:HIGH[:log]]",
-            help="Search only this parameter, in its declared range or in this one; NAME=A,B,C for choices. May be repeated.",
-        ),
-    ] = None,
-    fix: Annotated[
-        str | None, typer.Option("--fix", metavar="NAMES", help="Parameters to leave as they are, separated by commas.")
-    ] = None,
-    objective: Annotated[
-        str, typer.Option("--objective", help="Weights of reward, validation and worst, the worst run of each cell.")
-    ] = "reward=1,validation=1",
-    folds: Annotated[
-        int | None,
-        typer.Option("--folds", help="Number of folds of each data set; all by default.", show_default=False),
-    ] = None,
-    runs: Annotated[int, typer.Option("--runs", "-r", help="Runs per fold, data set and user.")] = 1,
+    dataset: DatasetsOption = None,
+    trials: TrialsOption = 100,
+    users: UsersOption = USERS,
+    vary: VaryOption = None,
+    fix: FixOption = None,
+    objective: ObjectiveOption = "reward=1,validation=1",
+    folds: FoldsOption = None,
+    runs: RunsOption = 1,
     impressions: ImpressionsOption = 10_000,
     length: LengthOption = 10,
     metric: MetricOption = "nDCG@10",
-    sampler: Annotated[str, typer.Option("--sampler", help="How to choose values: tpe or random.")] = "tpe",
-    seed: Annotated[int, typer.Option("--seed", help="Random seed of the sampler.")] = 1,
-    batch: Annotated[int, typer.Option("--batch", help="Trials at a time; their runs are made together.")] = 20,
-    prune: Annotated[
-        bool, typer.Option("--prune/--no-prune", help="Stop trials below the median after a third of the folds.")
-    ] = True,
+    sampler: SamplerOption = "tpe",
+    seed: SeedOption = 1,
+    batch: BatchOption = 20,
+    prune: PruneOption = True,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
     device: DeviceOption = DeviceChoice.cpu,
-    folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the search; results/tune-ALGORITHM by default.")
-    ] = None,
+    folder: FolderOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Search for good parameters of an algorithm on validation queries; the same command resumes, and makes the report again."""
     from duelrank.experiments.tuning import make_settings, search
 
-    settings = make_settings(
-        algorithm,
-        [name for given in dataset or ["synthetic"] for name in split_top_level(given)],
-        split_top_level(users),
-        vary or (),
-        split_top_level(fix or ""),
-        objective,
-        folds=folds,
-        seeds=runs,
-        impressions=impressions,
-        length=length,
-        metric=_metric(metric),
-        sampler=sampler,
-        seed=seed,
-        batch=batch,
-        prune=prune,
-    )
+    how: dict[str, Any] = {
+        "folds": folds,
+        "seeds": runs,
+        "impressions": impressions,
+        "length": length,
+        "metric": _metric(metric),
+    }
+    how |= {"sampler": sampler, "seed": seed, "batch": batch, "prune": prune}
+    datasets = [name for given in dataset or ["synthetic"] for name in split_top_level(given)]
+    names = split_top_level(users), vary or (), split_top_level(fix or "")
+    settings = make_settings(algorithm, datasets, *names, objective, **how)
     target = folder or _default_folder(settings)
     _announce(settings, target)
     try:
