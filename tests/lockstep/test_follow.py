@@ -30,6 +30,7 @@ RECIPES = [
     "dp-dbgd",
     "wmgd",
     "wmgd-dsp",
+    "wmgd-dsp(multileaver=ContestedPairs(), against='mean')",
     "nsgd",
     "nsgd-dsp(when='tie', avoided=3, n_low=2)",
     "pdgd",

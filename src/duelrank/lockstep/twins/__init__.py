@@ -2,6 +2,7 @@
 
 from duelrank.lockstep.twins import (
     best_winner,
+    contested_pairs,
     credit_weighted,
     difficult_queries,
     document_space,
@@ -23,6 +24,7 @@ from duelrank.lockstep.twins import (
 
 __all__ = [
     "best_winner",
+    "contested_pairs",
     "credit_weighted",
     "difficult_queries",
     "document_space",
