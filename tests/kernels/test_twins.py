@@ -603,6 +603,7 @@ CASES: dict[tuple[str, str], Case] = {
     ("leaving", "draw_lists"): lists_case,
     ("balanced", "leave"): duel_case,
     ("balanced", "credit"): rank_rows_case,
+    ("contested_pairs", "credit"): rank_rows_case,
     ("sample_only_scored", "credit"): lambda draw: (*rank_rows_case(draw), draw(st.sampled_from([0.0, 1.0, 3.0]))),
     ("pairwise_preference", "leave"): draft_case,
     ("pairwise_preference", "pair_weights"): lambda draw: pairs_case(draw)[1:],

@@ -37,6 +37,7 @@ RECIPES = [
     "dp-dbgd",
     "wmgd",
     "wmgd-dsp",
+    "wmgd-dsp(multileaver=ContestedPairs(), against='mean')",
     "nsgd",
     "pdgd",
     "Projected(PDGD())",

@@ -2,6 +2,7 @@
 
 from duelrank.multileaving.balanced import Balanced
 from duelrank.multileaving.base import Multileaver
+from duelrank.multileaving.contested_pairs import ContestedPairs
 from duelrank.multileaving.optimized_interleaving import OptimizedInterleaving
 from duelrank.multileaving.optimized_multileaving import OptimizedMultileaving
 from duelrank.multileaving.pairwise_preference import PairwisePreference
@@ -11,6 +12,7 @@ from duelrank.multileaving.team_draft import TeamDraft
 
 __all__ = [
     "Balanced",
+    "ContestedPairs",
     "Multileaver",
     "OptimizedInterleaving",
     "OptimizedMultileaving",
