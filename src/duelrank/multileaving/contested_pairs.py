@@ -25,8 +25,8 @@ class ContestedPairs(Multileaver):
     Users click on top, whatever is there, so a click mostly confirms the order that was shown. If a pair is shown in each order as
     often as rankers have it so, ρ balances this out: the order that is shown more often counts less, and clicks that have nothing
     to do with the documents favour neither. Where all rankers agree, a click says nothing about who is better, and counts nothing.
-    A team draft does not have these chances exactly: a document that half of the rankers have first and half last is nearly always
-    shown first. So a bias is left; it is against such documents, as a skipped document loses to every click below it.
+    A team draft does not have these chances exactly: a document that half of the rankers have first and half last is mostly
+    shown far above the middle. So a bias is left; it is against such documents: a skipped one loses to every click below.
 
     If clicks have weights, a preference counts by the difference of the two.
 
