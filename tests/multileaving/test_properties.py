@@ -252,6 +252,7 @@ def test_rankers_that_rank_alike_are_preferred_equally_whatever_is_clicked(name:
 
 #: Methods that random clicks can mislead, and why; all others are held to the tests below.
 BIASED = {
+    "ContestedPairs": "test_contested_pairs_favour_the_ranker_against_a_document_that_is_always_shown_above",
     "Balanced": "test_balanced_prefers_the_ranking_whose_documents_are_nearer_to_its_rivals_top",
     "OptimizedMultileaving": "a few lists can rarely be mixed without bias: test_unbiased.py, test_more_lists_less_bias",
 }
@@ -337,6 +338,35 @@ def test_balanced_prefers_the_ranking_whose_documents_are_nearer_to_its_rivals_t
     found = all_lists(multileaver, np.array([[0, 1, 2], [1, 2, 0]]), 3)
     wins = [found.chances @ np.sign(leads(found, multileaver, lambda _, p=p: np.arange(3) == p, 1)) for p in range(3)]
     assert np.mean(wins) == pytest.approx(2 / 3 - 1 / 3)
+
+
+def test_contested_pairs_favour_the_ranker_against_a_document_that_is_always_shown_above() -> None:
+    """Half of the rankers have 0 above 2, but all lists show it so, and a random click at the end then speaks for 2."""
+    multileaver = parse("ContestedPairs")
+    found = all_lists(multileaver, np.array([[0, 1, 2, 3], [1, 2, 0, 3]]), 3)
+    lead = leads(found, multileaver, lambda _: np.array([False, False, True]), 1)
+    above = [list(each.ranking).index(0) < list(each.ranking).index(2) for each in found.impressions]
+    assert all(above)
+    assert found.chances @ lead > 0.1
+
+
+def test_contested_pairs_are_fair_where_two_documents_are_shown_as_often_as_rankers_have_them_so() -> None:
+    """Two documents, any number of rankers on either side: the list is drawn as the rankers are, and no position is favoured."""
+    multileaver = parse("ContestedPairs")
+    for n_for in (1, 2, 3):
+        rankings = np.array([[0, 1]] * n_for + [[1, 0]] * (4 - n_for))
+        found = all_lists(multileaver, rankings, 2)
+        for position in range(2):
+            found.expect_zero(leads(found, multileaver, lambda _, p=position: np.arange(2) == p, 3))
+
+
+def test_contested_pairs_count_nothing_where_all_rankers_agree() -> None:
+    """The first two are undisputed, so a click on the first says nothing; the click on the third is against one ranker of three."""
+    multileaver = parse("ContestedPairs")
+    rankings = np.array([[0, 1, 2], [0, 1, 2], [0, 2, 1]])
+    shown = impression(rankings, [0, 1, 2], multileaver.evidence(rankings, np.array([0, 1, 2])))
+    assert multileaver.assign_credit(shown, np.array([1.0, 0.0, 0.0]), UNUSED).tolist() == [0.0] * 3
+    np.testing.assert_allclose(multileaver.assign_credit(shown, np.array([0.0, 0.0, 1.0]), UNUSED), [0.0, 0.0, 1 / 3])
 
 
 def test_sample_only_scored_prefers_agreement_where_the_top_is_clicked_more() -> None:

@@ -11,9 +11,9 @@ from duelrank.kernels.inference import last_click
 
 @kernel
 def credit(ranks: NDArray[np.int64], gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ (g_i − g_j) ρ over the pairs of a larger gain and a smaller one that a ranker has in this order, down to one below the last click.
+    """Σ (g_i − g_j) ρ over the pairs of a larger gain g_i and a smaller one that a ranker has in this order.
 
-    ρ is the share of rankers that have the pair in the other order than the list has.
+    Pairs go down to one below the last click. ρ is the share of rankers that have the pair in the other order than the list has.
     """
     n_rankers, length = ranks.shape
     sums = np.zeros(n_rankers)

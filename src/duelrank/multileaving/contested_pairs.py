@@ -25,14 +25,14 @@ class ContestedPairs(Multileaver):
     Users click on top, whatever is there, so a click mostly confirms the order that was shown. If a pair is shown in each order as
     often as rankers have it so, ρ balances this out: the order that is shown more often counts less, and clicks that have nothing
     to do with the documents favour neither. Where all rankers agree, a click says nothing about who is better, and counts nothing.
-    A team draft comes close to such chances, but does not have them exactly; for many similar rankers, as a dueling bandit
-    compares, the bias that is left is small.
+    A team draft does not have these chances exactly: a document that half of the rankers have first and half last is mostly
+    shown far above the middle. So a bias is left; it is against such documents: a skipped one loses to every click below.
 
     If clicks have weights, a preference counts by the difference of the two.
 
     References
     ----------
-    Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018), for ρ, there of lists drawn by one ranker.
+    Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018), for ρ, of the lists of one ranker.
     """
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
