@@ -52,68 +52,17 @@ def scores(rankers: Floats, features: Floats) -> Floats:
 
 
 @kernel
-def sort_descending(keys: Floats, order: Ints, spare_keys: Floats, spare_order: Ints) -> bool:
-    """Sort keys and order together, best first and stable, in place; returns whether the result lies in the spares.
-
-    A merge sort whose merges choose without branching: on scores a branch would be mispredicted every second time.
-    """
-    n = keys.shape[0]
-    for start in range(0, n, 4):
-        for i in range(start + 1, min(start + 4, n)):
-            key, item, j = keys[i], order[i], i
-            while j > start and keys[j - 1] < key:
-                keys[j], order[j] = keys[j - 1], order[j - 1]
-                j -= 1
-            keys[j], order[j] = key, item
-    width, swapped = 4, False
-    while width < n:
-        for start in range(0, n, 2 * width):
-            _merge(keys, order, spare_keys, spare_order, start, min(start + width, n), min(start + 2 * width, n))
-        keys, spare_keys = spare_keys, keys
-        order, spare_order = spare_order, order
-        width, swapped = 2 * width, not swapped
-    return swapped
-
-
-@kernel
-def _merge(keys: Floats, order: Ints, to_keys: Floats, to_order: Ints, start: int, middle: int, stop: int) -> None:
-    i, j, k = start, middle, start
-    while i < middle and j < stop:
-        left = keys[i] >= keys[j]
-        to_keys[k] = keys[i] if left else keys[j]
-        to_order[k] = order[i] if left else order[j]
-        i += left
-        j += 1 - left
-        k += 1
-    while i < middle:
-        to_keys[k], to_order[k] = keys[i], order[i]
-        i, k = i + 1, k + 1
-    while j < stop:
-        to_keys[k], to_order[k] = keys[j], order[j]
-        j, k = j + 1, k + 1
-
-
-@kernel
 def best_first(keys: Floats) -> Ints:
     """Indices of the keys from the largest down; of equal ones the first comes first."""
-    n = keys.shape[0]
-    order, spare_order = np.arange(n), np.empty(n, np.int64)
-    return spare_order if sort_descending(keys.copy(), order, np.empty(n), spare_order) else order
+    table = np.empty((1, keys.shape[0]))
+    for k in range(keys.shape[0]):
+        table[0, k] = keys[k]
+    return sorted_rows(table, np.arange(keys.shape[0]))[0]
 
 
 @kernel
 def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
-    """Rank the documents by each row of scores, best first; ties in the order in which they are shuffled."""
-    if table.shape[0] == 1:
-        ranked = np.empty(table.shape, np.int64)
-        ranked[0] = shuffled[best_first(table[0][shuffled])]
-        return ranked
-    return _sorted_together(table, shuffled)
-
-
-@kernel
-def _sorted_together(table: Floats, shuffled: Ints) -> Ints:
-    """Rank by all rows of scores at once.
+    """Rank the documents by each row of scores, best first; ties in the order in which they are shuffled.
 
     What is sorted are whole numbers that are ordered as the scores are. Their last bits make room for the place of the document
     before the sort: so it comes out of the sort with its score, and of equal scores the one that was shuffled first comes first.
@@ -125,22 +74,26 @@ def _sorted_together(table: Floats, shuffled: Ints) -> Ints:
         last = 2 * last
     last -= 1
     keys = _whole_keys(table, shuffled, last)
-    _sort_columns(keys.ravel(), n_rankers)
+    if n_rankers == 1:
+        keys = _sorted_alone(keys)
+    else:
+        _sort_columns(keys, n_rankers)
     ranked = np.empty((n_rankers, n_documents), np.int64)
     for i in range(n_rankers):
-        close = False
+        n_close, before = 0, 0
         for rank in range(n_documents):
-            key = keys[rank, i]
+            key = keys[rank * n_rankers + i]
             ranked[i, rank] = shuffled[last - (key & last)]
-            close |= rank > 0 and key | last == keys[rank - 1, i] | last
-        if close:
+            n_close += rank > 0 and key | last == before | last
+            before = key
+        if n_close > 0:
             _insertion_sort(ranked[i], table[i])
     return ranked
 
 
 @kernel
 def _whole_keys(table: Floats, shuffled: Ints, last: int) -> Ints:
-    """Whole numbers (n_documents, n_rankers) in the order of the scores; the last bits count down the places of the documents.
+    """Whole numbers in the order of the scores, of all rankers document by document; the last bits count down the places.
 
     The bits of a float are ordered as it is; below zero they are ordered the other way round, and turned.
     """
@@ -152,10 +105,49 @@ def _whole_keys(table: Floats, shuffled: Ints, last: int) -> Ints:
     keys = gathered.view(np.int64)
     for place in range(n_documents):
         for i in range(n_rankers):
-            key = keys[place, i]
-            key ^= (key >> 63) & _ALL_BUT_SIGN
+            key = keys[place, i] ^ ((keys[place, i] >> 63) & _ALL_BUT_SIGN)
             keys[place, i] = (key | last) - place
+    return keys.ravel()
+
+
+@kernel
+def _sorted_alone(keys: Ints) -> Ints:
+    """Keys from the largest down, no two of them equal; they are overwritten.
+
+    A merge sort whose merges choose without branching: on scores a branch would be mispredicted every second time.
+    """
+    n, width = keys.shape[0], 4
+    for start in range(0, n, width):
+        for i in range(start + 1, min(start + width, n)):
+            key, j = keys[i], i
+            while j > start and keys[j - 1] < key:
+                keys[j] = keys[j - 1]
+                j -= 1
+            keys[j] = key
+    merged = np.empty(n, np.int64)
+    while width < n:
+        for start in range(0, n, 2 * width):
+            _merge(keys, merged, start, min(start + width, n), min(start + 2 * width, n))
+        keys, merged = merged, keys
+        width *= 2
     return keys
+
+
+@kernel
+def _merge(keys: Ints, merged: Ints, start: int, middle: int, stop: int) -> None:
+    i, j, k = start, middle, start
+    while i < middle and j < stop:
+        left = keys[i] > keys[j]
+        merged[k] = keys[i] if left else keys[j]
+        i += left
+        j += 1 - left
+        k += 1
+    while i < middle:
+        merged[k] = keys[i]
+        i, k = i + 1, k + 1
+    while j < stop:
+        merged[k] = keys[j]
+        j, k = j + 1, k + 1
 
 
 @kernel
@@ -188,9 +180,7 @@ def _exchange(upper: Ints, lower: Ints) -> None:
     for k in range(upper.shape[0]):
         one, other = upper[k], lower[k]
         smaller = min(one, other)
-        upper[k] = (
-            one ^ other ^ smaller
-        )  # the larger; as a maximum it would be stored under a mask, three times as slow
+        upper[k] = one ^ other ^ smaller  # the larger; max() would compile to masked stores, which are slow
         lower[k] = smaller
 
 
@@ -212,7 +202,8 @@ def _rankers(weights: Floats, directions: Floats, delta: float) -> Floats:
     rankers = np.empty((n_candidates + 1, n_features))
     for k in range(n_features):
         rankers[0, k] = weights[k]
-        for i in range(n_candidates):
+    for i in range(n_candidates):
+        for k in range(n_features):
             rankers[i + 1, k] = weights[k] + delta * directions[i, k]
     return rankers
 
@@ -233,11 +224,13 @@ def separate_rankings(
     n_rankers, n_documents = table.shape
     shuffled, gathered = np.empty(table.shape, np.int64), np.empty(table.shape)
     for i in range(n_rankers):
-        shuffled[i] = permutation(stream, n_documents)
-        gathered[i] = table[i][shuffled[i]]
+        order = permutation(stream, n_documents)
+        for place in range(n_documents):
+            shuffled[i, place], gathered[i, place] = order[place], table[i, order[place]]
     ranked = sorted_rows(gathered, np.arange(n_documents))
     for i in range(n_rankers):
-        ranked[i] = shuffled[i][ranked[i]]
+        for rank in range(n_documents):
+            ranked[i, rank] = shuffled[i, ranked[i, rank]]
     return ranked
 
 

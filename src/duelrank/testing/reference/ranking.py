@@ -19,13 +19,6 @@ def scores(rankers: Floats, features: Floats) -> Floats:
     return np.asarray(rankers @ features.T)
 
 
-def sort_descending(keys: Floats, order: Ints, spare_keys: Floats, spare_order: Ints) -> bool:
-    """Sort keys and order together, best first and stable; the result always lies in the first two."""
-    best = np.argsort(-keys, kind="stable")
-    keys[:], order[:] = keys[best], order[best]
-    return False
-
-
 def best_first(keys: Floats) -> Ints:
     """Indices of the keys from the largest down, stable."""
     return np.argsort(-keys, kind="stable")
