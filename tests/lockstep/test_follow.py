@@ -37,7 +37,7 @@ RECIPES = [
     "dp-dbgd",
     "wmgd",
     "wmgd-dsp",
-    "wmgd-dsp(multileaver=ContestedPairs(), against='mean')",
+    "wmgd-dsp(multileaver=ContestedPairs())",
     "nsgd",
     "pdgd",
     "Projected(PDGD())",

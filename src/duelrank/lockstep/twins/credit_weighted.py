@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -19,11 +19,8 @@ __all__ = ["CreditWeightedTwin"]
 class CreditWeightedTwin(InferenceTwin):
     """Losers count in the opposite direction, if at all."""
 
-    codes: ClassVar[dict[str, dict[str, float]]] = {"against": {"current": 0.0, "mean": 1.0}}
-
     def combine(self, numbers: Numbers, directions: Any, margin: Any) -> Any:
         """Return the mean direction, weighted by margins; those within rounding of zero count as zero."""
-        margin = margin - jnp.where(numbers["against"] > 0.0, jnp.mean(margin), 0.0)
         counts = (margin > MARGIN) | ((numbers["losers"] > 0.0) & (margin < -MARGIN))
         weights = jnp.where(counts, margin, 0.0).astype(directions.dtype)
         return maybe_unit(weighted_mean(directions, weights), numbers["unit"])
