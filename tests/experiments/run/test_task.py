@@ -32,9 +32,10 @@ def test_a_record_comes_back_to_the_bit(specs):
     back, here = unpack(perform(pack(spec), "a worker"), spec), simulate(spec)
     assert back.spec is spec
     assert back.guard is here.guard is None
+    assert back.device == here.device == "cpu"
     assert back.learner is None, "it may be large, and nobody over there asks for it"
     for item in fields(here):
-        if item.name not in ("spec", "seconds", "evaluation_seconds", "learner", "guard"):
+        if item.name not in ("spec", "seconds", "evaluation_seconds", "learner", "guard", "device"):
             assert getattr(back, item.name).tobytes() == getattr(here, item.name).tobytes()
 
 
