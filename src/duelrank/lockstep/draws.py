@@ -40,6 +40,8 @@ class Purpose(IntEnum):
 
 
 _N_PURPOSES = 16
+_ROW = 1 << 16  # more than any row is long
+_PLACE_BITS = 12  # of a place in an order, enough for 4,096 documents; the other 20 are random
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -75,8 +77,13 @@ class Draws:
     real: Any
 
     def words(self, purpose: Purpose, shape: tuple[int, ...]) -> tuple[Array, Array]:
-        """Return two arrays of random words."""
-        index = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+        """Return two arrays of random words.
+
+        The counter of a number is made of its row and its place in the row, not of how long rows are: they are as long as the
+        largest query or the most features of all runs of a program, and no run shall depend on what it runs together with.
+        """
+        rows = jnp.arange(math.prod(shape[:-1]), dtype=jnp.uint32).reshape(*shape[:-1], 1) * jnp.uint32(_ROW)
+        index = (rows + jnp.arange(shape[-1], dtype=jnp.uint32)) if shape else jnp.uint32(0)
         first = self.impression.astype(jnp.uint32) * jnp.uint32(_N_PURPOSES) + jnp.uint32(purpose)
         return threefry((self.key[0], self.key[1]), (first, index))
 
@@ -100,7 +107,7 @@ class Draws:
 
     def order(self, purpose: Purpose, shape: tuple[int, ...]) -> Array:
         """Return distinct random numbers along the last axis: by them things stand in a random order."""
-        bits = max(1, (shape[-1] - 1).bit_length())
+        bits = max(_PLACE_BITS, (shape[-1] - 1).bit_length())
         words, _ = self.words(purpose, shape)
         mask = jnp.uint32((1 << bits) - 1)
         return (words & ~mask) | jnp.arange(shape[-1], dtype=jnp.uint32)
