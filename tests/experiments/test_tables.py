@@ -69,6 +69,13 @@ class TestPerformance:
         assert [(row.cells[-1].text, row.cells[-1].style) for row in made.rows] == [("95%", ""), ("50%", "down")]
         assert "lowest of the runs" in " ".join(made.notes)
 
+    def test_a_note_says_that_devices_are_mixed(self, run):
+        one, other = run("mgd"), run("mgd", seed=2)
+        mixed = performance_table(summarise(Frame.of([one | {"device": "cpu"}, other | {"device": "gpu"}]), "online"))
+        alone = performance_table(summarise(Frame.of([one | {"device": "cpu"}, other | {"device": "cpu"}]), "online"))
+        assert "mixed here: cpu, gpu" in " ".join(mixed.notes)
+        assert "mixed" not in " ".join(alone.notes)
+
     def test_a_cell_is_mean_and_deviation_with_the_full_numbers_behind(self, frame):
         summary = summarise(frame(), "offline")
         made = performance_table(summary)

@@ -88,12 +88,19 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Summary:
-    """The estimates of one measure, by data set, user and algorithm, in the order in which tables show them."""
+    """The estimates of one measure, by data set, user and algorithm, in the order in which tables show them.
+
+    Parameters
+    ----------
+    devices
+        Where the runs were made, as far as the rows say.
+    """
 
     measure: Measure
     metric: str
     baseline: str
     estimates: tuple[Estimate, ...]
+    devices: tuple[str, ...] = ()
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -157,7 +164,8 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
     found = [_estimate(measure, metric, place, runs) for place, runs in frame.groups(*places)]
     best = _with_best(found)
     compared = _with_changes(best, frame, measure, baseline) if tests else best
-    return Summary(measure, metric, baseline, tuple(compared))
+    devices = sorted(set(frame["device"].tolist())) if "device" in frame.columns else []
+    return Summary(measure, metric, baseline, tuple(compared), tuple(devices))
 
 
 def check_comparable(frame: Frame) -> str:

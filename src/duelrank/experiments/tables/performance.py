@@ -112,6 +112,8 @@ def _notes(summaries: Sequence[Summary], labels: Labels | None, detailed: bool) 
     yield from (f"{s.measure.capitalize()}: {meaning(s.measure, s.metric)}." for s in summaries)
     yield "Bold: the best with that user on that data set."
     yield from test_notes(summaries, labels)
+    if len(devices := summaries[0].devices) > 1:
+        yield f"Runs of different devices are mixed here: {', '.join(devices)}. Their random numbers differ, and so do their times."
     if detailed:
         yield "µs: microseconds per impression, without evaluation."
 
