@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 
 from duelrank import parse
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.errors import DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments import load_results, tune
 from duelrank.experiments.tuning import runs as tuning_runs
 from duelrank.experiments.tuning.settings import FIRST_SEED
@@ -212,3 +213,44 @@ def test_in_lockstep(tmp_path):
     found = search(tmp_path / "a", trials=3, folds=1, device="lockstep")
     assert set(load_results(tmp_path / "a")["device"].tolist()) == {"cpu, in lockstep"}
     assert len(found.trials) == 3
+
+
+class TestOneEngine:
+    @pytest.fixture
+    def other_device(self, monkeypatch):
+        """Make runs in lockstep on the CPU count as those of another device."""
+        engine = pytest.importorskip("duelrank.lockstep.engine", reason="the extra 'lockstep' is not installed")
+        monkeypatch.setattr(engine, "device_name", lambda: "some accelerator")
+
+    def test_a_search_does_not_go_on_with_another_engine(self, tmp_path):
+        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
+        search(tmp_path / "a", trials=2, folds=1)
+        before = (tmp_path / "a" / "study.log").read_bytes()
+        with pytest.raises(InvalidValue, match="were made on cpu, not on cpu, in lockstep, and runs of two devices"):
+            search(tmp_path / "a", trials=4, folds=1, device="lockstep")
+        assert (tmp_path / "a" / "study.log").read_bytes().startswith(before)
+        assert len(search(tmp_path / "a", trials=3, folds=1).trials) == 3  # none had begun on the other one
+
+    def test_nor_on_another_device(self, tmp_path, request):
+        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
+        search(tmp_path / "a", trials=2, folds=1, device="lockstep")
+        request.getfixturevalue("other_device")
+        with pytest.raises(InvalidValue, match="were made on cpu, in lockstep, not on some accelerator"):
+            search(tmp_path / "a", trials=4, folds=1, device="lockstep")
+
+    def test_a_finished_search_needs_no_device(self, whole, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jax", None)
+        assert search(whole.folder, device="gpu").recipe == whole.recipe
+
+    @pytest.mark.parametrize("device", ["gpu", "lockstep", "tpu"])
+    def test_a_device_that_is_not_there_leaves_no_folder(self, device, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jax", None)
+        with pytest.raises(DuelrankError, match="device"):
+            search(tmp_path / "a", device=device)
+        assert not (tmp_path / "a").exists()
+
+    def test_a_choice_without_a_twin_is_refused_at_the_start(self, tmp_path):
+        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
+        with pytest.raises(InvalidValue, match=r"mgd\(credit='sampled'\) .* cannot run in lockstep: .*sampled"):
+            search(tmp_path / "a", algorithm="mgd", vary=("credit=exact,sampled",), device="lockstep")
+        assert not (tmp_path / "a").exists()

@@ -20,7 +20,7 @@ from duelrank.simulation import RunSpec
 from duelrank.users import User
 from duelrank.validation import whole_number
 
-__all__ = ["FIRST_SEED", "SAMPLERS", "Settings", "check_same"]
+__all__ = ["FIRST_SEED", "SAMPLERS", "Settings", "check_same", "has_begun"]
 
 #: The first seed of the runs of a search: reports use seeds from 1 up, so no recipe is tuned on the runs that it is reported by.
 FIRST_SEED = 101
@@ -127,6 +127,11 @@ class Settings:
             "batch": self.batch,
             "pruning": self.prune,
         }
+
+
+def has_begun(folder: Path) -> bool:
+    """Return whether a folder has a search."""
+    return (folder / _FILE).exists()
 
 
 def check_same(settings: Settings, folder: Path) -> None:

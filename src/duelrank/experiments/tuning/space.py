@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from duelrank.errors import InvalidValue, UnknownName
 from duelrank.registry import Between, P, Part, replaced_at, type_hint, walk
 
-__all__ = ["Parameter", "search_space", "with_values"]
+__all__ = ["Parameter", "search_space", "variants", "with_values"]
 
 #: The range of a parameter, or the values to choose from.
 Value = float | int | str | bool | None
@@ -84,6 +84,15 @@ def search_space(recipe: Part, vary: Sequence[str] = (), fix: Sequence[str] = ()
 def with_values(recipe: P, space: Sequence[Parameter], values: Mapping[str, Any]) -> P:
     """Return a recipe with other values of parameters; numbers get four digits, so that its text stays readable."""
     return replaced_at(recipe, {each.path: each.rounded(values[each.name]) for each in space})
+
+
+def variants(recipe: P, space: Sequence[Parameter]) -> list[P]:
+    """Return a recipe with each choice, and with both ends of each range, one parameter at a time."""
+    return [
+        replaced_at(recipe, {each.path: int(value) if each.whole and not each.choices else value})
+        for each in space
+        for value in each.choices or (each.low, each.high)
+    ]
 
 
 Path = tuple[str, ...]

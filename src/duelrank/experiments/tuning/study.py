@@ -84,6 +84,11 @@ class Study:
             return {}
         return found
 
+    def is_open(self, trials: int) -> bool:
+        """Return whether fewer than so many trials have begun, or some are not finished."""
+        begun = self.trials
+        return len(begun) < trials or not all(trial.state.is_finished() for trial in begun)
+
     def batch(self, trials: int) -> list[Trial]:
         """Return the next batch, of which some may have begun before a kill; at most so many trials in all, empty at the end."""
         begun = self.trials
