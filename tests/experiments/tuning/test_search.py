@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 
 from duelrank import parse
-from duelrank.errors import DuelrankError, InvalidValue, UnknownName
+from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments import load_results, tune
 from duelrank.experiments.tuning import runs as tuning_runs
 from duelrank.experiments.tuning.settings import FIRST_SEED
@@ -181,6 +182,24 @@ class TestResuming:
     def test_a_folder_of_other_settings_is_refused(self, change, message, whole):
         with pytest.raises(InvalidValue, match=message):
             search(whole.folder, **change)
+
+    @pytest.mark.parametrize("text", ["[1]", "1", "{"])
+    def test_damaged_settings_are_an_error(self, text, whole, tmp_path):
+        shutil.copytree(whole.folder, tmp_path / "b")
+        (tmp_path / "b" / "tune.json").write_text(text)
+        with pytest.raises(DataFormatError, match=r"tune.json is damaged .* choose another folder"):
+            search(tmp_path / "b")
+
+    @pytest.mark.parametrize("place", [3, None])
+    @pytest.mark.parametrize("text", ["garbage", "[1]", "{}", '{"op_code": 99}', "\xff"])
+    def test_a_damaged_journal_is_an_error(self, text, place, whole, tmp_path):
+        shutil.copytree(whole.folder, tmp_path / "b")
+        journal = tmp_path / "b" / "study.log"
+        written = journal.read_bytes().splitlines()
+        written.insert(len(written) if place is None else place, text.encode("latin-1"))
+        journal.write_bytes(b"\n".join(written) + b"\n")
+        with pytest.raises(DataFormatError, match=r"study.log is damaged .* choose another folder"):
+            search(tmp_path / "b")
 
     def test_optuna_reads_the_journal(self, whole):
         import optuna

@@ -142,8 +142,8 @@ def check_same(settings: Settings, folder: Path) -> None:
         return
     try:
         before: Mapping[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise DataFormatError(f"{path} is damaged ({error}); choose another folder (--out)") from None
+    except (TypeError, ValueError) as error:
+        raise DataFormatError(f"{path} is damaged ({error}); restore it, or choose another folder (--out)") from None
     for name in dict.fromkeys((*now, *before)):
         if before.get(name) != now.get(name):
             raise InvalidValue(
