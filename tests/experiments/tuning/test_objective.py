@@ -47,7 +47,7 @@ def test_weights_that_say_nothing_are_refused(text):
 
 
 def test_no_weights_are_called_none():
-    with pytest.raises(InvalidValue, match="got none$"):
+    with pytest.raises(InvalidValue, match=r"got none$"):
         Objective.parse("")
 
 
