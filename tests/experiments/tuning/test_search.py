@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 import sys
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,8 @@ pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 from duelrank import parse
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments import load_results, tune
+from duelrank.experiments.results.store import Store
+from duelrank.experiments.tuning import make_settings
 from duelrank.experiments.tuning import runs as tuning_runs
 from duelrank.experiments.tuning.settings import FIRST_SEED
 from duelrank.simulation import simulate
@@ -123,6 +126,16 @@ class TestTrials:
         failed = [trial for trial in found.trials if trial.state.name == "FAIL"]
         assert failed
         assert all((trial.params["learning_rate"] > 1.0) == (trial in failed) for trial in found.trials)
+
+    def test_the_runs_of_earlier_batches_are_not_held_in_memory(self, tmp_path):
+        settings = make_settings("pdgd", TINY, "perfect", ("learning_rate",), (), "reward", folds=3, batch=2)
+        with Store(tmp_path / "a", "tune") as store:
+            runs = tuning_runs.Runs(settings, store, lambda done, total: None)
+            old = weakref.ref(runs._specs(settings.algorithm)[0])
+            assert old() is not None, "the specs of a batch are kept"
+            for rate in range(1, 7):
+                runs._specs(parse(f"pdgd(learning_rate={rate})"))
+            assert old() is None
 
     def test_a_start_that_fails_is_an_error(self, tmp_path, monkeypatch):
         def run_all(specs, *_, **__):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from time import monotonic
 from typing import Any
 
@@ -59,7 +59,8 @@ class Runs:
     ) -> None:
         self.settings, self._store, self._tell = settings, store, tell
         self._workers, self._scheduler, self._device = workers, scheduler, device
-        self._specs = cache(settings.specs)  # the digest of each is needed several times
+        # The digest of each spec is needed several times, but only while its batch is made, rung by rung.
+        self._specs = lru_cache(maxsize=settings.rungs * (settings.batch + 1))(settings.specs)
         self._data = fingerprints(settings.specs(settings.algorithm))
         self._values: dict[str, tuple[float, float]] = {}
         self._made_on: set[str] = set()
