@@ -5,6 +5,7 @@ import json
 import shutil
 import sys
 import weakref
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,10 @@ VARY = ("learning_rate", "slow_down")
 def search(folder, **changes):
     given = {"trials": 15, "batch": 5, "folds": 3, "impressions": 15, "vary": VARY, "workers": 1} | changes
     return tune(given.pop("algorithm", "pdgd"), given.pop("dataset", TINY), users="perfect", out=folder, **given)
+
+
+def few_settings():
+    return make_settings("pdgd", TINY, "perfect", ("learning_rate",), (), "reward", folds=3, impressions=15, batch=2)
 
 
 def table(folder):
@@ -127,10 +132,28 @@ class TestTrials:
         assert failed
         assert all((trial.params["learning_rate"] > 1.0) == (trial in failed) for trial in found.trials)
 
-    def test_the_runs_of_earlier_batches_are_not_held_in_memory(self, tmp_path):
-        settings = make_settings("pdgd", TINY, "perfect", ("learning_rate",), (), "reward", folds=3, batch=2)
+    def test_runs_that_came_before_a_failure_are_kept(self, tmp_path, monkeypatch):
+        """As in lockstep, where all runs go on to the end and those that have diverged are named then."""
+        begun = Counter()
+
+        def run_all(specs, *_, **__):
+            begun.update(spec.digest for spec in specs)
+            diverged = [spec for spec in specs if spec.algorithm.step.learning_rate > 5.0]
+            yield from (replace(simulate(spec), learner=None) for spec in specs if spec not in diverged)
+            if diverged:
+                raise InvalidValue("weights with NaN or infinite values")
+
+        monkeypatch.setattr(tuning_runs, "run_all", run_all)
+        recipes = [parse(f"pdgd(learning_rate={rate})") for rate in (1, 9, 2, 3, 4)]
         with Store(tmp_path / "a", "tune") as store:
-            runs = tuning_runs.Runs(settings, store, lambda done, total: None)
+            runs = tuning_runs.Runs(few_settings(), store, lambda done, total: None)
+            assert runs.make(recipes) == {recipes[1]}
+            assert len(store.done()) == 4 * 3
+        assert set(begun.values()) == {1}
+
+    def test_the_runs_of_earlier_batches_are_not_held_in_memory(self, tmp_path):
+        with Store(tmp_path / "a", "tune") as store:
+            runs = tuning_runs.Runs(settings := few_settings(), store, lambda done, total: None)
             old = weakref.ref(runs._specs(settings.algorithm)[0])
             assert old() is not None, "the specs of a batch are kept"
             for rate in range(1, 7):

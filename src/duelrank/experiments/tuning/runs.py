@@ -89,13 +89,15 @@ class Runs:
     def make(self, recipes: Sequence[Algorithm], rung: int | None = None, later: int = 0) -> set[Algorithm]:
         """Make what is missing of the runs of recipes up to a rung; return the recipes whose runs fail.
 
+        Runs that were finished before one failed are kept. If runs of several recipes are missing then, these are halved until
+        the failing ones are found.
+
         Parameters
         ----------
         later
             How many further runs may follow, for the progress bar.
         """
-        wanted = {spec.digest: spec for recipe in recipes for spec in self._specs(recipe, rung)}
-        missing = [spec for digest, spec in wanted.items() if digest not in self._values]
+        missing = self._missing(recipes, rung)
         if not missing:
             return set()
         self.check_device()
@@ -104,14 +106,19 @@ class Runs:
             with timed(self._store):
                 self._run(missing, len(self._values) + len(missing) + later)
         except InvalidValue as error:  # such as weights that have grown beyond all numbers
-            if self.settings.algorithm in recipes and len(recipes) == 1:
+            left = [recipe for recipe in dict.fromkeys(recipes) if self._missing([recipe], rung)]
+            if left == [self.settings.algorithm]:
                 raise
-            if len(recipes) == 1:
-                _log.warning("left out %s: %s", spell(recipes[0]), error)
-                return set(recipes)
-            half = len(recipes) // 2
-            return self.make(recipes[:half], rung, later) | self.make(recipes[half:], rung, later)
+            if len(left) == 1:
+                _log.warning("left out %s: %s", spell(left[0]), error)
+                return set(left)
+            half = len(left) // 2
+            return self.make(left[:half], rung, later) | self.make(left[half:], rung, later)
         return set()
+
+    def _missing(self, recipes: Iterable[Algorithm], rung: int | None) -> list[RunSpec]:
+        wanted = {spec.digest: spec for recipe in recipes for spec in self._specs(recipe, rung)}
+        return [spec for digest, spec in wanted.items() if digest not in self._values]
 
     def _run(self, specs: Sequence[RunSpec], total: int) -> None:
         """Make runs; their rows are written once a second, because each write waits for the disk."""
