@@ -85,6 +85,12 @@ class TestTrials:
         assert parse(first["recipe"]) == parse("pdgd(slow_down=100000.0)")
         assert first["state"] == "complete"
 
+    def test_a_given_range_is_not_widened_and_the_recipe_is_compared_with_in_any_case(self, tmp_path):
+        vary = ("learning_rate=0.5:1", "slow_down=10,20")
+        search(tmp_path / "a", algorithm="pdgd(learning_rate=3.0)", vary=vary, trials=1)
+        assert parse(table(tmp_path / "a")[0]["recipe"]) == parse("pdgd(learning_rate=1.0, slow_down=10.0)")
+        assert "pdgd(learning_rate=3.0)" in load_results(tmp_path / "a")["algorithm"].tolist()
+
     def test_the_best_recipe_is_the_one_with_the_highest_objective(self, whole):
         done = [row for row in table(whole.folder) if row["state"] == "complete"]
         best = max(done, key=lambda row: float(row["value"]))
