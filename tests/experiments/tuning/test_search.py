@@ -212,6 +212,13 @@ class TestResuming:
         search(tmp_path / "b", trials=15)
         assert table(tmp_path / "b") == table(whole.folder)
 
+    def test_more_trials_after_a_batch_that_was_cut_short_have_other_values(self, tmp_path, whole):
+        search(tmp_path / "b", trials=13)
+        search(tmp_path / "b", trials=15)
+        mine, straight = table(tmp_path / "b"), table(whole.folder)
+        assert mine[:13] == straight[:13]
+        assert mine[13:] != straight[13:]
+
     @pytest.mark.parametrize(
         ("change", "message"),
         [
