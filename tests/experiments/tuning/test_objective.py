@@ -46,6 +46,11 @@ def test_weights_that_say_nothing_are_refused(text):
         Objective.parse(text)
 
 
+def test_no_weights_are_called_none():
+    with pytest.raises(InvalidValue, match=r"got none$"):
+        Objective.parse("")
+
+
 def test_errors_of_the_text():
     with pytest.raises(UnknownName, match="did you mean reward"):
         Objective.parse("rewards=1")

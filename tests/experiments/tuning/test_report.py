@@ -57,6 +57,16 @@ def test_cells_compare_the_best_recipe_with_the_start(found):
     assert sum(relative) / len(relative) == pytest.approx(found.scores.reward)
 
 
+def test_the_table_of_parameters_has_their_values(found):
+    write_report(found)
+    parameters = {row["parameter"]: row for row in rows(found.folder / "parameters.csv")}
+    assert parameters.keys() == {"learning_rate", "delta", "n_candidates", "beyond"}
+    rate = parameters["learning_rate"]
+    assert (rate["before"], float(rate["best"])) == ("0.01", found.algorithm.base.step.learning_rate)
+    assert float(rate["importance"]) == found.importance["learning_rate"]
+    assert parameters["n_candidates"]["range"] == "one of 4, 9"
+
+
 def test_a_search_of_one_trial_has_a_report(tmp_path):
     one = tune("pdgd", TINY, 1, "perfect", out=tmp_path / "a", folds=1, impressions=10, workers=1)
     assert one.importance == {}

@@ -2,6 +2,10 @@
 
 import csv
 import json
+import shutil
+import sys
+import weakref
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,8 +13,10 @@ import pytest
 pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 
 from duelrank import parse
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments import load_results, tune
+from duelrank.experiments.results.store import Store
+from duelrank.experiments.tuning import make_settings
 from duelrank.experiments.tuning import runs as tuning_runs
 from duelrank.experiments.tuning.settings import FIRST_SEED
 from duelrank.simulation import simulate
@@ -22,6 +28,10 @@ VARY = ("learning_rate", "slow_down")
 def search(folder, **changes):
     given = {"trials": 15, "batch": 5, "folds": 3, "impressions": 15, "vary": VARY, "workers": 1} | changes
     return tune(given.pop("algorithm", "pdgd"), given.pop("dataset", TINY), users="perfect", out=folder, **given)
+
+
+def few_settings():
+    return make_settings("pdgd", TINY, "perfect", ("learning_rate",), (), "reward", folds=3, impressions=15, batch=2)
 
 
 def table(folder):
@@ -75,6 +85,12 @@ class TestTrials:
         assert parse(first["recipe"]) == parse("pdgd(slow_down=100000.0)")
         assert first["state"] == "complete"
 
+    def test_a_given_range_is_not_widened_and_the_recipe_is_compared_with_in_any_case(self, tmp_path):
+        vary = ("learning_rate=0.5:1", "slow_down=10,20")
+        search(tmp_path / "a", algorithm="pdgd(learning_rate=3.0)", vary=vary, trials=1)
+        assert parse(table(tmp_path / "a")[0]["recipe"]) == parse("pdgd(learning_rate=1.0, slow_down=10.0)")
+        assert "pdgd(learning_rate=3.0)" in load_results(tmp_path / "a")["algorithm"].tolist()
+
     def test_the_best_recipe_is_the_one_with_the_highest_objective(self, whole):
         done = [row for row in table(whole.folder) if row["state"] == "complete"]
         best = max(done, key=lambda row: float(row["value"]))
@@ -122,6 +138,34 @@ class TestTrials:
         assert failed
         assert all((trial.params["learning_rate"] > 1.0) == (trial in failed) for trial in found.trials)
 
+    def test_runs_that_came_before_a_failure_are_kept(self, tmp_path, monkeypatch):
+        """As in lockstep, where all runs go on to the end and those that have diverged are named then."""
+        begun = Counter()
+
+        def run_all(specs, *_, **__):
+            begun.update(spec.digest for spec in specs)
+            diverged = [spec for spec in specs if spec.algorithm.step.learning_rate > 5.0]
+            yield from (replace(simulate(spec), learner=None) for spec in specs if spec not in diverged)
+            if diverged:
+                raise InvalidValue("weights with NaN or infinite values")
+
+        monkeypatch.setattr(tuning_runs, "run_all", run_all)
+        recipes = [parse(f"pdgd(learning_rate={rate})") for rate in (1, 9, 2, 3, 4)]
+        with Store(tmp_path / "a", "tune") as store:
+            runs = tuning_runs.Runs(few_settings(), store, lambda done, total: None)
+            assert runs.make(recipes) == {recipes[1]}
+            assert len(store.done()) == 4 * 3
+        assert set(begun.values()) == {1}
+
+    def test_the_runs_of_earlier_batches_are_not_held_in_memory(self, tmp_path):
+        with Store(tmp_path / "a", "tune") as store:
+            runs = tuning_runs.Runs(settings := few_settings(), store, lambda done, total: None)
+            old = weakref.ref(runs._specs(settings.algorithm)[0])
+            assert old() is not None, "the specs of a batch are kept"
+            for rate in range(1, 7):
+                runs._specs(parse(f"pdgd(learning_rate={rate})"))
+            assert old() is None
+
     def test_a_start_that_fails_is_an_error(self, tmp_path, monkeypatch):
         def run_all(specs, *_, **__):
             raise InvalidValue("weights with NaN or infinite values")
@@ -168,6 +212,13 @@ class TestResuming:
         search(tmp_path / "b", trials=15)
         assert table(tmp_path / "b") == table(whole.folder)
 
+    def test_more_trials_after_a_batch_that_was_cut_short_have_other_values(self, tmp_path, whole):
+        search(tmp_path / "b", trials=13)
+        search(tmp_path / "b", trials=15)
+        mine, straight = table(tmp_path / "b"), table(whole.folder)
+        assert mine[:13] == straight[:13]
+        assert mine[13:] != straight[13:]
+
     @pytest.mark.parametrize(
         ("change", "message"),
         [
@@ -180,6 +231,24 @@ class TestResuming:
     def test_a_folder_of_other_settings_is_refused(self, change, message, whole):
         with pytest.raises(InvalidValue, match=message):
             search(whole.folder, **change)
+
+    @pytest.mark.parametrize("text", ["[1]", "1", "{"])
+    def test_damaged_settings_are_an_error(self, text, whole, tmp_path):
+        shutil.copytree(whole.folder, tmp_path / "b")
+        (tmp_path / "b" / "tune.json").write_text(text)
+        with pytest.raises(DataFormatError, match=r"tune.json is damaged .* choose another folder"):
+            search(tmp_path / "b")
+
+    @pytest.mark.parametrize("place", [3, None])
+    @pytest.mark.parametrize("text", ["garbage", "[1]", "{}", '{"op_code": 99}', "\xff"])
+    def test_a_damaged_journal_is_an_error(self, text, place, whole, tmp_path):
+        shutil.copytree(whole.folder, tmp_path / "b")
+        journal = tmp_path / "b" / "study.log"
+        written = journal.read_bytes().splitlines()
+        written.insert(len(written) if place is None else place, text.encode("latin-1"))
+        journal.write_bytes(b"\n".join(written) + b"\n")
+        with pytest.raises(DataFormatError, match=r"study.log is damaged .* choose another folder"):
+            search(tmp_path / "b")
 
     def test_optuna_reads_the_journal(self, whole):
         import optuna
@@ -212,3 +281,44 @@ def test_in_lockstep(tmp_path):
     found = search(tmp_path / "a", trials=3, folds=1, device="lockstep")
     assert set(load_results(tmp_path / "a")["device"].tolist()) == {"cpu, in lockstep"}
     assert len(found.trials) == 3
+
+
+class TestOneEngine:
+    @pytest.fixture
+    def other_device(self, monkeypatch):
+        """Make runs in lockstep on the CPU count as those of another device."""
+        engine = pytest.importorskip("duelrank.lockstep.engine", reason="the extra 'lockstep' is not installed")
+        monkeypatch.setattr(engine, "device_name", lambda: "some accelerator")
+
+    def test_a_search_does_not_go_on_with_another_engine(self, tmp_path):
+        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
+        search(tmp_path / "a", trials=2, folds=1)
+        before = (tmp_path / "a" / "study.log").read_bytes()
+        with pytest.raises(InvalidValue, match="were made on cpu, not on cpu, in lockstep, and runs of two devices"):
+            search(tmp_path / "a", trials=4, folds=1, device="lockstep")
+        assert (tmp_path / "a" / "study.log").read_bytes().startswith(before)
+        assert len(search(tmp_path / "a", trials=3, folds=1).trials) == 3  # none had begun on the other one
+
+    def test_nor_on_another_device(self, tmp_path, request):
+        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
+        search(tmp_path / "a", trials=2, folds=1, device="lockstep")
+        request.getfixturevalue("other_device")
+        with pytest.raises(InvalidValue, match="were made on cpu, in lockstep, not on some accelerator"):
+            search(tmp_path / "a", trials=4, folds=1, device="lockstep")
+
+    def test_a_finished_search_needs_no_device(self, whole, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jax", None)
+        assert search(whole.folder, device="gpu").recipe == whole.recipe
+
+    @pytest.mark.parametrize("device", ["gpu", "lockstep", "tpu"])
+    def test_a_device_that_is_not_there_leaves_no_folder(self, device, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "jax", None)
+        with pytest.raises(DuelrankError, match="device"):
+            search(tmp_path / "a", device=device)
+        assert not (tmp_path / "a").exists()
+
+    def test_a_choice_without_a_twin_is_refused_at_the_start(self, tmp_path):
+        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
+        with pytest.raises(InvalidValue, match=r"mgd\(credit='sampled'\) .* cannot run in lockstep: .*sampled"):
+            search(tmp_path / "a", algorithm="mgd", vary=("credit=exact,sampled",), device="lockstep")
+        assert not (tmp_path / "a").exists()

@@ -70,7 +70,8 @@ class Objective:
         weights = asdict(self)
         if any(not 0.0 <= weight < float("inf") for weight in weights.values()) or not self.reward + self.validation:
             raise InvalidValue(
-                f"the weights of an objective are numbers from 0 up, and reward or validation counts; got {self}"
+                f"the weights of an objective are numbers from 0 up, and reward or validation counts; got "
+                f"{str(self) or 'none'}"
             )
 
     def __str__(self) -> str:

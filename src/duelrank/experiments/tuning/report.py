@@ -14,6 +14,7 @@ from duelrank.experiments.tables import Cell, Column, Row, Table
 from duelrank.experiments.tuning.figures import draw_history, draw_importance, draw_slices
 from duelrank.experiments.tuning.objective import Scores
 from duelrank.experiments.tuning.search import SUITE, Tuned
+from duelrank.experiments.tuning.space import Parameter, value_at
 from duelrank.experiments.tuning.study import best_first
 from duelrank.registry import spell
 
@@ -67,7 +68,7 @@ def _summary(found: Tuned) -> Section:
 
 def _best_table(found: Tuned) -> Table:
     names = [each.name for each in found.settings.space]
-    values = {each.name: _value_of(found, each.path) for each in found.settings.space}
+    values = {each.name: value_at(found.settings.algorithm, each.path) for each in found.settings.space}
     rows = [_trial_row(found, trial, names) for trial in best_first(found.trials)[:_BEST]]
     rows.append(_row("as it was", found.reference, [values[name] for name in names], names))
     columns = (*(Column(name) for name in _MEASURES), *(Column(name, "parameters") for name in names))
@@ -88,13 +89,6 @@ def _row(name: str, scores: Scores, values: Sequence[Any], names: Sequence[str])
         Cell(f"{value:.4f}", record=record if i == 0 else None) for i, value in enumerate(asdict(scores).values())
     ]
     return Row(name, (*measures, *(Cell(_shown(value)) for value in values)))
-
-
-def _value_of(found: Tuned, path: Sequence[str]) -> Any:
-    value: Any = found.settings.algorithm
-    for name in path:
-        value = getattr(value, name)
-    return value
 
 
 def _shown(value: Any) -> str:
@@ -159,17 +153,18 @@ def _parameters(found: Tuned) -> Section:
     if found.importance:
         text += " The importance of a parameter says how much it decides about a trial being among the best tenth (PED-ANOVA)."
         figures.append(Picture("importance", draw_importance(found), "Importance of the parameters"))
-    rows = [
-        Row(each.name, (Cell(str(each)), Cell(_shown(_value_of(found, each.path))), Cell(_share(found, each.name))))
-        for each in found.settings.space
-    ]
-    columns = (Column("range"), Column("as it was"), Column("importance"))
+    rows = [_parameter_row(found, each) for each in found.settings.space]
+    columns = (Column("range"), Column("as it was"), Column("best"), Column("importance"))
     table = Table("parameters", "The parameters that were searched", columns, tuple(rows), row_head="parameter")
     return Section("The parameters", text=text, tables=(table,), figures=tuple(figures))
 
 
-def _share(found: Tuned, name: str) -> str:
-    return f"{found.importance[name]:.2f}" if name in found.importance else ""
+def _parameter_row(found: Tuned, each: Parameter) -> Row:
+    before, best = (value_at(recipe, each.path) for recipe in (found.settings.algorithm, found.algorithm))
+    importance = found.importance.get(each.name)
+    record = {"parameter": each.name, "range": str(each), "before": before, "best": best, "importance": importance}
+    share = "" if importance is None else f"{importance:.2f}"
+    return Row(each.name, (Cell(str(each), record=record), *map(Cell, (_shown(before), _shown(best), share))))
 
 
 def _provenance(found: Tuned, command: str) -> dict[str, str]:

@@ -19,8 +19,8 @@ from duelrank.experiments.results.store import Store
 from duelrank.experiments.run.device import Device
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.tuning.objective import Measured, Objective, Scores
-from duelrank.experiments.tuning.runs import Runs
-from duelrank.experiments.tuning.settings import Settings, check_same
+from duelrank.experiments.tuning.runs import Runs, check_engine
+from duelrank.experiments.tuning.settings import Settings, check_same, has_begun
 from duelrank.experiments.tuning.space import search_space, with_values
 from duelrank.experiments.tuning.study import Study, best_first, optuna
 from duelrank.grammar import as_part
@@ -124,7 +124,7 @@ def tune(
     folds, seeds, impressions, length, metric, sampler, seed, batch, prune
         As in `Settings`.
     workers, scheduler, device
-        As in `run_all`.
+        As in `run_all`; on a device, all recipes of the search must be able to run in lockstep.
     """
     settings = make_settings(
         algorithm,
@@ -176,9 +176,13 @@ def search(
     for dataset in settings.datasets:
         if scheduler is None:
             dataset.fold(1)  # an error says where to get it
+    if not has_begun(Path(out)):
+        check_engine(settings, workers, scheduler, device)
     with Store(out, SUITE) as store, count_bar("runs") as tell, spelling_once():
         check_same(settings, store.folder)
         study, runs = Study(settings, store.folder), Runs(settings, store, tell, workers, scheduler, device)
+        if study.is_open(trials):  # a finished search needs no device to make its report again
+            runs.check_device()
         while batch := study.batch(trials):
             _evaluate(study, runs, batch, max(0, trials - len(study.trials)))
             _log.info("%s", _news(study.trials, trials))

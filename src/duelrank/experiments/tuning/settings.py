@@ -20,7 +20,7 @@ from duelrank.simulation import RunSpec
 from duelrank.users import User
 from duelrank.validation import whole_number
 
-__all__ = ["FIRST_SEED", "SAMPLERS", "Settings", "check_same"]
+__all__ = ["FIRST_SEED", "SAMPLERS", "Settings", "check_same", "has_begun"]
 
 #: The first seed of the runs of a search: reports use seeds from 1 up, so no recipe is tuned on the runs that it is reported by.
 FIRST_SEED = 101
@@ -129,6 +129,11 @@ class Settings:
         }
 
 
+def has_begun(folder: Path) -> bool:
+    """Return whether a folder has a search."""
+    return (folder / _FILE).exists()
+
+
 def check_same(settings: Settings, folder: Path) -> None:
     """Write the settings of a search to its folder; raise an error if a search with others has begun there."""
     path, now = folder / _FILE, settings.described()
@@ -137,8 +142,8 @@ def check_same(settings: Settings, folder: Path) -> None:
         return
     try:
         before: Mapping[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise DataFormatError(f"{path} is damaged ({error}); choose another folder (--out)") from None
+    except (TypeError, ValueError) as error:
+        raise DataFormatError(f"{path} is damaged ({error}); restore it, or choose another folder (--out)") from None
     for name in dict.fromkeys((*now, *before)):
         if before.get(name) != now.get(name):
             raise InvalidValue(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from duelrank.errors import InvalidValue, UnknownName
 from duelrank.registry import Between, P, Part, replaced_at, type_hint, walk
 
-__all__ = ["Parameter", "search_space", "with_values"]
+__all__ = ["Parameter", "search_space", "value_at", "variants", "with_values"]
 
 #: The range of a parameter, or the values to choose from.
 Value = float | int | str | bool | None
@@ -86,6 +86,15 @@ def with_values(recipe: P, space: Sequence[Parameter], values: Mapping[str, Any]
     return replaced_at(recipe, {each.path: each.rounded(values[each.name]) for each in space})
 
 
+def variants(recipe: P, space: Sequence[Parameter]) -> list[P]:
+    """Return a recipe with each choice, and with both ends of each range, one parameter at a time."""
+    return [
+        replaced_at(recipe, {each.path: int(value) if each.whole and not each.choices else value})
+        for each in space
+        for value in each.choices or (each.low, each.high)
+    ]
+
+
 Path = tuple[str, ...]
 Fields = Mapping[Path, Any]
 
@@ -155,7 +164,7 @@ def _asked(known: Fields, text: str) -> tuple[Path, str]:
 
 def _parameter(recipe: Part, known: Fields, path: Path, wanted: str) -> Parameter:
     name, hint = _name(known, path), known[path]
-    value = _value_at(recipe, path)
+    value = value_at(recipe, path)
     numbers = _numbers(hint)
     if wanted and ":" in wanted and numbers:
         low, high, log = _given_range(name, wanted, numbers)
@@ -190,7 +199,7 @@ def _in_range(
 
 def _among(recipe: Part, name: str, path: Path, choices: tuple[Value, ...], value: Value) -> Parameter:
     made = [replaced_at(recipe, {path: choice}) for choice in choices]  # an error says what is allowed
-    choices = tuple(dict.fromkeys(_value_at(each, path) for each in made))
+    choices = tuple(dict.fromkeys(value_at(each, path) for each in made))
     return Parameter(name, path, choices=choices, start=value if value in choices else choices[0])
 
 
@@ -222,7 +231,8 @@ def _plain(text: str) -> Any:
     return text
 
 
-def _value_at(recipe: Part, path: Path) -> Any:
+def value_at(recipe: Part, path: Path) -> Any:
+    """Return the value of a parameter of a recipe."""
     found: Any = recipe
     for name in path:
         found = getattr(found, name)

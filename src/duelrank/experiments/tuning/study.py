@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
-from duelrank.errors import MissingExtra
+from duelrank.errors import DataFormatError, MissingExtra
 from duelrank.experiments.tuning.settings import SAMPLERS, Settings
 from duelrank.randomness import stream_key
 
@@ -49,20 +49,28 @@ class Study:
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._optuna, self._settings = optuna(), settings
-        journal = self._optuna.storages.journal
         path = folder / JOURNAL
         _repair(path)
         with self._quiet():
-            storage = self._optuna.storages.JournalStorage(journal.JournalFileBackend(str(path)))
-            self._study = self._optuna.create_study(
-                study_name=_NAME,
-                storage=storage,
-                direction="maximize",
-                pruner=self._optuna.pruners.MedianPruner(n_startup_trials=5),
-                load_if_exists=True,
-            )
+            try:
+                self._study = self._open(path)
+            except (AssertionError, LookupError, TypeError, ValueError) as error:  # Optuna does not check what it reads
+                raise DataFormatError(
+                    f"{path} is damaged ({type(error).__name__}: {error}); restore it, or choose another folder (--out)"
+                ) from None
             if not self._study.trials:
                 self._study.enqueue_trial({each.name: each.start for each in settings.space})
+
+    def _open(self, path: Path) -> Any:
+        """Read the journal, or begin it."""
+        backend = self._optuna.storages.journal.JournalFileBackend(str(path))
+        return self._optuna.create_study(
+            study_name=_NAME,
+            storage=self._optuna.storages.JournalStorage(backend),
+            direction="maximize",
+            pruner=self._optuna.pruners.MedianPruner(n_startup_trials=5),
+            load_if_exists=True,
+        )
 
     @property
     def trials(self) -> list[FrozenTrial]:
@@ -83,6 +91,11 @@ class Study:
         except (ValueError, RuntimeError, UserWarning):
             return {}
         return found
+
+    def is_open(self, trials: int) -> bool:
+        """Return whether fewer than so many trials have begun, or some are not finished."""
+        begun = self.trials
+        return len(begun) < trials or not all(trial.state.is_finished() for trial in begun)
 
     def batch(self, trials: int) -> list[Trial]:
         """Return the next batch, of which some may have begun before a kill; at most so many trials in all, empty at the end."""
