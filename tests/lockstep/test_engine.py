@@ -110,3 +110,20 @@ def test_batches_hold_what_fits_and_groups_what_is_alike(spec, linear_data, monk
     near = replace(spec, dataset=linear_data(n_features=7))
     assert [len(group) for group in alike([spec, wide, near])] == [2, 1]
     assert [padded_count(n) for n in (1, 2, 3, 5, 9, 13, 45)] == [1, 2, 3, 6, 12, 16, 48]
+
+
+def test_only_folds_that_run_are_opened(spec, linear_data, monkeypatch):
+    opened = []
+    fold = linear_data.fold
+    monkeypatch.setattr(linear_data, "fold", lambda self, number=1: opened.append(number) or fold(self, number))
+    alike([replace(spec, fold=2), replace(spec, fold=2, seed=2)])
+    assert opened == [2]
+
+
+def test_a_fold_without_queries_is_an_error_as_on_the_cpu(linear_data):
+    spec = RunSpec("pdgd", linear_data(n_queries=0), "perfect", split="validation", impressions=5)
+    with pytest.raises(InvalidValue, match="has no training or no validation queries") as theirs:
+        simulate(spec)
+    with pytest.raises(InvalidValue) as mine:
+        list(Lockstep("double").run([spec]))
+    assert str(mine.value) == str(theirs.value)
