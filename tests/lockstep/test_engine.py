@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from duelrank import parse
+from duelrank.datasets import Dataset
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run import run_all
 from duelrank.lockstep import Lockstep, why_not
@@ -127,3 +129,11 @@ def test_a_fold_without_queries_is_an_error_as_on_the_cpu(linear_data):
     with pytest.raises(InvalidValue) as mine:
         list(Lockstep("double").run([spec]))
     assert str(mine.value) == str(theirs.value)
+
+
+def test_lists_may_be_longer_than_every_query():
+    small = parse("synthetic(n_queries=12, n_documents=6, n_features=5)", Dataset)
+    spec = RunSpec("log-pairs", small, "perfect", impressions=40, length=10)
+    (mine,) = Lockstep("double").run([spec])
+    assert np.count_nonzero(mine.update_norms) > 10
+    assert 0.0 < mine.online.mean() < mine.online.max() <= 1.0

@@ -79,7 +79,8 @@ class Lockstep:
         """Run specs that share a table of documents, program by program."""
         with jax.enable_x64(True):
             places = list(dict.fromkeys((spec.dataset, spec.fold) for spec in specs))
-            library = load(places, specs[0].metric, specs[0].split, self._real, prepared(specs[0].algorithm))
+            one = specs[0]
+            library = load(places, one.metric, one.split, self._real, prepared(one.algorithm), one.length)
         shapes: dict[Any, list[RunSpec]] = {}
         for spec in specs:
             shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
@@ -99,7 +100,7 @@ class Lockstep:
     def _run_batch(self, twin: Any, specs: Sequence[RunSpec], library: Library) -> list[Record]:
         spec, checkpoints = specs[0], specs[0].checkpoints
         runs = _stacked(specs, library, padded_count(len(specs)))
-        widest = max(library.widest, *(int(shelf.sizes.max()) for shelf in library.held_out.values()), spec.length)
+        widest = max(library.widest, _widest(library))
         metric = metrics.numbers_of(spec.metric, widest, library.grades)
         slots = np.searchsorted(checkpoints, np.arange(spec.impressions) + 1).astype(np.int32)
         dimensions = program.Dimensions(

@@ -49,7 +49,7 @@ class Library:
     n_features
         Of each fold.
     widest, n_columns, grades
-        The largest query, the most features, and the most grades.
+        The largest training query or the length of a list, the most features, and the most grades.
     """
 
     train: Shelf
@@ -84,14 +84,22 @@ def widest_query(split: Split) -> int:
 
 
 def load(
-    places: Sequence[Place], metric: Metric, split: str, real: Any, representation: Representation | None = None
+    places: Sequence[Place],
+    metric: Metric,
+    split: str,
+    real: Any,
+    representation: Representation | None = None,
+    length: int = 1,
 ) -> Library:
-    """Put the queries of some folds on the device, represented by what learns nothing."""
+    """Put the queries of some folds on the device, represented by what learns nothing.
+
+    Queries count as at least as wide as a list is long, so that every position has a row.
+    """
     seen = partial(_represented, representation or Raw())
     folds: dict[Place, Fold] = {place: opened(place, split) for place in places}
     held: dict[Place, Split] = {place: seen(getattr(fold, split)) for place, fold in folds.items()}
     n_columns = max(fold.n_features for fold in folds.values())
-    widest = max(widest_query(fold.train) for fold in folds.values())
+    widest = max(length, *(widest_query(fold.train) for fold in folds.values()))
     held_widest = max(widest_query(each) for each in held.values())
     rows = max(each.n_documents for each in held.values()) + held_widest
     queries = max(len(each) for each in held.values())
