@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.datasets import Dataset
+from duelrank.algorithms import Algorithm
+from duelrank.datasets import Dataset, Split
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run import run_all
 from duelrank.lockstep import Lockstep, why_not
@@ -16,6 +17,7 @@ from duelrank.lockstep.library import load
 from duelrank.lockstep.plan import alike, batches, padded_count
 from duelrank.lockstep.program import evaluate
 from duelrank.lockstep.ranking import linear_scores
+from duelrank.lockstep.twin import twin_of
 from duelrank.lockstep.twins import metrics
 from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
@@ -137,3 +139,26 @@ def test_lists_may_be_longer_than_every_query():
     (mine,) = Lockstep("double").run([spec])
     assert np.count_nonzero(mine.update_norms) > 10
     assert 0.0 < mine.online.mean() < mine.online.max() <= 1.0
+
+
+def test_runs_that_diverge_are_named_after_all_others_are_there(spec, linear_data):
+    @dataclass(frozen=True, repr=False)
+    class Huge(linear_data):
+        def fold(self, number=1):
+            fold = super().fold(number)
+            train = fold.train
+            return replace(fold, train=Split(train.features * 1e30, train.labels, train.offsets, train.ids))
+
+    huge = [replace(spec, dataset=Huge(), seed=seed) for seed in range(1, 6)]
+    fine, found = [spec, replace(spec, seed=2)], []
+    with pytest.raises(InvalidValue, match=r"pdgd returned .* in 5 runs .*seed1, .*seed2, .*seed3 and 2 more"):
+        found.extend(record.spec for record in Lockstep().run([*huge, *fine]))
+    assert found == fine
+
+
+def test_a_text_without_a_number_is_an_error_of_the_twin(monkeypatch):
+    twin = twin_of(parse("pdgd(initial='random')", Algorithm))
+    assert twin.numbers()["initial"] == 1.0
+    monkeypatch.setattr(type(twin), "codes", {})
+    with pytest.raises(TypeError, match="PDGDTwin has no number for the text initial"):
+        twin.numbers()
