@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from duelrank import parse
+from duelrank.algorithms import Algorithm
+from duelrank.datasets import Dataset, Split
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run import run_all
 from duelrank.lockstep import Lockstep, why_not
@@ -14,6 +17,7 @@ from duelrank.lockstep.library import load
 from duelrank.lockstep.plan import alike, batches, padded_count
 from duelrank.lockstep.program import evaluate
 from duelrank.lockstep.ranking import linear_scores
+from duelrank.lockstep.twin import twin_of
 from duelrank.lockstep.twins import metrics
 from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
@@ -122,3 +126,51 @@ def test_batches_hold_what_fits_and_groups_what_is_alike(spec, linear_data, monk
     near = replace(spec, dataset=linear_data(n_features=7))
     assert [len(group) for group in alike([spec, wide, near])] == [2, 1]
     assert [padded_count(n) for n in (1, 2, 3, 5, 9, 13, 45)] == [1, 2, 3, 6, 12, 16, 48]
+
+
+def test_only_folds_that_run_are_opened(spec, linear_data, monkeypatch):
+    opened = []
+    fold = linear_data.fold
+    monkeypatch.setattr(linear_data, "fold", lambda self, number=1: opened.append(number) or fold(self, number))
+    alike([replace(spec, fold=2), replace(spec, fold=2, seed=2)])
+    assert opened == [2]
+
+
+def test_a_fold_without_queries_is_an_error_as_on_the_cpu(linear_data):
+    spec = RunSpec("pdgd", linear_data(n_queries=0), "perfect", split="validation", impressions=5)
+    with pytest.raises(InvalidValue, match="has no training or no validation queries") as theirs:
+        simulate(spec)
+    with pytest.raises(InvalidValue) as mine:
+        list(Lockstep("double").run([spec]))
+    assert str(mine.value) == str(theirs.value)
+
+
+def test_lists_may_be_longer_than_every_query():
+    small = parse("synthetic(n_queries=12, n_documents=6, n_features=5)", Dataset)
+    spec = RunSpec("log-pairs", small, "perfect", impressions=40, length=10)
+    (mine,) = Lockstep("double").run([spec])
+    assert np.count_nonzero(mine.update_norms) > 10
+    assert 0.0 < mine.online.mean() < mine.online.max() <= 1.0
+
+
+def test_runs_that_diverge_are_named_after_all_others_are_there(spec, linear_data):
+    @dataclass(frozen=True, repr=False)
+    class Huge(linear_data):
+        def fold(self, number=1):
+            fold = super().fold(number)
+            train = fold.train
+            return replace(fold, train=Split(train.features * 1e30, train.labels, train.offsets, train.ids))
+
+    huge = [replace(spec, dataset=Huge(), seed=seed) for seed in range(1, 6)]
+    fine, found = [spec, replace(spec, seed=2)], []
+    with pytest.raises(InvalidValue, match=r"pdgd returned .* in 5 runs .*seed1, .*seed2, .*seed3 and 2 more"):
+        found.extend(record.spec for record in Lockstep().run([*huge, *fine]))
+    assert found == fine
+
+
+def test_a_text_without_a_number_is_an_error_of_the_twin(monkeypatch):
+    twin = twin_of(parse("pdgd(initial='random')", Algorithm))
+    assert twin.numbers()["initial"] == 1.0
+    monkeypatch.setattr(type(twin), "codes", {})
+    with pytest.raises(TypeError, match="PDGDTwin has no number for the text initial"):
+        twin.numbers()

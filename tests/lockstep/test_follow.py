@@ -16,11 +16,10 @@ from duelrank.kernels import pair_rank
 from duelrank.lockstep import twins  # noqa: F401  # registers them
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.twin import twin_of
-from duelrank.lockstep.twins.difficult_queries import RUNS
 from duelrank.lockstep.twins.knots import slots
 from duelrank.lockstep.twins.pairrank import matched
 from duelrank.lockstep.twins.represented import prepared
-from duelrank.lockstep.values import Clicked, Query
+from duelrank.lockstep.values import RUNS, Clicked, Query
 from duelrank.randomness import stream
 from duelrank.types import Feedback, Impression
 from duelrank.types import Query as CPUQuery

@@ -15,9 +15,8 @@ from duelrank.lockstep.ranking import n_agreed, ranks_of, soonest_in_turn
 from duelrank.lockstep.twin import twin_of
 from duelrank.lockstep.twins import document_space, log_pairs, metrics, null_space, pairrank, pdgd, users
 from duelrank.lockstep.twins import probabilistic as probabilistic_twin
-from duelrank.lockstep.twins.difficult_queries import RUNS
 from duelrank.lockstep.twins.team_draft import draft
-from duelrank.lockstep.values import Clicked, Query, Shown
+from duelrank.lockstep.values import RUNS, Clicked, Query, Shown
 from duelrank.metrics import Metric
 from duelrank.projection import Examination
 from duelrank.randomness import stream

@@ -33,6 +33,7 @@ __all__ = ["Lockstep", "device_name", "why_not"]
 
 _log = logging.getLogger(__name__)
 
+_NAMED = 3  # runs, in an error that concerns many
 _EVALUATED = 200_000_000  # scores of documents at a time
 
 
@@ -79,7 +80,8 @@ class Lockstep:
         """Run specs that share a table of documents, program by program."""
         with jax.enable_x64(True):
             places = list(dict.fromkeys((spec.dataset, spec.fold) for spec in specs))
-            library = load(places, specs[0].metric, specs[0].split, self._real, prepared(specs[0].algorithm))
+            one = specs[0]
+            library = load(places, one.metric, one.split, self._real, prepared(one.algorithm), one.length)
         shapes: dict[Any, list[RunSpec]] = {}
         for spec in specs:
             shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
@@ -90,7 +92,9 @@ class Lockstep:
             for batch in batches(alike_specs, library, _n_rankers(twin), n_columns, room):
                 with jax.enable_x64(True):
                     records = self._run_batch(twin, batch, library)
-                yield from records
+                yield from (record for record in records if _is_finite(record))
+                if diverged := [record.spec for record in records if not _is_finite(record)]:
+                    raise InvalidValue(_divergence(diverged))
 
     @property
     def _real(self) -> Any:
@@ -99,7 +103,7 @@ class Lockstep:
     def _run_batch(self, twin: Any, specs: Sequence[RunSpec], library: Library) -> list[Record]:
         spec, checkpoints = specs[0], specs[0].checkpoints
         runs = _stacked(specs, library, padded_count(len(specs)))
-        widest = max(library.widest, *(int(shelf.sizes.max()) for shelf in library.held_out.values()), spec.length)
+        widest = max(library.widest, _widest(library))
         metric = metrics.numbers_of(spec.metric, widest, library.grades)
         slots = np.searchsorted(checkpoints, np.arange(spec.impressions) + 1).astype(np.int32)
         dimensions = program.Dimensions(
@@ -223,11 +227,6 @@ def _record(
     seconds: float,
     evaluating: float,
 ) -> Record:
-    if not np.isfinite(trajectory).all():
-        raise InvalidValue(
-            f"{spell(spec.algorithm)} returned weights with NaN or infinite values "
-            f"({spec.id}): check for steps that grow without bound"
-        )
     return Record(
         spec,
         online.astype(np.float64),
@@ -238,6 +237,20 @@ def _record(
         seconds,
         evaluating,
         device=device_name(),
+    )
+
+
+def _is_finite(record: Record) -> bool:
+    return bool(np.isfinite(record.trajectory).all())
+
+
+def _divergence(specs: Sequence[RunSpec]) -> str:
+    """Return what to say of runs that have come to no weights; the first few are named."""
+    names = ", ".join(spec.id for spec in specs[:_NAMED])
+    more = f" and {len(specs) - _NAMED} more" if len(specs) > _NAMED else ""
+    return (
+        f"{spell(specs[0].algorithm)} returned weights with NaN or infinite values in {len(specs)} runs of its batch "
+        f"({names}{more}): check for steps that grow without bound"
     )
 
 

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from duelrank.datasets import Dataset, Fold, Split
+from duelrank.errors import InvalidValue
 from duelrank.lockstep.twins.metrics import ideals
 from duelrank.metrics import Metric
 from duelrank.representation import Raw, Representation
 
-__all__ = ["Library", "Shelf", "load", "widest_query"]
+__all__ = ["Library", "Shelf", "load", "opened", "widest_query"]
 
 Place = tuple[Dataset, int]
 
@@ -48,7 +49,7 @@ class Library:
     n_features
         Of each fold.
     widest, n_columns, grades
-        The largest query, the most features, and the most grades.
+        The largest training query or the length of a list, the most features, and the most grades.
     """
 
     train: Shelf
@@ -68,20 +69,37 @@ class Library:
         return sum(int(array.nbytes) for shelf in shelves for array in shelf)
 
 
+def opened(place: Place, split: str) -> Fold:
+    """Return a fold that has queries to learn from and to evaluate on."""
+    dataset, number = place
+    fold = dataset.fold(number)
+    if not len(fold.train) or not len(getattr(fold, split)):
+        raise InvalidValue(f"fold {number} of {dataset!r} has no training or no {split} queries")
+    return fold
+
+
 def widest_query(split: Split) -> int:
     """Return the number of documents of the largest query."""
     return int(np.diff(split.offsets).max())
 
 
 def load(
-    places: Sequence[Place], metric: Metric, split: str, real: Any, representation: Representation | None = None
+    places: Sequence[Place],
+    metric: Metric,
+    split: str,
+    real: Any,
+    representation: Representation | None = None,
+    length: int = 1,
 ) -> Library:
-    """Put the queries of some folds on the device, represented by what learns nothing."""
+    """Put the queries of some folds on the device, represented by what learns nothing.
+
+    Queries count as at least as wide as a list is long, so that every position has a row.
+    """
     seen = partial(_represented, representation or Raw())
-    folds: dict[Place, Fold] = {place: place[0].fold(place[1]) for place in places}
+    folds: dict[Place, Fold] = {place: opened(place, split) for place in places}
     held: dict[Place, Split] = {place: seen(getattr(fold, split)) for place, fold in folds.items()}
     n_columns = max(fold.n_features for fold in folds.values())
-    widest = max(widest_query(fold.train) for fold in folds.values())
+    widest = max(length, *(widest_query(fold.train) for fold in folds.values()))
     held_widest = max(widest_query(each) for each in held.values())
     rows = max(each.n_documents for each in held.values()) + held_widest
     queries = max(len(each) for each in held.values())

@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
-from duelrank.datasets import Dataset
-from duelrank.lockstep.library import Library, widest_query
+from duelrank.datasets import Dataset, Fold
+from duelrank.lockstep.library import Library, opened, widest_query
 from duelrank.lockstep.twins.represented import prepared
 from duelrank.simulation import RunSpec
 
@@ -33,11 +33,13 @@ def alike(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
 
 
 def _by_size(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
-    area: dict[Dataset, tuple[int, int]] = {}
-    for spec in specs:
-        if spec.dataset not in area:
-            folds = [spec.dataset.fold(number) for number in range(1, spec.dataset.n_folds + 1)]
-            area[spec.dataset] = max(widest_query(fold.train) for fold in folds), max(fold.n_features for fold in folds)
+    folds: dict[Dataset, list[Fold]] = {}
+    for place in dict.fromkeys((spec.dataset, spec.fold) for spec in specs):
+        folds.setdefault(place[0], []).append(opened(place, specs[0].split))
+    area = {
+        dataset: (max(widest_query(fold.train) for fold in theirs), max(fold.n_features for fold in theirs))
+        for dataset, theirs in folds.items()
+    }
     found: list[tuple[tuple[int, int], set[Dataset]]] = []
     for dataset, (widest, columns) in sorted(area.items(), key=lambda item: item[1][0] * item[1][1]):
         if found:

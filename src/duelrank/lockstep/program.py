@@ -13,8 +13,7 @@ from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.library import Shelf
 from duelrank.lockstep.ranking import ranks_of
 from duelrank.lockstep.twins import metrics, users
-from duelrank.lockstep.twins.difficult_queries import RUNS
-from duelrank.lockstep.values import Query, State
+from duelrank.lockstep.values import RUNS, Query, State
 
 __all__ = ["Dimensions", "Runs", "compiled", "compiled_programs", "evaluate", "learning"]
 

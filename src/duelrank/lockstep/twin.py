@@ -68,7 +68,13 @@ class Twin:
 
     def _number(self, name: str, value: Any) -> float:
         if isinstance(value, str):
-            return self.codes[name][value] if name in self.codes else 0.0
+            if name in self.codes:
+                return self.codes[name][value]
+            if name not in self.shaping:
+                raise TypeError(
+                    f"{type(self).__name__} has no number for the text {name}: see codes, shaping and ignored"
+                )
+            return 0.0  # the program is made for this text
         return self.absent.get(name, float("inf")) if value is None else float(value)
 
 

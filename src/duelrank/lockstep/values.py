@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["Clicked", "Memory", "Numbers", "Query", "Shown", "State"]
+__all__ = ["RUNS", "Clicked", "Memory", "Numbers", "Query", "Shown", "State"]
+
+#: The name of the axis of all runs: what no run needs is not computed for any.
+RUNS = "runs"
 
 Array = Any  # a JAX array
 Numbers = Any  # the numeric parameters of a recipe, nested as its parts

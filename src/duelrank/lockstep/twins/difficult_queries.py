@@ -13,14 +13,11 @@ from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import shown_ranks
 from duelrank.lockstep.twin import Twin, twin
 from duelrank.lockstep.twins.mean_winner import weighted_mean
-from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, State
+from duelrank.lockstep.values import RUNS, Clicked, Memory, Numbers, Query, Shown, State
 
-__all__ = ["RUNS", "DifficultQueriesTwin", "Hard", "remember", "replayed_sums"]
+__all__ = ["DifficultQueriesTwin", "Hard", "remember", "replayed_sums"]
 
 Array = Any
-
-#: The name of the axis of all runs: what no run needs is not computed for any.
-RUNS = "runs"
 
 
 class Hard(NamedTuple):

@@ -11,10 +11,9 @@ from duelrank.algorithms import PairRank
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import best_first, ranks_of, scores_of
 from duelrank.lockstep.twin import twin
-from duelrank.lockstep.twins.difficult_queries import RUNS
 from duelrank.lockstep.twins.document_space import solve
 from duelrank.lockstep.twins.dueling_bandit import AlgorithmTwin
-from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, State
+from duelrank.lockstep.values import RUNS, Clicked, Memory, Numbers, Query, Shown, State
 
 __all__ = ["PairRankTwin", "Pairs", "blocks", "certain_pairs", "learned", "matched", "ridge_solution"]
 
