@@ -28,7 +28,7 @@ class WMGD(DuelingBandit):
     shrinks. Projected (``wmgd-dsp``), it takes the documents down to the last click and one more, and remembers none.
 
     Behind curves, with settings that were tuned for them (``wmgd-dsp-curves``), it is the steadiest that we know: flatter credit,
-    a softer projection, and a step that starts half as long, so that the first clicks decide less, and hardly shrinks.
+    a softer projection, and a step that starts half as long and hardly shrinks, so that a bad start can be repaired.
 
     References
     ----------

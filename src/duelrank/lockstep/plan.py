@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 
+from duelrank.algorithms import Represented
 from duelrank.datasets import Dataset, Fold
-from duelrank.lockstep.library import Library, opened, widest_query
+from duelrank.lockstep.library import Library, Place, opened, widest_query
 from duelrank.lockstep.twins.represented import prepared
 from duelrank.simulation import RunSpec
 
@@ -23,12 +24,19 @@ def alike(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
     """Return specs in groups that can share a table of documents: equal settings, and queries of similar size.
 
     All queries of a table are treated as if they were as large as the largest, so a group takes in larger ones only up to
-    twice the size of its smallest. What a representation does without learning is done to the table.
+    twice the size of its smallest. What a representation does without learning is done to the table. Where one learns, the place of
+    a column among all of them, and with it its random numbers, depends on the number of features, which must then be equal.
     """
     groups: dict[Any, list[RunSpec]] = {}
+    counted: dict[Place, int] = {}
     for spec in specs:
-        seen = prepared(spec.algorithm)
-        groups.setdefault((spec.impressions, spec.length, spec.metric, spec.split, seen), []).append(spec)
+        seen, n_features = prepared(spec.algorithm), 0
+        if isinstance(spec.algorithm, Represented) and spec.algorithm.representation.learns:
+            place = spec.dataset, spec.fold
+            if place not in counted:
+                counted[place] = opened(place, spec.split).n_features
+            n_features = counted[place]
+        groups.setdefault((spec.impressions, spec.length, spec.metric, spec.split, seen, n_features), []).append(spec)
     return [part for group in groups.values() for part in _by_size(group)]
 
 
