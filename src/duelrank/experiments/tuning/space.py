@@ -88,11 +88,11 @@ def with_values(recipe: P, space: Sequence[Parameter], values: Mapping[str, Any]
 
 def variants(recipe: P, space: Sequence[Parameter]) -> list[P]:
     """Return a recipe with each choice, and with both ends of each range, one parameter at a time."""
-    return [
-        replaced_at(recipe, {each.path: int(value) if each.whole and not each.choices else value})
-        for each in space
-        for value in each.choices or (each.low, each.high)
-    ]
+    return [replaced_at(recipe, {each.path: value}) for each in space for value in each.choices or _ends(each)]
+
+
+def _ends(each: Parameter) -> tuple[Value, Value]:
+    return (int(each.low), int(each.high)) if each.whole else (each.low, each.high)
 
 
 Path = tuple[str, ...]
