@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -13,18 +14,21 @@ from duelrank.datasets import Dataset, Split
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run import run_all
 from duelrank.lockstep import Lockstep, why_not
+from duelrank.lockstep.engine import _in_chunks
 from duelrank.lockstep.library import load
 from duelrank.lockstep.plan import alike, batches, padded_count
 from duelrank.lockstep.program import evaluate
 from duelrank.lockstep.ranking import linear_scores
 from duelrank.lockstep.twin import twin_of
 from duelrank.lockstep.twins import metrics
+from duelrank.lockstep.values import Sizes
 from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
 from duelrank.randomness import stream
 from duelrank.simulation import RunSpec, simulate
 
 NDCG = nDCG(cutoff=10)
+SIZES = Sizes(columns=5, widest=14, length=10, rankers=10)
 
 
 @pytest.fixture
@@ -121,10 +125,10 @@ def test_a_gpu_that_is_not_there_is_an_error(spec, monkeypatch):
 def test_batches_hold_what_fits_and_groups_what_is_alike(spec, linear_data, monkeypatch):
     specs = [replace(spec, seed=seed) for seed in range(10)]
     library = load([(spec.dataset, 1)], NDCG, "test", np.float64)
-    assert [len(batch) for batch in batches(specs, library, 10, 5)] == [10]
-    assert [len(batch) for batch in batches(specs, library, 10, 5, room=1 << 29)] == [4, 4, 2]
+    assert [len(batch) for batch in batches(specs, library, SIZES)] == [10]
+    assert [len(batch) for batch in batches(specs, library, SIZES, room=1 << 28)] == [4, 4, 2]
     monkeypatch.setattr("duelrank.lockstep.plan._MOST_RUNS", 4)
-    assert [len(batch) for batch in batches(specs, library, 10, 5)] == [4, 4, 2]
+    assert [len(batch) for batch in batches(specs, library, SIZES)] == [4, 4, 2]
     wide = replace(spec, dataset=linear_data(n_features=40))
     near = replace(spec, dataset=linear_data(n_features=7))
     assert [len(group) for group in alike([spec, wide, near])] == [2, 1]
@@ -177,3 +181,39 @@ def test_a_text_without_a_number_is_an_error_of_the_twin(monkeypatch):
     monkeypatch.setattr(type(twin), "codes", {})
     with pytest.raises(TypeError, match="PDGDTwin has no number for the text initial"):
         twin.numbers()
+
+
+@pytest.mark.parametrize(
+    ("name", "at_least"),
+    [
+        ("nsgd(slots=50)", 4 * 50 * 100 * 64),
+        ("Projected(NSGD(), DocumentSpace(remembered=200))", 4 * 10 * 100 * 64 + 8 * 210 * (210 + 64)),
+        ("query-scaled >> curves(sample=500) >> pdgd", 8 * 500 * 64),
+    ],
+)
+def test_the_plan_counts_what_each_part_needs(name, at_least):
+    assert twin_of(parse(name, Algorithm)).room(Sizes(64, 100, 10, 10)) > at_least
+
+
+def test_a_batch_that_does_not_fit_is_an_error_of_ours(spec, monkeypatch):
+    def full(*_):
+        raise jax.errors.JaxRuntimeError(message)
+
+    monkeypatch.setattr("duelrank.lockstep.program.compiled", full)
+    message = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate"
+    with pytest.raises(InvalidValue, match="the batch did not fit in the device's memory"):
+        list(Lockstep().run([spec]))
+    message = "INTERNAL: another error"
+    with pytest.raises(jax.errors.JaxRuntimeError, match="another error"):
+        list(Lockstep().run([spec]))
+
+
+def test_large_evaluations_are_made_in_parts(linear_data, monkeypatch):
+    seen = []
+    monkeypatch.setattr("duelrank.lockstep.program.evaluate", lambda *given: seen.append(len(given[5])) or given[5])
+    shelf = load([(linear_data(), 1)], NDCG, "test", np.float64).held_out[linear_data(), 1]
+    given = (None, shelf, {}, np.zeros((8, 5)), np.zeros((8, 2)), np.arange(8), int(shelf.sizes.max()))
+    assert _in_chunks(*given).tolist() == list(range(8))
+    monkeypatch.setattr("duelrank.lockstep.engine.usable", lambda: 100_000)
+    assert _in_chunks(*given).tolist() == list(range(8))
+    assert seen == [8, 2, 2, 2, 2]

@@ -11,6 +11,7 @@ from duelrank import parse
 from duelrank.kernels import exploration, pair_rank, plackett_luce, probabilistic, span, team_draft
 from duelrank.kernels.random import normals, permutation, uniform
 from duelrank.lockstep.draws import Draws, Purpose, threefry
+from duelrank.lockstep.loops import unrolls
 from duelrank.lockstep.ranking import n_agreed, ranks_of, soonest_in_turn
 from duelrank.lockstep.twin import twin_of
 from duelrank.lockstep.twins import document_space, log_pairs, metrics, null_space, pairrank, pdgd, users
@@ -269,7 +270,7 @@ def test_loops_that_are_written_out_for_an_accelerator_give_the_same(monkeypatch
     rng = np.random.default_rng(7)
     rows, vector = jnp.asarray(rng.random((3, 4))), jnp.asarray(rng.standard_normal(4))
     expected = document_space.project(vector, rows, jnp.float64(0.1))
-    monkeypatch.setattr(document_space, "unrolls", lambda: True)
+    monkeypatch.setattr(document_space, "unrolls", lambda rounds: True)
     found = jax.jit(document_space.project)(vector, rows, jnp.float64(0.1))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -422,3 +423,9 @@ def test_pairs_are_matched_at_random_each_position_once():
     assert together.sum() == 9000.0
     nobody = pairrank.matched(np.zeros(10, bool), seen, Draws(keys[0], jnp.int32(2), jnp.float64))
     assert not nobody.any()
+
+
+def test_only_short_loops_are_written_out(monkeypatch):
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    assert unrolls(20)
+    assert not unrolls(210)

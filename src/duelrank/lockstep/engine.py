@@ -19,10 +19,12 @@ from duelrank.errors import InvalidValue
 from duelrank.home import home
 from duelrank.lockstep import program
 from duelrank.lockstep.library import Library, Place, load
+from duelrank.lockstep.memory import usable, within_memory
 from duelrank.lockstep.plan import alike, batches, padded_count
 from duelrank.lockstep.twin import obstacles, twin_of
 from duelrank.lockstep.twins import metrics, users
 from duelrank.lockstep.twins.represented import prepared
+from duelrank.lockstep.values import Sizes
 from duelrank.projection import Observed
 from duelrank.randomness import stream_key
 from duelrank.registry import spell, walk
@@ -34,7 +36,8 @@ __all__ = ["Lockstep", "device_name", "why_not"]
 _log = logging.getLogger(__name__)
 
 _NAMED = 3  # runs, in an error that concerns many
-_EVALUATED = 200_000_000  # scores of documents at a time
+_EVALUATED = 200_000_000  # scores of documents at a time; fewer if they would not fit
+_BYTES_EVALUATED = 96  # of each, with all that comes of it
 
 
 def why_not(spec: RunSpec) -> list[str]:
@@ -78,7 +81,7 @@ class Lockstep:
 
     def _run_group(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
         """Run specs that share a table of documents, program by program."""
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), within_memory():
             places = list(dict.fromkeys((spec.dataset, spec.fold) for spec in specs))
             one = specs[0]
             library = load(places, one.metric, one.split, self._real, prepared(one.algorithm), one.length)
@@ -88,9 +91,9 @@ class Lockstep:
         for alike_specs in shapes.values():
             twin = _twin(alike_specs[0].algorithm)
             n_columns = twin.columns(np.ones(library.n_columns, bool), alike_specs[0].impressions).size
-            room = twin.room(n_columns, library.widest)
-            for batch in batches(alike_specs, library, _n_rankers(twin), n_columns, room):
-                with jax.enable_x64(True):
+            sizes = Sizes(n_columns, library.widest, alike_specs[0].length, _n_rankers(twin))
+            for batch in batches(alike_specs, library, sizes, twin.room(sizes)):
+                with jax.enable_x64(True), within_memory():
                     records = self._run_batch(twin, batch, library)
                 yield from (record for record in records if _is_finite(record))
                 if diverged := [record.spec for record in records if not _is_finite(record)]:
@@ -205,8 +208,8 @@ def _in_chunks(
     scores: Any, shelf: Any, metric: Any, rows: Any, keys: NDArray[Any], when: NDArray[Any], widest: int
 ) -> NDArray[np.float64]:
     """Evaluate rows of weights, so many at a time that they fit on the device."""
-    area = max(1, len(shelf.starts) * widest)
-    size = min(padded_count(len(when)), 1 << max(0, (_EVALUATED // area).bit_length() - 1))
+    most, area = min(_EVALUATED, usable() // _BYTES_EVALUATED), max(1, len(shelf.starts) * widest)
+    size = min(padded_count(len(when)), 1 << max(0, (most // area).bit_length() - 1))
     found = []
     for start in range(0, len(when), size):
         part = slice(start, start + size)

@@ -7,6 +7,9 @@ import jax
 __all__ = ["unrolls"]
 
 
-def unrolls() -> bool:
+_MOST = 32  # rounds to write out: beyond that, compiling takes minutes
+
+
+def unrolls(rounds: int) -> bool:
     """Whether to write them out: that takes longer to compile, but an accelerator waits for every round of a loop."""
-    return str(jax.default_backend()) != "cpu"
+    return rounds <= _MOST and str(jax.default_backend()) != "cpu"

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from duelrank.algorithms import Represented
 from duelrank.datasets import Dataset, Fold
 from duelrank.lockstep.library import Library, Place, opened, widest_query
+from duelrank.lockstep.memory import usable
 from duelrank.lockstep.twins.represented import prepared
+from duelrank.lockstep.values import Sizes
 from duelrank.simulation import RunSpec
 
 __all__ = ["alike", "batches", "padded_count"]
 
 _MOST_RUNS = 16_384
-_UNKNOWN_MEMORY = 4 << 30  # where a device does not say how much it has
-_SHARE = 0.6  # of the memory, for what can be counted before compiling
 
 
 def alike(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
@@ -60,20 +58,17 @@ def _by_size(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
     return [[spec for spec in specs if spec.dataset in members] for _, members in found]
 
 
-def batches(
-    specs: Sequence[RunSpec], library: Library, n_rankers: int, n_columns: int, room: int = 0
-) -> list[Sequence[RunSpec]]:
+def batches(specs: Sequence[RunSpec], library: Library, sizes: Sizes, room: int = 0) -> list[Sequence[RunSpec]]:
     """Return runs of one program in as few batches as memory allows, of about equal size.
 
     Parameters
     ----------
-    n_rankers, n_columns
-        How many rankers a list is made of, and how many weights each has.
     room
-        What else a run needs, in bytes.
+        What a run needs beside what every run does, in bytes, in single precision.
     """
-    free = _memory() * _SHARE - library.n_bytes
-    each = _bytes_per_run(specs[0], library, n_rankers, n_columns) + room
+    free = usable() - library.n_bytes
+    item = int(library.train.features.dtype.itemsize)
+    each = _bytes_per_run(specs[0], sizes, item) + room * item // 4
     number = -(-len(specs) // int(max(1, min(_MOST_RUNS, free // each))))
     size = -(-len(specs) // number)
     return [specs[start : start + size] for start in range(0, len(specs), size)]
@@ -85,16 +80,10 @@ def padded_count(n: int) -> int:
     return power * 3 // 4 if power >= 4 and n <= power * 3 // 4 else power
 
 
-def _memory() -> int:
-    stats = jax.local_devices()[0].memory_stats() or {}
-    return int(stats.get("bytes_limit", _UNKNOWN_MEMORY))
-
-
-def _bytes_per_run(spec: RunSpec, library: Library, n_rankers: int, n_columns: int) -> int:
+def _bytes_per_run(spec: RunSpec, sizes: Sizes, item: int) -> int:
     """Return a generous estimate: results, checkpoints, the documents of a query twice, and scores and ranks."""
-    item = int(library.train.features.dtype.itemsize)
-    kept = spec.impressions * 16 + len(spec.checkpoints) * n_columns * item
-    documents = 2 * library.widest * n_columns * item
-    tables = library.widest * (8 * n_rankers + 16 * spec.length) * item
-    small = 16 * n_rankers * n_columns * item + 60_000
+    kept = spec.impressions * 16 + len(spec.checkpoints) * sizes.columns * item
+    documents = 2 * sizes.widest * sizes.columns * item
+    tables = sizes.widest * (8 * sizes.rankers + 16 * sizes.length) * item
+    small = 16 * sizes.rankers * sizes.columns * item + 60_000
     return kept + documents + tables + small

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
+from duelrank.lockstep.values import Sizes
 from duelrank.registry import Part
 
 __all__ = ["Twin", "obstacles", "twin", "twin_of"]
@@ -56,6 +57,13 @@ class Twin:
     def shaped(self, name: str) -> Any:
         """Return the value of a shaping field; twins may round it up so that more parts share a program."""
         return getattr(self.part, name)
+
+    def room(self, sizes: Sizes) -> int:
+        """Return how many bytes a run needs for this part and those within it, beside what every run needs.
+
+        Features, weights and scores count as single precision.
+        """
+        return sum(int(getattr(self, name).room(sizes)) for name, _ in _inner(self.part, self.ignored))
 
     def numbers(self) -> dict[str, Any]:
         """Return the numeric parameters, nested as the parts are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["RUNS", "Clicked", "Memory", "Numbers", "Query", "Shown", "State"]
+__all__ = ["RUNS", "Clicked", "Memory", "Numbers", "Query", "Shown", "Sizes", "State"]
 
 #: The name of the axis of all runs: what no run needs is not computed for any.
 RUNS = "runs"
@@ -17,6 +17,15 @@ Memory = Any  # what a part remembers: a tuple of arrays, () for nothing
 
 def _as_they_are(rows: Array) -> Array:
     return rows
+
+
+class Sizes(NamedTuple):
+    """What decides how much memory a run takes: weights of a ranker, documents of a query, length of a list, rankers of a list."""
+
+    columns: int
+    widest: int
+    length: int
+    rankers: int
 
 
 class Query(NamedTuple):

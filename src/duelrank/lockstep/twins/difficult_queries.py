@@ -13,7 +13,7 @@ from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import shown_ranks
 from duelrank.lockstep.twin import Twin, twin
 from duelrank.lockstep.twins.mean_winner import weighted_mean
-from duelrank.lockstep.values import RUNS, Clicked, Memory, Numbers, Query, Shown, State
+from duelrank.lockstep.values import RUNS, Clicked, Memory, Numbers, Query, Shown, Sizes, State
 
 __all__ = ["DifficultQueriesTwin", "Hard", "remember", "replayed_sums"]
 
@@ -37,6 +37,11 @@ class DifficultQueriesTwin(Twin):
 
     shaping: ClassVar[tuple[str, ...]] = ("slots",)
     codes: ClassVar[dict[str, dict[str, float]]] = {"when": {"filling": 0.0, "tie": 1.0}}
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of the documents of all slots, gathered, and of their scores and comparisons."""
+        each = 8 * sizes.columns + (24 + 2 * sizes.length) * sizes.rankers
+        return super().room(sizes) + int(self.shaped("slots")) * sizes.widest * each
 
     def start(self, length: int) -> Hard:
         """Return an empty memory."""

@@ -9,7 +9,7 @@ from jax import lax
 
 from duelrank.lockstep.loops import unrolls
 from duelrank.lockstep.twin import Twin, twin
-from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown
+from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, Sizes
 from duelrank.projection import DocumentSpace
 
 __all__ = ["DocumentSpaceTwin", "project", "rescaled_mix", "solve"]
@@ -47,6 +47,11 @@ class DocumentSpaceTwin(Twin):
     def shaped(self, name: str) -> Any:
         """Round the number of remembered documents up."""
         return -(-super().shaped(name) // _ROOM) * _ROOM
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of the documents and of the system of equations, three times in double precision."""
+        rows = int(self.shaped("remembered")) + sizes.length
+        return super().room(sizes) + 24 * rows * (rows + 1 + sizes.columns)
 
     def start(self, numbers: Numbers, n_features: int) -> Examined:
         """Return the memory before the first impression."""
@@ -117,7 +122,7 @@ def solve(matrix: Array, right: Array, tolerance: float) -> Array:
         return jnp.where(here[:, None], row, table - jnp.where(here, 0.0, column)[:, None] * row)
 
     table = jnp.concatenate((matrix, right.reshape(size, -1)), axis=1)
-    table = lax.fori_loop(0, size, eliminate, table, unroll=unrolls())
+    table = lax.fori_loop(0, size, eliminate, table, unroll=unrolls(size))
     return table[:, size:].reshape(right.shape)
 
 

@@ -33,10 +33,6 @@ class AlgorithmTwin(Twin):
         """Return flags of the columns that a run with these features may come to."""
         return features
 
-    def room(self, n_features: int, widest: int) -> int:
-        """Return how many bytes a run needs beside what all runs need, if its largest query has ``widest`` documents."""
-        return 0
-
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Return the state before the first impression."""
         drawn = unit_rows(draws.normal(Purpose.START, (1, columns.shape[0])) * columns)[0]

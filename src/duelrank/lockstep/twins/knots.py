@@ -14,15 +14,16 @@ import jax.numpy as jnp
 from jax import lax
 
 from duelrank.lockstep.draws import Draws, Purpose
+from duelrank.lockstep.memory import usable
 from duelrank.lockstep.twins.fixed import RepresentationTwin
-from duelrank.lockstep.values import Memory, Numbers, Query
+from duelrank.lockstep.values import Memory, Numbers, Query, Sizes
 from duelrank.representation.knots import EVERY, FIRST, HORIZON, OFF
 
 __all__ = ["Kept", "KnottedTwin", "Seen", "carried", "climbed", "curve_scores", "is_due", "moved", "sampled", "slots"]
 
 Array = Any
 
-_COLUMNS = 200_000_000  # of documents, at a time
+_COLUMNS = 200_000_000  # of documents, at a time; fewer if they and what comes of them would not fit
 
 
 class Seen(NamedTuple):
@@ -60,7 +61,7 @@ def curve_scores(curves: tuple[Array, Array], features: Array) -> Array:
         knots, rises = curve
         return jnp.sum(climbed(features, knots) * rises, axis=(-2, -1))
 
-    some = _COLUMNS // (features.size * curves[1].shape[1])
+    some = min(_COLUMNS, usable() // 16) // (features.size * curves[1].shape[1])
     return lax.map(of_one, curves, batch_size=1 << max(0, some.bit_length() - 1))
 
 
@@ -88,6 +89,10 @@ class KnottedTwin(RepresentationTwin):
     def rises(self, numbers: Numbers, weights: Array, knots: Array) -> Array:
         """Return by how much each curve rises on each piece, (pieces, features)."""
         raise NotImplementedError
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of a check of knots: six copies of the sample, in double precision."""
+        return super().room(sizes) + 48 * sizes.columns * int(self.shaped("sample"))
 
     def start(self, columns: Array, real: Any) -> Seen:
         """Return one piece from 0 to 1, and an empty sample."""

@@ -12,7 +12,7 @@ from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.twin import twin
 from duelrank.lockstep.twins.document_space import solve
 from duelrank.lockstep.twins.uniform_sphere import ExplorationTwin, unit_rows
-from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, State
+from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, Sizes, State
 
 __all__ = ["Losers", "NullSpaceTwin", "directions_beside", "remember", "worst"]
 
@@ -31,6 +31,12 @@ class NullSpaceTwin(ExplorationTwin):
     """Needs no basis of the avoided directions: what they explain of a direction comes from a small system of equations."""
 
     shaping: ClassVar[tuple[str, ...]] = ("n_candidates", "remembered_losers", "avoided")
+
+    def room(self, sizes: Sizes) -> int:
+        """Return the bytes of what lost, before and after, and of what is drawn and avoided, in double precision."""
+        drawn, avoided = 2 * (int(self.shaped("n_candidates")) + 1), int(self.shaped("avoided"))
+        lost = 12 * (int(self.shaped("remembered_losers")) + sizes.rankers) * sizes.columns
+        return super().room(sizes) + lost + 24 * (drawn + avoided) * (sizes.columns + avoided)
 
     def start(self, n_features: int, real: Any) -> Losers:
         """Return an empty memory."""

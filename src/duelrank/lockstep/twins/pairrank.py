@@ -13,7 +13,7 @@ from duelrank.lockstep.ranking import best_first, ranks_of, scores_of
 from duelrank.lockstep.twin import twin
 from duelrank.lockstep.twins.document_space import solve
 from duelrank.lockstep.twins.dueling_bandit import AlgorithmTwin
-from duelrank.lockstep.values import RUNS, Clicked, Memory, Numbers, Query, Shown, State
+from duelrank.lockstep.values import RUNS, Clicked, Memory, Numbers, Query, Shown, Sizes, State
 
 __all__ = ["PairRankTwin", "Pairs", "blocks", "certain_pairs", "learned", "matched", "ridge_solution"]
 
@@ -47,9 +47,9 @@ class PairRankTwin(AlgorithmTwin):
     examination: Any
     step: Any
 
-    def room(self, n_features: int, widest: int) -> int:
+    def room(self, sizes: Sizes) -> int:
         """Return the bytes of tables of all pairs of documents, and of all pairs of features before and after an impression."""
-        return 24 * widest * widest + 4 * 8 * n_features * n_features
+        return super().room(sizes) + 24 * sizes.widest**2 + 4 * 8 * sizes.columns**2
 
     def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> PairMemory:
         """Return the memory without pairs."""

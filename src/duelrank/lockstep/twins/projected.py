@@ -34,10 +34,6 @@ class ProjectedTwin(AlgorithmTwin):
         """Refuse a base with a representation, which would have to learn behind this one."""
         return "a representation within Projected has no lockstep twin" if isinstance(part.base, Represented) else None
 
-    def room(self, n_features: int, widest: int) -> int:
-        """Return the room that the base needs."""
-        return int(self.base.room(n_features, widest))
-
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does."""
         begun: State = self.base.start(numbers["base"], columns, length, draws)

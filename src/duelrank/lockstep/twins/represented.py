@@ -73,11 +73,6 @@ class RepresentedTwin(AlgorithmTwin):
         """Return the flags of the features, once for each column that a feature comes to."""
         return np.tile(features, (int(self.view.each(impressions)), 1))
 
-    def room(self, n_features: int, widest: int) -> int:
-        """Return the room that the base needs, and the bytes of a check of knots: six copies of the sample, in double precision."""
-        base = int(self.base.room(n_features, widest))
-        return base + 48 * n_features * self.view.shaped("sample") if self.view.learns else base
-
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does, with the columns that the representation starts with."""
         begun: State = self.base.start(numbers["base"], self._existing(columns, 0), length, draws)
