@@ -11,7 +11,6 @@ from duelrank import parse
 from duelrank.kernels import exploration, pair_rank, plackett_luce, probabilistic, span, team_draft
 from duelrank.kernels.random import normals, permutation, uniform
 from duelrank.lockstep.draws import Draws, Purpose, threefry
-from duelrank.lockstep.loops import unrolls
 from duelrank.lockstep.ranking import n_agreed, ranks_of, soonest_in_turn
 from duelrank.lockstep.twin import twin_of
 from duelrank.lockstep.twins import document_space, log_pairs, metrics, null_space, pairrank, pdgd, users
@@ -427,5 +426,5 @@ def test_pairs_are_matched_at_random_each_position_once():
 
 def test_only_short_loops_are_written_out(monkeypatch):
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    assert unrolls(20)
-    assert not unrolls(210)
+    assert document_space.unrolls(20)
+    assert not document_space.unrolls(210)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duelrank.kernels import contested_pairs as kernel
-from duelrank.kernels import team_draft
-from duelrank.kernels.leaving import shown_ranks
-from duelrank.multileaving.base import Multileaver
+from duelrank.multileaving.sample_only_scored import RanksOfShown
 from duelrank.registry import register
-from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
+from duelrank.types import Credit, Gains, Impression, Stream
 
 __all__ = ["ContestedPairs"]
 
 
 @register
 @dataclass(frozen=True, repr=False)
-class ContestedPairs(Multileaver):
+class ContestedPairs(RanksOfShown):
     """Make a team-draft list, and score each ranker by the preferences of the user that it shares, above all the contested ones.
 
     A clicked document is preferred to each one that was not clicked above the last click, and to the one right below it. A ranker
@@ -34,15 +32,6 @@ class ContestedPairs(Multileaver):
     ----------
     Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018), for ρ, of the lists of one ranker.
     """
-
-    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return a team-draft list, and the rank of each shown document in each ranking."""
-        ranking, _ = team_draft.leave(rankings, length, stream)
-        return ranking, {"ranks": shown_ranks(rankings, ranking)}
-
-    def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return the rank of each shown document in each ranking: the credit depends only on these."""
-        return {"ranks": shown_ranks(rankings, ranking)}
 
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return what each ranker has of the user's preferences."""

@@ -12,12 +12,26 @@ from duelrank.multileaving.base import Multileaver
 from duelrank.registry import Between, register
 from duelrank.types import Credit, Gains, Impression, Ranking, Rankings, Stream, Trace
 
-__all__ = ["SampleOnlyScored"]
+__all__ = ["RanksOfShown", "SampleOnlyScored"]
+
+
+@dataclass(frozen=True, repr=False)
+class RanksOfShown(Multileaver):
+    """Make team-draft lists whose credit depends only on how each ranker orders what was shown."""
+
+    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Return a team-draft list, and the rank of each shown document in each ranking."""
+        ranking, _ = team_draft.leave(rankings, length, stream)
+        return ranking, {"ranks": shown_ranks(rankings, ranking)}
+
+    def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
+        """Return the rank of each shown document in each ranking."""
+        return {"ranks": shown_ranks(rankings, ranking)}
 
 
 @register
 @dataclass(frozen=True, repr=False)
-class SampleOnlyScored(Multileaver):
+class SampleOnlyScored(RanksOfShown):
     """Make a team-draft list, and score each ranker by its own order of the documents in that list (SOSM).
 
     Credit = Σ gain/r^τ over the clicks, r the rank of the clicked document among the shown ones. It does not matter which ranker
@@ -39,15 +53,6 @@ class SampleOnlyScored(Multileaver):
     """
 
     tau: Annotated[float, Between(0.0, 20.0, tuned=(0.3, 10.0), log=True)] = 3.0
-
-    def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return a team-draft list, and the rank of each shown document in each ranking."""
-        ranking, _ = team_draft.leave(rankings, length, stream)
-        return ranking, {"ranks": shown_ranks(rankings, ranking)}
-
-    def evidence(self, rankings: Rankings, ranking: Ranking) -> Trace:
-        """Return the rank of each shown document in each ranking: the credit depends only on these."""
-        return {"ranks": shown_ranks(rankings, ranking)}
 
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return each ranker's points for the clicked documents."""

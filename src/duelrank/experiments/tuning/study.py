@@ -149,9 +149,8 @@ class Study:
         return self._with_values(self._optuna.trial.Trial(self._study, begun._trial_id))
 
     def _with_values(self, trial: Trial) -> Trial:
-        _ = (
-            trial.relative_params
-        )  # what is drawn for all parameters together is drawn first, whether some have values or not
+        # What is drawn for all parameters together is drawn first, whether some have values or not.
+        _ = trial.relative_params
         for each in self._settings.space:
             self._seed(trial.number, each.name)
             if each.choices:

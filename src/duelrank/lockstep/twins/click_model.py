@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -40,7 +41,7 @@ class Believed(NamedTuple):
     users: Users
 
 
-class ClickModelTwin(ExaminationTwin):
+class ClickModelTwin(ExaminationTwin, ABC):
     """Runs that learn nothing, with a ``forgetting`` of None, share the program of those that do."""
 
     graded: ClassVar[bool] = True
@@ -53,9 +54,9 @@ class ClickModelTwin(ExaminationTwin):
         users = Users(BELIEF * chances, jnp.full(chances.shape, BELIEF))
         return Believed(Regression(nothing, odds, nothing, jnp.zeros(())), users)
 
+    @abstractmethod
     def chances(self, numbers: Numbers) -> Array:
         """Return the initial probabilities of the model."""
-        raise NotImplementedError
 
     def examine(
         self, numbers: Numbers, memory: Believed, query: Query, shown: Shown, clicked: Clicked
@@ -69,13 +70,13 @@ class ClickModelTwin(ExaminationTwin):
         learned = Believed(regressed(memory.documents, rows, errors, query.places, forgetting), users)
         return seen, jax.tree.map(lambda new, old: jnp.where(forgetting >= 0.0, new, old), learned, memory)
 
+    @abstractmethod
     def seen(self, users: Users, attraction: Array, places: Array, clicked: Clicked) -> Array:
         """Return P(seen | clicks) of each position; it does not matter what stands beyond the end of the list."""
-        raise NotImplementedError
 
+    @abstractmethod
     def count(self, users: Users, seen: Array, places: Array, clicked: Clicked, forgetting: Array) -> Users:
         """Return the table of users after the list."""
-        raise NotImplementedError
 
 
 def attractions(documents: Regression, rows: Array) -> Array:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
-from duelrank.lockstep.loops import unrolls
 from duelrank.lockstep.twin import Twin, twin
 from duelrank.lockstep.values import Clicked, Memory, Numbers, Query, Shown, Sizes
 from duelrank.projection import DocumentSpace
@@ -17,6 +17,7 @@ __all__ = ["DocumentSpaceTwin", "project", "rescaled_mix", "solve"]
 Array = Any
 
 _ROOM = 10  # recipes that remember up to so many documents share a program, and so on in steps of it
+_WRITTEN_OUT = 32  # rounds of a loop: beyond that, compiling takes minutes
 
 
 class Examined(NamedTuple):
@@ -124,6 +125,11 @@ def solve(matrix: Array, right: Array, tolerance: float) -> Array:
     table = jnp.concatenate((matrix, right.reshape(size, -1)), axis=1)
     table = lax.fori_loop(0, size, eliminate, table, unroll=unrolls(size))
     return table[:, size:].reshape(right.shape)
+
+
+def unrolls(rounds: int) -> bool:
+    """Whether to write a loop out: that takes longer to compile, but an accelerator waits for every round of a loop."""
+    return rounds <= _WRITTEN_OUT and str(jax.default_backend()) != "cpu"
 
 
 def rescaled_mix(gradient: Array, projected: Array, strength: Array, rescale: Array) -> Array:

@@ -6,6 +6,7 @@ width has a column of zeros.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -65,7 +66,7 @@ def curve_scores(curves: tuple[Array, Array], features: Array) -> Array:
     return lax.map(of_one, curves, batch_size=1 << max(0, some.bit_length() - 1))
 
 
-class KnottedTwin(RepresentationTwin):
+class KnottedTwin(RepresentationTwin, ABC):
     """The number of pieces depends on the number of lists alone, so all runs of a batch have as many."""
 
     shaping: ClassVar[tuple[str, ...]] = ("pieces", "sample")
@@ -82,13 +83,13 @@ class KnottedTwin(RepresentationTwin):
             found, before = found + (lists >= 1 << power) * (after - before), after
         return found
 
+    @abstractmethod
     def n_knots(self, n_each: int) -> int:
         """Return how many knots there is room for where each feature has room for so many columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rises(self, numbers: Numbers, weights: Array, knots: Array) -> Array:
         """Return by how much each curve rises on each piece, (pieces, features)."""
-        raise NotImplementedError
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of a check of knots: six copies of the sample, in double precision."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ __all__ = ["InferenceTwin", "MeanWinnerTwin", "maybe_unit", "weighted_mean"]
 Array = Any
 
 
-class InferenceTwin(Twin):
+class InferenceTwin(Twin, ABC):
     """The twin of an inference that remembers nothing and needs the credit only."""
 
     def start(self, length: int) -> Memory:
@@ -39,9 +40,9 @@ class InferenceTwin(Twin):
         """Return the gradient and the memory."""
         return self.combine(numbers, directions, credit[1:] - credit[0]), state.memory
 
+    @abstractmethod
     def combine(self, numbers: Numbers, directions: Array, margin: Array) -> Array:
         """Return the gradient from how much more credit each candidate has than the current ranker."""
-        raise NotImplementedError
 
 
 @twin(MeanWinner)

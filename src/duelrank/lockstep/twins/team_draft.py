@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -24,16 +25,16 @@ class Teams(NamedTuple):
     rankers: Array
 
 
-class MultileaverTwin(Twin):
+class MultileaverTwin(Twin, ABC):
     """The twin of a multileaver; ``order`` breaks ties, (documents,) for all rankers or a row for each."""
 
+    @abstractmethod
     def leave(self, numbers: Numbers, scores: Array, order: Array, query: Query, draws: Draws) -> tuple[Array, Any]:
         """Return the list and the evidence for the credit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def assign_credit(self, numbers: Numbers, evidence: Any, query: Query, clicked: Clicked) -> Array:
         """Return the credit of each ranker; entry 0 is that of the current one."""
-        raise NotImplementedError
 
 
 @twin(TeamDraft)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -16,16 +17,16 @@ __all__ = ["ExplorationTwin", "UniformSphereTwin", "unit_rows"]
 Array = Any
 
 
-class ExplorationTwin(Twin):
+class ExplorationTwin(Twin, ABC):
     """The twin of an exploration that remembers nothing."""
 
     def start(self, n_features: int, real: Any) -> Memory:
         """Return the memory before the first impression."""
         return ()
 
+    @abstractmethod
     def directions(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Array:
         """Return the candidate directions, one per row."""
-        raise NotImplementedError
 
     def observe(
         self, numbers: Numbers, state: State, shown: Shown, directions: Array, credit: Array, clicked: Clicked
