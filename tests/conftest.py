@@ -25,11 +25,9 @@ from duelrank import registry
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
 from duelrank.experiments.run import extensions
-from duelrank.home import home
 from duelrank.registry import Between
 from duelrank.storage import opening
 
-os.environ.setdefault("NUMBA_CACHE_DIR", str(home() / "kernels"))  # all tests share it, whatever their own home is
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else the many processes that tests start compile our sources anew
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -19,11 +19,9 @@ import pytest
 from filelock import FileLock
 from tests.waiting import FOR_EVER
 
-from duelrank.home import home
-
 HERE = Path(__file__).parent
-#: Where class paths are remembered; the jars are where Maven keeps them. Taken here, before each test gets a home of its own.
-CACHE = home() / "engines"
+#: Where class paths are remembered; the jars are where Maven keeps them.
+CACHE = Path(os.environ["DUELRANK_TESTS_KEEP"]) / "engines"
 #: A test that never ends fails by pytest's own limit, which is a little longer.
 DOWNLOAD_SECONDS = 540.0
 RESOLVE = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
