@@ -385,7 +385,9 @@ def _fit_one(value: Any, hint: Any) -> Any:
         return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
     if hint is type(None) or hint is None:
         return value if value is None else _MISFIT
-    if isinstance(value, str) and issubclass(hint, Part) and _READERS:
+    if isinstance(value, str) and issubclass(hint, Part):
+        if not _READERS:
+            import_module("duelrank.grammar")  # which sets the reader
         return _READERS[0](value, hint)
     return value if isinstance(value, hint) else _MISFIT
 
