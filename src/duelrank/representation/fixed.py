@@ -48,6 +48,7 @@ class MinMax(Scaling):
 
     Examples
     --------
+    >>> from duelrank.representation import MinMax
     >>> MinMax(0.0, 900.0).scale
     900.0
     """
@@ -88,6 +89,7 @@ class Standard(Scaling):
 
     Examples
     --------
+    >>> from duelrank.representation import Standard
     >>> Standard(30.0, 12.0).shift
     30.0
     """
@@ -118,6 +120,7 @@ class Unscaled(Scaling):
 
     Examples
     --------
+    >>> from duelrank.representation import Unscaled
     >>> Unscaled().scale
     1.0
     """
@@ -146,6 +149,7 @@ class Fixed(Representation):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import Fixed, MinMax, Standard, Unscaled
     >>> Fixed((MinMax(0.0, 900.0), Standard(30.0, 12.0), Unscaled())).apply(np.array([[450.0, 42.0, 7.0]]), {})
     array([[0.5, 1. , 7. ]])
     """
