@@ -28,13 +28,14 @@ class CPS(DuelingBandit):
 
     Examples
     --------
-    Candidates are tried on remembered clicks before users see them, which pays early:
+    The ten newest lists with clicks are remembered; candidates compete on them before users see the winner:
 
     >>> from duelrank import simulate
-    >>> for name in ("dbgd", "cps"):
-    ...     print(name, simulate(name, "synthetic(n_queries=40)", "perfect", impressions=300).offline[-1].round(2))
-    dbgd 0.7
-    cps 0.75
+    >>> record = simulate("cps", "synthetic(n_queries=40)", "perfect", impressions=300)
+    >>> record.learner.state.memory["exploration"]["history_since"].shape
+    (10,)
+    >>> float(record.offline[-1].round(2))
+    0.75
     """
 
     # With a single candidate every way to choose among winners chooses it.

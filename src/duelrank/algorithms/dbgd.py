@@ -23,7 +23,7 @@ class DBGD(DuelingBandit):
 
     Examples
     --------
-    How good the ranker is before and after 1,000 lists with clicks, on queries that it has not seen:
+    How good the ranker is after the first list and after 1,000, on queries that it has not seen:
 
     >>> from duelrank import simulate
     >>> record = simulate("dbgd", "synthetic(n_queries=40, n_features=10)", "perfect", impressions=1000)

@@ -41,7 +41,7 @@ class DifficultQueries(Inference):
 
     Examples
     --------
-    Two candidates win with equal credit. The clicked document was second; only the other candidate puts it first:
+    Two candidates win with equal credit. The clicked document was the second; only the second candidate ranks it first:
 
     >>> import numpy as np
     >>> from duelrank import Feedback, Impression, Query, State

@@ -39,7 +39,7 @@ class PairwisePreference(Multileaver):
 
     Examples
     --------
-    All users want document a. Where a list cannot tell the two rankers apart, neither wins:
+    All users click on document a, which is first for one ranker and last for the other. Some lists cannot tell:
 
     >>> from duelrank import Comparison
     >>> from duelrank.multileaving import PairwisePreference

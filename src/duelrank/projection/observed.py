@@ -24,13 +24,13 @@ class Observed(Examination):
 
     Examples
     --------
-    The page has told that three results were on the screen:
+    The page reports that three results were on the screen:
 
     >>> import numpy as np
     >>> from duelrank import Feedback, Impression, Query
     >>> from duelrank.projection import Observed
     >>> shown = Impression(Query("shoes", np.ones((5, 1))), np.arange(5))
-    >>> Observed().weights({}, shown, Feedback([True, False, False, False, False], examined=3)).tolist()
+    >>> Observed().weights({}, shown, Feedback([1, 0, 0, 0, 0], examined=3)).tolist()
     [1.0, 1.0, 1.0, 0.0, 0.0]
     """
 

@@ -81,17 +81,15 @@ class BestFeature(Baseline):
 
     Examples
     --------
-    What one would have without learning:
+    What one would have without learning: the best single feature, and how good it is.
 
     >>> from duelrank import Synthetic, evaluate
     >>> from duelrank.randomness import stream
     >>> from duelrank.simulation import BestFeature
     >>> data = Synthetic(n_queries=40, n_features=20)
     >>> weights = BestFeature().weights(data, fold=1)
-    >>> int(weights.argmax())
-    6
-    >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
-    0.84
+    >>> int(weights.argmax()), round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
+    (6, 0.84)
     """
 
     def weights(self, dataset: Dataset, fold: int) -> Weights:

@@ -31,7 +31,7 @@ class Opposed(User):
 
     Examples
     --------
-    Clicks on what the data calls irrelevant:
+    Clicks go to what the data calls irrelevant:
 
     >>> import numpy as np
     >>> from duelrank.randomness import stream

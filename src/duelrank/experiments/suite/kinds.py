@@ -147,7 +147,7 @@ class Curves(Experiment):
 
     Examples
     --------
-    A figure of one of two recipes; the suite that asks for it names the file after its title:
+    A figure for each data set, here of one of two recipes:
 
     >>> from duelrank import parse
     >>> from duelrank.experiments import Study, compare
