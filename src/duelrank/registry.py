@@ -285,7 +285,15 @@ def spelling_once() -> Iterator[None]:
 
 
 def spell(part: Part) -> str:
-    """Return the shortest text that `parse` turns back into the part: an alias, with overrides if needed, or its repr."""
+    """Return the shortest text that `parse` turns back into the part: an alias, with overrides if needed, or its repr.
+
+    Examples
+    --------
+    >>> from duelrank import MGD, Projected, spell
+    >>> from duelrank.exploration import UniformSphere
+    >>> spell(Projected(MGD(exploration=UniformSphere(n_candidates=49))))
+    'mgd-dsp(n_candidates=49)'
+    """
     known = _spelled.get()
     if known is None:
         return _shortest(part)

@@ -41,12 +41,11 @@ class WMGD(DuelingBandit):
     >>> import numpy as np
     >>> from duelrank import simulate
     >>> run = ("synthetic(n_queries=40)", "informational")
-    >>> for name in ("mgd", "wmgd", "wmgd-dsp"):
+    >>> for name in ("mgd", "wmgd"):
     ...     ends = [simulate(name, *run, seed=seed, impressions=200).offline[-1] for seed in range(1, 6)]
     ...     print(name, np.mean(ends).round(2))
     mgd 0.62
     wmgd 0.72
-    wmgd-dsp 0.77
     """
 
     exploration: Exploration = UniformSphere(n_candidates=49)
