@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
+import doctest
 import importlib
 import inspect
 import pkgutil
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 
 import duelrank
+import duelrank.experiments  # registers kinds of experiments, and a baseline
 from duelrank import registry
 from duelrank.grammar import parse
 from duelrank.registry import Part, aliases, classes, spell, walk
@@ -335,6 +338,51 @@ class TestParts:
         families = {"DuelingBandit", "Experiment"}  # families with working defaults, nothing to be named themselves
         forgotten = {c.__name__ for c in ours if not inspect.isabstract(c) and not c.__name__.startswith("_")}
         assert forgotten - set(registry._CLASSES) - families == set()
+
+
+class TestExamples:
+    """The examples themselves run with the doctests of the package; these tests are about their form."""
+
+    PARTS: ClassVar = {name: cls for name, cls in classes().items() if cls.__module__.startswith("duelrank.")}
+    PUBLIC: ClassVar = {name: getattr(duelrank, name) for name in duelrank.__all__}
+    #: Public names without an example, and why.
+    WITHOUT: ClassVar = {
+        "alias": "what it registers would stay for the tests after it; CONTRIBUTING.md has whole files",
+        "register": "as alias",
+    }
+    NAMES: ClassVar = sorted((PARTS | PUBLIC).keys() - WITHOUT)
+    MOST = 6  # statements, without imports
+
+    def of(self, name: str) -> list[doctest.Example]:
+        """The statements of the section Examples in the docstring of a class or function, not in that of its base."""
+        found = (self.PARTS | self.PUBLIC)[name]
+        text = inspect.cleandoc((vars(found)["__doc__"] if inspect.isclass(found) else found.__doc__) or "")
+        _, heading, section = text.partition("\nExamples\n--------\n")
+        assert heading, f"{name} has no section Examples"
+        return doctest.DocTestParser().get_examples(section)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_part_and_public_name_has_a_short_one_that_ends_in_a_result(self, name):
+        statements = [each for each in self.of(name) if not each.source.startswith(("import ", "from "))]
+        assert 1 <= len(statements) <= self.MOST
+        assert statements[-1].want
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_imports_all_that_it_uses(self, name):
+        """Doctests know the names of their module; who copies an example does not."""
+        tree = ast.parse("".join(each.source for each in self.of(name)))
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+        caught = {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)}
+        imported = {each.asname or each.name for node in imports for each in node.names}
+        made = {node.id for node in names if isinstance(node.ctx, ast.Store)} | caught
+        used = {node.id for node in names if isinstance(node.ctx, ast.Load)}
+        assert used - made - imported - set(vars(builtins)) == set()
+        assert imported <= used, "it imports something for nothing"
+
+    def test_doctests_of_the_package_are_collected(self, pytestconfig):
+        assert "src" in pytestconfig.getini("testpaths")
+        assert "--doctest-modules" in pytestconfig.getini("addopts")
 
 
 class TestImporting:

@@ -6,6 +6,8 @@ import builtins
 import os
 import pickle
 import string
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -547,6 +549,12 @@ def test_names_are_short_names_then_classes_of_that_kind():
     assert names(User) == [*aliases(User), *classes(User)]
     assert set(names(User)) >= {"perfect", "navigational", "informational", "almost-random", "Cascade", "Preset"}
     assert all(issubclass(cls, User) for cls in classes(User).values())
+
+
+def test_a_text_for_a_part_is_read_before_anything_else_is_imported():
+    code = "from duelrank.users import Opposed; print(Opposed('perfect'))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.stdout.strip() == "Opposed(base=Preset(behaviour='perfect'))", found.stderr
 
 
 def test_walk_finds_every_part_with_its_path():

@@ -30,7 +30,17 @@ __all__ = [
 
 
 class DuelrankError(Exception):
-    """The base class of all exceptions that duelrank raises on purpose."""
+    """The base class of all exceptions that duelrank raises on purpose.
+
+    Examples
+    --------
+    >>> from duelrank import DuelrankError, Query
+    >>> try:
+    ...     Query("shoes", [[0.1, float("nan")]])
+    ... except DuelrankError as error:
+    ...     print(error)
+    features must be finite, found nan at document 0, feature 1
+    """
 
 
 class InvalidValue(DuelrankError, ValueError):

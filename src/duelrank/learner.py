@@ -59,7 +59,6 @@ class Learner:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from duelrank import Feedback, Learner, Query
     >>> learner = Learner("mgd-dsp", n_features=3, seed=7)
     >>> impression = learner.rank(Query("shoes", [[0.1, 0.9, 0.0], [0.8, 0.2, 0.5], [0.3, 0.3, 1.0]]))

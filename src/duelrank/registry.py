@@ -285,7 +285,15 @@ def spelling_once() -> Iterator[None]:
 
 
 def spell(part: Part) -> str:
-    """Return the shortest text that `parse` turns back into the part: an alias, with overrides if needed, or its repr."""
+    """Return the shortest text that `parse` turns back into the part: an alias, with overrides if needed, or its repr.
+
+    Examples
+    --------
+    >>> from duelrank import MGD, Projected, spell
+    >>> from duelrank.exploration import UniformSphere
+    >>> spell(Projected(MGD(exploration=UniformSphere(n_candidates=49))))
+    'mgd-dsp(n_candidates=49)'
+    """
     known = _spelled.get()
     if known is None:
         return _shortest(part)
@@ -385,7 +393,9 @@ def _fit_one(value: Any, hint: Any) -> Any:
         return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
     if hint is type(None) or hint is None:
         return value if value is None else _MISFIT
-    if isinstance(value, str) and issubclass(hint, Part) and _READERS:
+    if isinstance(value, str) and issubclass(hint, Part):
+        if not _READERS:
+            import_module("duelrank.grammar")  # which sets the reader
         return _READERS[0](value, hint)
     return value if isinstance(value, hint) else _MISFIT
 

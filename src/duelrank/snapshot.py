@@ -32,7 +32,21 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The saved state of a learner: recipe, seed, counters and `State`."""
+    """The saved state of a learner: recipe, seed, counters and `State`.
+
+    Examples
+    --------
+    A learner goes to disk, and another one continues where it was:
+
+    >>> from duelrank import Feedback, Learner, Query, Snapshot
+    >>> learner, query = Learner("mgd-dsp", n_features=2), Query("shoes", [[0.1, 0.9], [0.8, 0.2]])
+    >>> learner.learn(learner.rank(query), Feedback([False, True]))
+    >>> content = learner.snapshot().to_bytes()
+    >>> other = Learner("mgd-dsp", n_features=2)
+    >>> other.restore(Snapshot.from_bytes(content))
+    >>> other.state == learner.state, other.state.step
+    (True, 1)
+    """
 
     algorithm: str
     n_features: int

@@ -73,6 +73,15 @@ class Query:
         The name of the query; repetitions of a query have the same id.
     features
         (n_documents, n_features), finite numbers; stored as a read-only float64 copy.
+
+    Examples
+    --------
+    Three shoes with two features each:
+
+    >>> from duelrank import Query
+    >>> query = Query("shoes", [[0.1, 0.9], [0.8, 0.2], [0.3, 0.3]])
+    >>> query.n_documents, query.features.shape
+    (3, (3, 2))
     """
 
     id: str
@@ -134,7 +143,15 @@ def checked_table(given: ArrayLike) -> Features:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Impression:
-    """One list as it was shown, with everything that `learn` needs to know about how it was made."""
+    """One list as it was shown, with everything that `learn` needs to know about how it was made.
+
+    Examples
+    --------
+    >>> from duelrank import Learner, Query
+    >>> shown = Learner("mgd", n_features=2, length=2).rank(Query("shoes", [[0.1, 0.9], [0.8, 0.2], [0.3, 0.3]]))
+    >>> shown.query.id, len(shown.ranking), list(shown.trace)
+    ('shoes', 2, ['directions', 'ranks', 'sizes'])
+    """
 
     query: Query
     ranking: Ranking
@@ -167,6 +184,7 @@ class Feedback:
 
     Examples
     --------
+    >>> from duelrank import Feedback
     >>> Feedback([True, False, True], weights=[1, 0, 10]).gains
     array([ 1.,  0., 10.])
     >>> Feedback([True, False, True]).gains
@@ -276,6 +294,16 @@ class State:
     memory
         The memory of the algorithm: arrays by name; and for each part that has a memory, that memory under the name of the part's
         field.
+
+    Examples
+    --------
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner, query = Learner("mgd", n_features=2), Query("shoes", [[0.1, 0.9], [0.8, 0.2]])
+    >>> for _ in range(10):
+    ...     shown = learner.rank(query)
+    ...     learner.learn(shown, Feedback(shown.ranking == 0))
+    >>> learner.state.step, learner.state.updates
+    (10, 1)
     """
 
     weights: Weights

@@ -52,6 +52,19 @@ class Algorithm(Part, ABC):
 
     Impressions may be in flight at the same time and be learned from in any order, late, more than once or never: all that learning
     needs to know of a list travels in its `Impression`. Feedback that is given twice counts as two users.
+
+    Examples
+    --------
+    A step of learning, without a `Learner`: state in, state out.
+
+    >>> from duelrank import Feedback, Query, parse
+    >>> from duelrank.randomness import stream
+    >>> mgd, query = parse("mgd"), Query("shoes", [[0.1, 0.9], [0.8, 0.2]])
+    >>> before = mgd.start(2, stream(1, "start"))
+    >>> shown = mgd.rank(before, query, 10, stream(1, "rank"))
+    >>> after = mgd.learn(before, shown, Feedback([False, True]), stream(1, "learn"))
+    >>> before.step, after.step
+    (0, 1)
     """
 
     kind: ClassVar[str] = "algorithm"

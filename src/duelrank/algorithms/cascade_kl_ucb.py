@@ -25,6 +25,21 @@ class CascadeKLUCB(CascadeUCB1):
     References
     ----------
     Kveton et al., "Cascading bandits: learning to rank in the cascade model" (ICML 2015).
+
+    Examples
+    --------
+    How many of 200 lists have the wanted document on top? With tighter bounds less is explored:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> for name in ("cascade-ucb1", "cascade-kl-ucb"):
+    ...     learner, query, count = Learner(name, n_features=1), Query("shoes", [[1.0]] * 5), 0
+    ...     for _ in range(200):
+    ...         shown = learner.rank(query)
+    ...         learner.learn(shown, Feedback(shown.ranking == 2))
+    ...         count += int(shown.ranking[0] == 2)
+    ...     print(name, count)
+    cascade-ucb1 193
+    cascade-kl-ucb 198
     """
 
     def bounds(self, model: Model, rounds: int) -> NDArray[np.float64]:

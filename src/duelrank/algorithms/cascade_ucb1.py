@@ -27,6 +27,18 @@ class CascadeUCB1(IndexBandit):
     References
     ----------
     Kveton et al., "Cascading bandits: learning to rank in the cascade model" (ICML 2015).
+
+    Examples
+    --------
+    By their features all documents are alike, but users who ask for shoes click on document 2:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner, query = Learner("cascade-ucb1", n_features=1), Query("shoes", [[1.0]] * 5)
+    >>> for _ in range(50):
+    ...     shown = learner.rank(query)
+    ...     learner.learn(shown, Feedback(shown.ranking == 2))
+    >>> int(learner.best(query)[0])
+    2
     """
 
     def bounds(self, model: Model, rounds: int) -> NDArray[np.float64]:

@@ -25,6 +25,17 @@ class CPS(DuelingBandit):
     References
     ----------
     Hofmann et al., "Reusing historical interaction data for faster online learning to rank for IR" (WSDM 2013).
+
+    Examples
+    --------
+    The ten newest lists with clicks are remembered; candidates compete on them before users see the winner:
+
+    >>> from duelrank import simulate
+    >>> record = simulate("cps", "synthetic(n_queries=40)", "perfect", impressions=300)
+    >>> record.learner.state.memory["exploration"]["history_since"].shape
+    (10,)
+    >>> float(record.offline[-1].round(2))
+    0.75
     """
 
     # With a single candidate every way to choose among winners chooses it.

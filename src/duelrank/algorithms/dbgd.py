@@ -20,6 +20,15 @@ class DBGD(DuelingBandit):
     References
     ----------
     Yue and Joachims, "Interactively optimizing information retrieval systems as a dueling bandits problem" (ICML 2009).
+
+    Examples
+    --------
+    How good the ranker is after the first list and after 1,000, on queries that it has not seen:
+
+    >>> from duelrank import simulate
+    >>> record = simulate("dbgd", "synthetic(n_queries=40, n_features=10)", "perfect", impressions=1000)
+    >>> record.offline[[0, -1]].round(2).tolist()
+    [0.44, 0.95]
     """
 
     # With a single candidate every way to choose among winners chooses it.

@@ -24,6 +24,18 @@ class DCMKLUCB(CascadeKLUCB):
     References
     ----------
     Katariya et al., "DCM bandits: learning to rank with multiple clicks" (ICML 2016).
+
+    Examples
+    --------
+    Users click on documents 1 and 3, and go on after the first click; both are found:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner, query = Learner("dcm-kl-ucb", n_features=1), Query("shoes", [[1.0]] * 5)
+    >>> for _ in range(100):
+    ...     shown = learner.rank(query)
+    ...     learner.learn(shown, Feedback((shown.ranking == 1) | (shown.ranking == 3)))
+    >>> sorted(learner.best(query)[:2].tolist())
+    [1, 3]
     """
 
     def examined(self, clicks: Clicks) -> int:

@@ -24,6 +24,19 @@ class DPDBGD(DuelingBandit):
     References
     ----------
     Zhao and King, "Constructing reliable gradient exploration for online learning to rank" (CIKM 2016).
+
+    Examples
+    --------
+    Users want document 1. The two candidates of a list are opposites of each other, so one of them is right:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> query = Query("shoes", [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> learner = Learner("dp-dbgd", n_features=2, seed=3)
+    >>> for _ in range(20):
+    ...     shown = learner.rank(query)
+    ...     learner.learn(shown, Feedback(shown.ranking == 1))
+    >>> shown.trace["directions"].sum(axis=0).tolist(), learner.best(query).tolist()
+    ([0.0, 0.0], [1, 2, 0])
     """
 
     exploration: Exploration = OppositePair()

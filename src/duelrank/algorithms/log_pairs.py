@@ -45,6 +45,17 @@ class LogPairs(Algorithm):
     References
     ----------
     Joachims, "Optimizing search engines using clickthrough data" (KDD 2002), for pairs from logs.
+
+    Examples
+    --------
+    A log of lists in one order, whose users skip the first two documents and click on the third:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner, query = Learner("log-pairs", n_features=2), Query("shoes", [[0.9, 0.1], [0.5, 0.4], [0.2, 0.9]])
+    >>> for _ in range(50):
+    ...     learner.learn(learner.observe(query, ranking=[0, 1, 2]), Feedback([False, False, True]))
+    >>> learner.best(query).tolist()
+    [2, 1, 0]
     """
 
     examination: Examination = DependentClick(after_click=0.9, forgetting=1.0)

@@ -19,6 +19,16 @@ class MGD(DuelingBandit):
     References
     ----------
     Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016).
+
+    Examples
+    --------
+    Nine candidates share a list, so 200 lists teach more than they do with the one candidate of DBGD:
+
+    >>> from duelrank import simulate
+    >>> for name in ("dbgd", "mgd"):
+    ...     print(name, simulate(name, "synthetic(n_queries=40)", "perfect", impressions=200).offline[-1].round(2))
+    dbgd 0.65
+    mgd 0.87
     """
 
     exploration: Exploration = UniformSphere(n_candidates=9)

@@ -27,6 +27,17 @@ class NSGD(DuelingBandit):
     References
     ----------
     Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
+
+    Examples
+    --------
+    Directions that lost are remembered, and not tried again for a while:
+
+    >>> from duelrank import simulate
+    >>> record = simulate("nsgd", "synthetic(n_queries=40)", "perfect", impressions=200)
+    >>> record.learner.state.memory["exploration"]["losers"].shape
+    (60, 46)
+    >>> float(record.offline[-1].round(2))
+    0.8
     """
 
     # With more rankers than positions in the list, each ranker owns one document at most: a ranker with less credit than the

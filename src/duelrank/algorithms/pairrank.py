@@ -73,6 +73,20 @@ class PairRank(Algorithm):
     ----------
     Jia, Wang, Guo and Wang, "PairRank: online pairwise learning to rank by divide-and-conquer" (WWW 2021).
     Jaakkola and Jordan, "Bayesian parameter estimation via variational methods" (2000), for the parabola.
+
+    Examples
+    --------
+    Clicks make it certain that document 3 is the best. The other three stay uncertain, and are shown in all six orders:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner = Learner("pairrank", n_features=3)
+    >>> query = Query("shoes", [[0.1, 0.2, 0.3], [0.3, 0.1, 0.5], [0.5, 0.5, 0.1], [0.2, 0.6, 0.6]])
+    >>> for _ in range(100):
+    ...     shown = learner.rank(query)
+    ...     learner.learn(shown, Feedback(shown.ranking == 3))
+    >>> lists = {tuple(learner.rank(query).ranking.tolist()) for _ in range(100)}
+    >>> {ranking[0] for ranking in lists}, len(lists)
+    ({3}, 6)
     """
 
     # The norm satisfies the triangle inequality, so certainty is transitive where P is linear, as on the small data of the checks.

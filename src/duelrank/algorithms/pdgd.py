@@ -57,6 +57,19 @@ class PDGD(Algorithm):
     References
     ----------
     Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018).
+
+    Examples
+    --------
+    Users want the cheap ones; after 20 lists the ranker knows:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> learner = Learner("pdgd", feature_names=["price", "rating"])
+    >>> query = Query("shoes", [[0.9, 0.5], [0.1, 0.4], [0.5, 0.6]])
+    >>> for _ in range(20):
+    ...     shown = learner.rank(query)
+    ...     learner.learn(shown, Feedback(shown.ranking == 1))
+    >>> learner.best(query).tolist()
+    [1, 2, 0]
     """
 
     # It matters for lists of other systems only.

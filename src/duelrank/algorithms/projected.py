@@ -31,6 +31,20 @@ class Projected(Algorithm):
     References
     ----------
     Wang et al., "Variance reduction in gradient exploration for online learning to rank" (SIGIR 2019).
+
+    Examples
+    --------
+    No document has the third feature. A plain ranker drifts along it all the same; a projected one does not:
+
+    >>> from duelrank import Feedback, Learner, Query
+    >>> query = Query("shoes", [[0.9, 0.1, 0.0], [0.1, 0.8, 0.0], [0.5, 0.5, 0.0]])
+    >>> for learner in (Learner("mgd", 3), Learner("Projected(mgd)", 3)):
+    ...     for _ in range(100):
+    ...         shown = learner.rank(query)
+    ...         learner.learn(shown, Feedback(shown.ranking == 1))
+    ...     print(abs(learner.weights).round(3).tolist())
+    [0.018, 0.014, 0.013]
+    [0.03, 0.024, 0.0]
     """
 
     # A gradient that is scaled to length 1 after the projection may have had any length before.

@@ -22,6 +22,17 @@ class SimMGD(DuelingBandit):
     References
     ----------
     Oosterhuis and de Rijke, "Balancing speed and quality in online learning to rank for information retrieval" (CIKM 2017).
+
+    Examples
+    --------
+    What it explores are mixtures of 30 documents that it has met, each with 46 features:
+
+    >>> from duelrank import simulate
+    >>> record = simulate("sim-mgd(n_references=30)", "synthetic(n_queries=40)", "perfect", impressions=200)
+    >>> record.learner.state.memory["exploration"]["references"].shape
+    (46, 30)
+    >>> float(record.offline[-1].round(2))
+    0.79
     """
 
     exploration: Exploration = ReferenceDocuments()

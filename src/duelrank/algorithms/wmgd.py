@@ -33,6 +33,19 @@ class WMGD(DuelingBandit):
     References
     ----------
     Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016), which it varies.
+
+    Examples
+    --------
+    Means of five runs of 200 lists, with users who also click on much that is irrelevant:
+
+    >>> import numpy as np
+    >>> from duelrank import simulate
+    >>> run = ("synthetic(n_queries=40)", "informational")
+    >>> for name in ("mgd", "wmgd"):
+    ...     ends = [simulate(name, *run, seed=seed, impressions=200).offline[-1] for seed in range(1, 6)]
+    ...     print(name, np.mean(ends).round(2))
+    mgd 0.62
+    wmgd 0.72
     """
 
     exploration: Exploration = UniformSphere(n_candidates=49)

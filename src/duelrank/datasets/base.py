@@ -32,6 +32,14 @@ class Dataset(Part, ABC):
     `from_arrays`, `from_dataframe`, `from_letor` and `from_splits` make one of your own data. The data is validated,
     written once into the cache of imported sets under a name that ends with a digest of its content, and returned as `Imported`:
     so it can be used in runs, grids and worker processes like every other set. ``duelrank data remove`` deletes it.
+
+    Examples
+    --------
+    >>> from duelrank import Synthetic
+    >>> fold = Synthetic(n_queries=20).fold(1)
+    >>> query, grades = fold.train.query(0), fold.train.judgements(0)
+    >>> query.features.shape, grades[:5].tolist()
+    ((32, 46), [0, 0, 2, 0, 2])
     """
 
     kind: ClassVar[str] = "dataset"

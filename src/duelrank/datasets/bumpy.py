@@ -67,6 +67,7 @@ class Bumpy(Generated):
 
     Examples
     --------
+    >>> from duelrank.datasets import Bumpy
     >>> fold = Bumpy(n_queries=20, scale="none").fold(1)
     >>> len(fold.train), fold.n_features, fold.n_grades
     (20, 24, 3)

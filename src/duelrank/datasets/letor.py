@@ -31,6 +31,17 @@ class Imported(Dataset):
         "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
     drop_irrelevant_test
         Drop test queries without a relevant document.
+
+    Examples
+    --------
+    Data of your own becomes an imported set too, here one that is not scaled:
+
+    >>> from dataclasses import replace
+    >>> from duelrank import Dataset
+    >>> prices, grades = [[5.0], [90.0], [20.0], [60.0], [10.0], [30.0]], [2, 0, 1, 0, 2, 1]
+    >>> data = Dataset.from_arrays(prices, grades, query_ids=[1, 1, 2, 2, 3, 3])
+    >>> [each.fold().test.features.tolist() for each in (data, replace(data, scale="none"))]
+    [[[0.0], [1.0]], [[20.0], [60.0]]]
     """
 
     name: str

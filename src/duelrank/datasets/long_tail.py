@@ -36,7 +36,7 @@ class LongTail(Dataset):
 
     Examples
     --------
-    >>> from duelrank.datasets import Synthetic
+    >>> from duelrank.datasets import LongTail, Synthetic
     >>> fold = LongTail(Synthetic(n_queries=3)).fold(1)
     >>> sorted(fold.popularity.round(3).tolist())
     [0.333, 0.5, 1.0]

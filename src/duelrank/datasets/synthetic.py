@@ -59,6 +59,7 @@ class Synthetic(Generated):
 
     Examples
     --------
+    >>> from duelrank import Synthetic
     >>> fold = Synthetic(n_queries=20).fold(1)
     >>> len(fold.train), fold.n_features, fold.n_grades
     (20, 46, 3)

@@ -39,6 +39,19 @@ class InDocumentSpace(Exploration):
         Subtract the mean document first.
     reach
         The length of a direction: "projected" keeps the length after the projection, "unit" scales it to 1.
+
+    Examples
+    --------
+    No document of the query has the third feature: clicks can say nothing about its weight, so it is not tried.
+
+    >>> import numpy as np
+    >>> from duelrank import Query, State
+    >>> from duelrank.exploration import InDocumentSpace
+    >>> from duelrank.randomness import stream
+    >>> query = Query("shoes", [[0.2, 0.9, 0.0], [0.7, 0.3, 0.0]])
+    >>> tried = InDocumentSpace(n_candidates=4).directions(State(np.zeros(3)), query, stream(1, "draw"))
+    >>> np.abs(tried).max(axis=0).round(1).tolist()
+    [1.0, 0.9, 0.0]
     """
 
     n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 9

@@ -44,6 +44,19 @@ class NullSpace(Exploration):
     References
     ----------
     Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
+
+    Examples
+    --------
+    A ranker that preferred the first feature has lost clearly; the next candidates leave that feature alone:
+
+    >>> import numpy as np
+    >>> from duelrank import Query, State
+    >>> from duelrank.exploration import NullSpace
+    >>> from duelrank.randomness import stream
+    >>> lost = State(np.zeros(3), memory={"avoided": np.array([[1.0, 0.0, 0.0]])})
+    >>> tried = NullSpace(n_candidates=4).directions(lost, Query("shoes", [[0.2, 0.9, 0.1]]), stream(1, "draw"))
+    >>> np.abs(tried).max(axis=0).round(2).tolist()
+    [0.0, 0.99, 0.72]
     """
 
     n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 9

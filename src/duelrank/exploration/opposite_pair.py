@@ -24,6 +24,19 @@ class OppositePair(Exploration):
     References
     ----------
     Zhao and King, "Constructing reliable gradient exploration for online learning to rank" (CIKM 2016).
+
+    Examples
+    --------
+    Two rankers to try, on opposite sides of the current one:
+
+    >>> import numpy as np
+    >>> from duelrank import Query, State
+    >>> from duelrank.exploration import OppositePair
+    >>> from duelrank.randomness import stream
+    >>> query = Query("shoes", [[0.2, 0.9, 0.1], [0.7, 0.3, 0.4]])
+    >>> one, other = OppositePair().directions(State(np.zeros(3)), query, stream(1, "draw"))
+    >>> (one + other).tolist()
+    [0.0, 0.0, 0.0]
     """
 
     def directions(self, state: State, query: Query, stream: Stream) -> Directions:

@@ -44,6 +44,19 @@ class ReferenceDocuments(Exploration):
     References
     ----------
     Oosterhuis and de Rijke, "Balancing speed and quality in online learning to rank for information retrieval" (CIKM 2017).
+
+    Examples
+    --------
+    Documents of two kinds give directions of two dimensions, however many features they have:
+
+    >>> import numpy as np
+    >>> from duelrank import Query, State
+    >>> from duelrank.exploration import ReferenceDocuments
+    >>> from duelrank.randomness import stream
+    >>> query = Query("shoes", [[0.9, 0.1, 0.8, 0.0, 0.3], [0.0, 0.7, 0.1, 0.9, 0.2]])
+    >>> tried = ReferenceDocuments(n_candidates=9).directions(State(np.zeros(5)), query, stream(1, "draw"))
+    >>> tried.shape, int(np.linalg.matrix_rank(tried))
+    ((9, 5), 2)
     """
 
     n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 9

@@ -39,6 +39,20 @@ class SpeedThenQuality(Exploration):
     References
     ----------
     Oosterhuis and de Rijke, "Balancing speed and quality in online learning to rank for information retrieval" (CIKM 2017).
+
+    Examples
+    --------
+    With documents of two kinds, two dimensions are explored at first; all five once the weights have converged there:
+
+    >>> import numpy as np
+    >>> from duelrank import Query, State
+    >>> from duelrank.exploration import SpeedThenQuality
+    >>> from duelrank.randomness import stream
+    >>> query = Query("shoes", [[0.9, 0.1, 0.8, 0.0, 0.3], [0.0, 0.7, 0.1, 0.9, 0.2]])
+    >>> first, later = State(np.zeros(5)), State(np.zeros(5), memory={"cascaded": np.array(True)})
+    >>> tried = [SpeedThenQuality().directions(state, query, stream(1, "draw")) for state in (first, later)]
+    >>> [int(np.linalg.matrix_rank(each)) for each in tried]
+    [2, 5]
     """
 
     fast: ReferenceDocuments = ReferenceDocuments()

@@ -28,6 +28,19 @@ class UniformSphere(Exploration):
     References
     ----------
     Yue and Joachims, "Interactively optimizing information retrieval systems as a dueling bandits problem" (ICML 2009).
+
+    Examples
+    --------
+    Four rankers to try, all equally far from the current one:
+
+    >>> import numpy as np
+    >>> from duelrank import Query, State
+    >>> from duelrank.exploration import UniformSphere
+    >>> from duelrank.randomness import stream
+    >>> query = Query("shoes", [[0.2, 0.9, 0.1], [0.7, 0.3, 0.4]])
+    >>> tried = UniformSphere(n_candidates=4).directions(State(np.zeros(3)), query, stream(1, "draw"))
+    >>> np.linalg.norm(tried, axis=1).round(6).tolist()
+    [1.0, 1.0, 1.0, 1.0]
     """
 
     n_candidates: Annotated[int, Between(1, 1000, choices=(4, 9, 19, 49))] = 1

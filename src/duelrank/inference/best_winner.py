@@ -20,6 +20,20 @@ class BestWinner(Inference):
     References
     ----------
     Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016), as winner-takes-all.
+
+    Examples
+    --------
+    The same comparison as in `MeanWinner`: of two winners, the second one has more credit.
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query, State
+    >>> from duelrank.inference import BestWinner
+    >>> from duelrank.randomness import stream
+    >>> tried = {"directions": np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])}
+    >>> shown = Impression(Query("shoes", [[0.5, 0.5]]), np.array([0]), tried)
+    >>> credit, draws = np.array([1.0, 2.0, 3.0, 0.0]), stream(1, "infer")
+    >>> BestWinner().infer(State(np.zeros(2)), shown, Feedback([True]), credit, 1.0, draws)[0].tolist()
+    [0.0, 1.0]
     """
 
     def infer(

@@ -32,6 +32,22 @@ class CreditWeighted(Inference):
     ----------
     Flaxman, Kalai and McMahan, "Online convex optimization in the bandit setting: gradient descent without a gradient" (SODA 2005),
     for the estimate; nothing in the dueling-bandit literature that we know of uses it with multileaving.
+
+    Examples
+    --------
+    One direction wins clearly and one loses; the opposite of the loser counts as well:
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query, State
+    >>> from duelrank.inference import CreditWeighted
+    >>> from duelrank.randomness import stream
+    >>> tried = {"directions": np.array([[1.0, 0.0], [0.0, -1.0]])}
+    >>> shown, credit = Impression(Query("shoes", [[0.5, 0.5]]), np.array([0]), tried), np.array([0.5, 0.9, 0.3])
+    >>> for part in (CreditWeighted(), CreditWeighted(losers=False)):
+    ...     gradient, _ = part.infer(State(np.zeros(2)), shown, Feedback([True]), credit, 1.0, stream(1, "infer"))
+    ...     print(gradient.round(2).tolist())
+    [0.67, 0.33]
+    [1.0, 0.0]
     """
 
     losers: bool = True

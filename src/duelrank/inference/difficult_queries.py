@@ -38,6 +38,20 @@ class DifficultQueries(Inference):
     References
     ----------
     Wang et al., "Efficient exploration of gradient space for online learning to rank" (SIGIR 2018).
+
+    Examples
+    --------
+    Two candidates win with equal credit. The clicked document was the second; only the second candidate ranks it first:
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query, State
+    >>> from duelrank.inference import DifficultQueries
+    >>> from duelrank.randomness import stream
+    >>> tried = {"directions": np.array([[1.0, 0.0], [0.0, 1.0]])}
+    >>> shown = Impression(Query("shoes", [[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1]), tried)
+    >>> tie, draws = np.array([0.0, 1.0, 1.0]), stream(1, "infer")
+    >>> DifficultQueries().infer(State(np.zeros(2)), shown, Feedback([False, True]), tie, 1.0, draws)[0].tolist()
+    [0.0, 1.0]
     """
 
     when: Literal["tie", "filling"] = "filling"

@@ -26,6 +26,20 @@ class MeanWinner(Inference):
     References
     ----------
     Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016).
+
+    Examples
+    --------
+    Three candidates were compared with the current ranker, whose credit comes first; two of them have more:
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query, State
+    >>> from duelrank.inference import MeanWinner
+    >>> from duelrank.randomness import stream
+    >>> tried = {"directions": np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])}
+    >>> shown = Impression(Query("shoes", [[0.5, 0.5]]), np.array([0]), tried)
+    >>> credit, draws = np.array([1.0, 2.0, 3.0, 0.0]), stream(1, "infer")
+    >>> MeanWinner().infer(State(np.zeros(2)), shown, Feedback([True]), credit, 1.0, draws)[0].tolist()
+    [0.5, 0.5]
     """
 
     unit: bool = False

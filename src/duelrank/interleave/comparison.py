@@ -50,6 +50,7 @@ class Comparison:
 
     Examples
     --------
+    >>> from duelrank import Comparison
     >>> comparison = Comparison(["bm25", "neural"], seed=7, length=3)
     >>> shown = comparison.show({"bm25": ["a", "b", "c"], "neural": ["c", "d"]})
     >>> comparison.record(shown, clicks=shown.documents[:1])

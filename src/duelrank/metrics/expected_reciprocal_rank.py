@@ -26,6 +26,18 @@ class ERR(Metric):
     References
     ----------
     Chapelle et al., "Expected reciprocal rank for graded relevance" (CIKM 2009).
+
+    Examples
+    --------
+    A perfect document satisfies nearly all who see it, a fair one few; so what comes first matters most.
+
+    >>> import numpy as np
+    >>> from duelrank.metrics import ERR
+    >>> for grades in ([4, 1, 0], [1, 4, 0]):
+    ...     shown = np.array(grades, np.int8)
+    ...     print(round(ERR(max_grade=4).of(shown, labels=shown), 3))
+    0.939
+    0.502
     """
 
     max_grade: Annotated[int, Between(1, 30)] = 4

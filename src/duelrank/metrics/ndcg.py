@@ -27,6 +27,16 @@ class nDCG(Metric):
     References
     ----------
     Järvelin and Kekäläinen (TOIS 2002), with the gain of Burges et al. (ICML 2005).
+
+    Examples
+    --------
+    The best of three documents is second. The list is worth two thirds of the best order, its first position nothing:
+
+    >>> import numpy as np
+    >>> from duelrank.metrics import nDCG
+    >>> shown = np.array([0, 2, 1], np.int8)
+    >>> round(nDCG().of(shown, labels=shown), 3), round((nDCG @ 1).of(shown, labels=shown), 3)
+    (0.659, 0.0)
     """
 
     gain: Literal["exponential", "linear"] = "exponential"

@@ -18,6 +18,8 @@ def online_performance(values: NDArray[np.float64], discount: float = DISCOUNT) 
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from duelrank import online_performance
     >>> online_performance(np.array([1.0, 0.5, 0.5]), discount=0.5)
     1.375
     """

@@ -29,6 +29,19 @@ class Balanced(Multileaver):
     ----------
     Joachims, "Evaluating retrieval performance using clickthrough data" (Text Mining 2003); Radlinski, Kurup and Joachims, "How
     does clickthrough data reflect retrieval quality?" (CIKM 2008).
+
+    Examples
+    --------
+    Users click on each document equally often, which speaks for neither ranking; but the method is biased.
+
+    >>> from duelrank import Comparison
+    >>> from duelrank.multileaving import Balanced
+    >>> comparison = Comparison(["one", "two"], Balanced(), length=3)
+    >>> for clicked in ["a", "b", "c"] * 100:
+    ...     shown = comparison.show({"one": ["a", "b", "c"], "two": ["b", "c", "a"]})
+    ...     counted = comparison.record(shown, clicks=[clicked])
+    >>> comparison.result().wins.tolist()
+    [[0, 100], [200, 0]]
     """
 
     most_rankers: ClassVar[int | None] = 2

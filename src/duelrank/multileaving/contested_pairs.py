@@ -31,6 +31,20 @@ class ContestedPairs(RanksOfShown):
     References
     ----------
     Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018), for ρ, of the lists of one ranker.
+
+    Examples
+    --------
+    Document 1 of the list 0, 1, 2 was clicked, so it is preferred to both others. Rankers that say so, too, get credit:
+
+    >>> import numpy as np
+    >>> from duelrank import Impression, Query
+    >>> from duelrank.multileaving import ContestedPairs
+    >>> from duelrank.randomness import stream
+    >>> ranking = np.array([0, 1, 2])
+    >>> trace = ContestedPairs().evidence(np.array([[0, 1, 2], [0, 2, 1], [1, 0, 2]]), ranking)
+    >>> shown = Impression(Query("shoes", [[0.9], [0.5], [0.1]]), ranking, trace)
+    >>> ContestedPairs().assign_credit(shown, np.array([0.0, 1.0, 0.0]), stream(1, "credit")).round(2).tolist()
+    [0.33, 0.0, 0.67]
     """
 
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:

@@ -44,6 +44,18 @@ class OptimizedInterleaving(Multileaver):
     References
     ----------
     Radlinski and Craswell, "Optimized interleaving for online retrieval evaluation" (WSDM 2013).
+
+    Examples
+    --------
+    Two rankings of three documents allow three lists of the possible six:
+
+    >>> import numpy as np
+    >>> from duelrank.multileaving import OptimizedInterleaving
+    >>> from duelrank.randomness import stream
+    >>> rankings = np.array([[0, 1, 2], [1, 2, 0]])
+    >>> lists = [OptimizedInterleaving().leave(rankings, 3, stream(1, "list", n))[0] for n in range(100)]
+    >>> sorted({tuple(each.tolist()) for each in lists})
+    [(0, 1, 2), (1, 0, 2), (1, 2, 0)]
     """
 
     most_rankers: ClassVar[int | None] = 2

@@ -38,6 +38,20 @@ class OptimizedMultileaving(Multileaver):
     References
     ----------
     Schuth et al., "Multileaved comparisons for fast online evaluation" (CIKM 2014).
+
+    Examples
+    --------
+    Document 1 is clicked. It is second for the first ranker, first for the second, and second for the third:
+
+    >>> import numpy as np
+    >>> from duelrank import Impression, Query
+    >>> from duelrank.multileaving import OptimizedMultileaving
+    >>> from duelrank.randomness import stream
+    >>> rankings = np.array([[0, 1, 2], [1, 2, 0], [2, 1, 0]])
+    >>> ranking, trace = OptimizedMultileaving().leave(rankings, 3, stream(1, "list"))
+    >>> shown = Impression(Query("shoes", [[0.9], [0.5], [0.1]]), ranking, trace)
+    >>> OptimizedMultileaving().assign_credit(shown, (ranking == 1).astype(float), stream(1, "credit")).tolist()
+    [0.5, 1.0, 0.5]
     """
 
     n_lists: Annotated[int, Between(1, 1000)] = 10

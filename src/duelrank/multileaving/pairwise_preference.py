@@ -36,6 +36,19 @@ class PairwisePreference(Multileaver):
     References
     ----------
     Oosterhuis and de Rijke, "Sensitive and scalable online evaluation with theoretical guarantees" (CIKM 2017).
+
+    Examples
+    --------
+    All users click on document a, which is first for one ranker and last for the other. Some lists cannot tell:
+
+    >>> from duelrank import Comparison
+    >>> from duelrank.multileaving import PairwisePreference
+    >>> comparison = Comparison(["good", "bad"], PairwisePreference(), length=3)
+    >>> for _ in range(100):
+    ...     shown = comparison.show({"good": ["a", "b", "c"], "bad": ["c", "b", "a"]})
+    ...     counted = comparison.record(shown, clicks=["a"])
+    >>> comparison.result().wins.tolist()
+    [[0, 82], [0, 0]]
     """
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:

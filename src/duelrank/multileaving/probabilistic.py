@@ -43,6 +43,20 @@ class Probabilistic(Multileaver):
     ----------
     Hofmann, Whiteson and de Rijke, "A probabilistic method for inferring preferences from clicks" (CIKM 2011); Schuth et al.,
     "Probabilistic multileave for online retrieval evaluation" (SIGIR 2015).
+
+    Examples
+    --------
+    Both rankers have document 0 first. Of 1,000 lists with a flat and with a steep softmax, so many begin with it:
+
+    >>> import numpy as np
+    >>> from duelrank.multileaving import Probabilistic
+    >>> from duelrank.randomness import stream
+    >>> rankings = np.array([[0, 1, 2], [0, 2, 1]])
+    >>> for tau in (0.5, 3.0):
+    ...     lists = [Probabilistic(tau).leave(rankings, 3, stream(1, "list", n))[0] for n in range(1000)]
+    ...     print(tau, sum(int(ranking[0] == 0) for ranking in lists))
+    0.5 433
+    3.0 844
     """
 
     # Exact credit draws no samples.

@@ -50,6 +50,20 @@ class SampleOnlyScored(RanksOfShown):
     References
     ----------
     Brost, Cox, Seldin and Lioma, "An improved multileaving algorithm for online ranker evaluation" (SIGIR 2016).
+
+    Examples
+    --------
+    A click on document 0. Two rankers have it first, and both get all of the credit; to the third it is worth half:
+
+    >>> import numpy as np
+    >>> from duelrank import Impression, Query
+    >>> from duelrank.multileaving import SampleOnlyScored
+    >>> from duelrank.randomness import stream
+    >>> ranking = np.array([1, 0])
+    >>> trace = SampleOnlyScored(tau=1.0).evidence(np.array([[0, 1], [0, 1], [1, 0]]), ranking)
+    >>> shown = Impression(Query("shoes", [[0.9], [0.1]]), ranking, trace)
+    >>> SampleOnlyScored(tau=1.0).assign_credit(shown, np.array([0.0, 1.0]), stream(1, "credit")).tolist()
+    [1.0, 1.0, 0.5]
     """
 
     tau: Annotated[float, Between(0.0, 20.0, tuned=(0.3, 10.0), log=True)] = 3.0

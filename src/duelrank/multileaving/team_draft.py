@@ -26,6 +26,17 @@ class TeamDraft(Multileaver):
     ----------
     Radlinski, Kurup and Joachims, "How does clickthrough data reflect retrieval quality?" (CIKM 2008); Schuth et al.,
     "Multileaved comparisons for fast online evaluation" (CIKM 2014).
+
+    Examples
+    --------
+    Two rankers have four documents in opposite orders. The list, and which ranker gets the click at each position:
+
+    >>> import numpy as np
+    >>> from duelrank.multileaving import TeamDraft
+    >>> from duelrank.randomness import stream
+    >>> ranking, trace = TeamDraft().leave(np.array([[0, 1, 2, 3], [3, 2, 1, 0]]), 4, stream(1, "list"))
+    >>> ranking.tolist(), trace["teams"].tolist()
+    ([3, 0, 2, 1], [1, 0, 1, 0])
     """
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:

@@ -39,6 +39,21 @@ class AdaptiveLastClick(Examination):
         The initial k; it counts as much as a few observed clicks.
     forgetting
         Factor on the weight of earlier observations after each new one: 0.999 remembers about the last thousand, 1 all of them.
+
+    Examples
+    --------
+    How many positions a click on the first makes seen: at the start, and after 300 users who clicked nothing else.
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query
+    >>> from duelrank.projection import AdaptiveLastClick
+    >>> shown, clicks = Impression(Query("shoes", np.ones((8, 1))), np.arange(8)), Feedback(np.arange(8) == 0)
+    >>> examination, memory, counts = AdaptiveLastClick(), {}, []
+    >>> for _ in range(300):
+    ...     counts.append(int(examination.weights(memory, shown, clicks).sum()))
+    ...     memory = examination.observe(memory, shown, clicks)
+    >>> counts[0], counts[-1]
+    (4, 1)
     """
 
     level: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.25

@@ -29,6 +29,17 @@ class DependentClick(ClickModel):
     References
     ----------
     Guo, Liu and Wang, "Efficient multiple-click models in web search" (WSDM 2009).
+
+    Examples
+    --------
+    Users read on to a click, after which half of them leave. That nothing was clicked below makes this more likely:
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query
+    >>> from duelrank.projection import DependentClick
+    >>> shown = Impression(Query("shoes", np.ones((5, 1))), np.arange(5))
+    >>> DependentClick(after_click=0.5).weights({}, shown, Feedback([0, 1, 0, 0, 0])).round(2).tolist()
+    [1.0, 1.0, 0.26, 0.26, 0.26]
     """
 
     after_click: Annotated[float, Between(0.0, 1.0, tuned=(0.0, 1.0))] = 0.5

@@ -59,6 +59,18 @@ class DocumentSpace(Projection):
     References
     ----------
     Wang et al., "Variance reduction in gradient exploration for online learning to rank" (SIGIR 2019).
+
+    Examples
+    --------
+    The direction that won also has a third feature, which no examined document has. That part is dropped:
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query
+    >>> from duelrank.projection import DocumentSpace
+    >>> shown = Impression(Query("shoes", [[0.2, 0.9, 0.0], [0.7, 0.3, 0.0]]), np.array([1, 0]))
+    >>> winner = np.array([0.6, 0.0, 0.8])
+    >>> DocumentSpace(rescale="none").project(winner, {}, shown, Feedback([False, True]))[0].round(6).tolist()
+    [0.6, 0.0, 0.0]
     """
 
     # Weights of 0 and 1, as with the default examination, are the same for every threshold; and with a ridge no direction is

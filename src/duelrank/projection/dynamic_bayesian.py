@@ -28,6 +28,17 @@ class DynamicBayesian(ClickModel):
     References
     ----------
     Chapelle and Zhang, "A dynamic Bayesian network click model for web search ranking" (WWW 2009).
+
+    Examples
+    --------
+    Nothing was clicked: users may have lost patience anywhere, so each position is less likely to have been seen.
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query
+    >>> from duelrank.projection import DynamicBayesian
+    >>> shown = Impression(Query("shoes", np.ones((5, 1))), np.arange(5))
+    >>> DynamicBayesian(perseverance=0.7).weights({}, shown, Feedback([0, 0, 0, 0, 0])).round(2).tolist()
+    [1.0, 0.51, 0.27, 0.15, 0.09]
     """
 
     perseverance: Annotated[float, Between(0.0, 1.0, tuned=(0.1, 1.0))] = 0.9

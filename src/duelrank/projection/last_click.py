@@ -30,6 +30,17 @@ class LastClick(Examination):
     References
     ----------
     Joachims et al., "Accurately interpreting clickthrough data as implicit feedback" (SIGIR 2005).
+
+    Examples
+    --------
+    The second of seven documents was clicked: the user has seen it, the one above, and probably three more.
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query
+    >>> from duelrank.projection import LastClick
+    >>> shown = Impression(Query("shoes", np.ones((7, 1))), np.arange(7))
+    >>> LastClick(beyond=3).weights({}, shown, Feedback([0, 1, 0, 0, 0, 0, 0])).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     """
 
     beyond: Annotated[int, Between(0, 10_000, tuned=(0, 9))] = 3

@@ -21,6 +21,17 @@ class Observed(Examination):
     """The first ``examined`` positions of the feedback were examined.
 
     In a simulation this is the oracle (the paper's DSP-GT); in production it needs viewport tracking.
+
+    Examples
+    --------
+    The page reports that three results were on the screen:
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query
+    >>> from duelrank.projection import Observed
+    >>> shown = Impression(Query("shoes", np.ones((5, 1))), np.arange(5))
+    >>> Observed().weights({}, shown, Feedback([1, 0, 0, 0, 0], examined=3)).tolist()
+    [1.0, 1.0, 1.0, 0.0, 0.0]
     """
 
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:

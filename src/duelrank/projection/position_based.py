@@ -32,6 +32,17 @@ class PositionBased(ClickModel):
     References
     ----------
     Craswell et al., "An experimental comparison of click position-bias models" (WSDM 2008).
+
+    Examples
+    --------
+    The fourth document was clicked, so it was seen; the others are judged by their positions alone:
+
+    >>> import numpy as np
+    >>> from duelrank import Feedback, Impression, Query
+    >>> from duelrank.projection import PositionBased
+    >>> shown = Impression(Query("shoes", np.ones((5, 1))), np.arange(5))
+    >>> PositionBased(bias=1.0).weights({}, shown, Feedback([0, 0, 0, 1, 0])).round(2).tolist()
+    [1.0, 0.41, 0.26, 1.0, 0.15]
     """
 
     bias: Annotated[float, Between(0.0, 10.0, tuned=(0.0, 3.0))] = 1.0

@@ -38,6 +38,7 @@ class BentLines(Knotted):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import BentLines
     >>> price = {"knots": np.array([[0.0, 20.0, 100.0]])}
     >>> BentLines(pieces=2).apply(np.array([[10.0], [60.0]]), price).tolist()
     [[0.1, 0.25, 0.0], [0.6, 0.5, 0.25]]

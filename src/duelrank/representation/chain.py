@@ -30,9 +30,15 @@ class Chain(Representation):
 
     Examples
     --------
+    Prices become places in the range of the query, and then two ramps each:
+
+    >>> import numpy as np
     >>> from duelrank.representation import QueryScaled, Ramps
-    >>> QueryScaled() >> Ramps(pieces=8)
-    Chain(first=QueryScaled(), then=Ramps(pieces=8))
+    >>> QueryScaled() >> Ramps(pieces=2)
+    Chain(first=QueryScaled(), then=Ramps(pieces=2))
+    >>> halves = {"knots": np.array([[0.0, 0.5, 1.0]])}
+    >>> (QueryScaled() >> Ramps(pieces=2)).apply(np.array([[10.0], [25.0], [30.0]]), halves).tolist()
+    [[0.0, 0.0], [1.0, 0.5], [1.0, 1.0]]
     """
 
     first: Representation

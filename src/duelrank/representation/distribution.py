@@ -33,6 +33,7 @@ class Distribution(Knotted):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import Distribution
     >>> price = {"knots": np.array([[5.0, 20.0, 60.0, 900.0]])}
     >>> Distribution(pieces=3).apply(np.array([[2.0], [40.0], [900.0]]), price).ravel().tolist()
     [0.0, 0.5, 1.0]

@@ -48,8 +48,12 @@ class MinMax(Scaling):
 
     Examples
     --------
-    >>> MinMax(0.0, 900.0).scale
-    900.0
+    Prices from 0 to 900; one that is higher still gets more than 1:
+
+    >>> import numpy as np
+    >>> from duelrank.representation import Fixed, MinMax
+    >>> Fixed((MinMax(0.0, 900.0),)).apply(np.array([[0.0], [450.0], [990.0]]), {}).ravel().tolist()
+    [0.0, 0.5, 1.1]
     """
 
     minimum: float
@@ -88,8 +92,12 @@ class Standard(Scaling):
 
     Examples
     --------
-    >>> Standard(30.0, 12.0).shift
-    30.0
+    Ages in days, around 30:
+
+    >>> import numpy as np
+    >>> from duelrank.representation import Fixed, Standard
+    >>> Fixed((Standard(30.0, 12.0),)).apply(np.array([[18.0], [30.0], [54.0]]), {}).ravel().tolist()
+    [-1.0, 0.0, 2.0]
     """
 
     mean: float
@@ -118,8 +126,12 @@ class Unscaled(Scaling):
 
     Examples
     --------
-    >>> Unscaled().scale
-    1.0
+    The first feature is a price, the second a share, which is between 0 and 1 anyway:
+
+    >>> import numpy as np
+    >>> from duelrank.representation import Fixed, MinMax, Unscaled
+    >>> Fixed((MinMax(0.0, 900.0), Unscaled())).apply(np.array([[450.0, 0.3], [90.0, 0.7]]), {}).tolist()
+    [[0.5, 0.3], [0.1, 0.7]]
     """
 
     @property
@@ -146,6 +158,7 @@ class Fixed(Representation):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import Fixed, MinMax, Standard, Unscaled
     >>> Fixed((MinMax(0.0, 900.0), Standard(30.0, 12.0), Unscaled())).apply(np.array([[450.0, 42.0, 7.0]]), {})
     array([[0.5, 1. , 7. ]])
     """

@@ -23,6 +23,7 @@ class QueryRanks(Representation):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import QueryRanks
     >>> QueryRanks().apply(np.array([[5.0], [900.0], [5.0], [20.0]]), {}).ravel().round(3).tolist()
     [0.167, 1.0, 0.167, 0.667]
     """

@@ -24,6 +24,7 @@ class QueryScaled(Representation):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import QueryScaled
     >>> QueryScaled().apply(np.array([[10.0, 3.0], [30.0, 3.0], [20.0, 3.0]]), {}).tolist()
     [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
     """

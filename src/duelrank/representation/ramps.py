@@ -35,6 +35,7 @@ class Ramps(Knotted):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import Ramps
     >>> price = {"knots": np.array([[5.0, 20.0, 60.0, 900.0]])}
     >>> Ramps(pieces=3).apply(np.array([[2.0], [40.0], [900.0]]), price).tolist()
     [[0.0, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, 1.0, 1.0]]

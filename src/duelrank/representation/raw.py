@@ -22,6 +22,7 @@ class Raw(Representation):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import Raw
     >>> Raw().apply(np.array([[5.0, 0.3]]), {}).tolist()
     [[5.0, 0.3]]
     """

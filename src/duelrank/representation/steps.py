@@ -34,6 +34,7 @@ class Steps(Knotted):
     Examples
     --------
     >>> import numpy as np
+    >>> from duelrank.representation import Steps
     >>> price = {"knots": np.array([[5.0, 20.0, 60.0, 900.0]])}
     >>> Steps(pieces=3).apply(np.array([[20.0], [40.0], [900.0]]), price).tolist()
     [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]

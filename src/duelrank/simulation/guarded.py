@@ -52,6 +52,18 @@ class Guarded(Part):
     harm_after
         An accident for experiments: after so many lists the weights are negated, once, and an alarm that stands is ended, as by
         an operator. 0: never.
+
+    Examples
+    --------
+    After 300 lists an accident turns the weights around. The guard notices, and shows production from then on:
+
+    >>> from duelrank import simulate
+    >>> guard = "Guarded(Feature(0), share=0.5, false_alarm_every=1000, promote=(1.0,), harm_after=300)"
+    >>> record = simulate("pdgd", "synthetic(n_queries=20, n_features=5)", "perfect", impressions=1000, guard=guard)
+    >>> record.guard.alarms
+    (359,)
+    >>> record.guard.guard.learned_share
+    0.0
     """
 
     kind: ClassVar[str] = "guard"

@@ -53,6 +53,15 @@ class Record:
         What the guard has seen and done; None without a guard.
     device
         What it was made on: "cpu", or the accelerator on which it ran with others in lockstep.
+
+    Examples
+    --------
+    >>> from duelrank import simulate
+    >>> record = simulate("mgd-dsp", "synthetic(n_queries=20)", "navigational", impressions=100)
+    >>> record.checkpoints.tolist()[-3:], record.offline[-3:].round(2).tolist()
+    ([56, 75, 100], [0.77, 0.84, 0.88])
+    >>> round(record.online_performance, 1)
+    41.9
     """
 
     spec: RunSpec

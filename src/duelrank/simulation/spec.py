@@ -50,6 +50,17 @@ class RunSpec(Part):
         and the random numbers for the user are the same with and without one.
     log
         A log of production that the ranker learns from before its first list; None: it goes live as the recipe begins.
+
+    Examples
+    --------
+    All that a run depends on is in its spec, so the last number is always the same:
+
+    >>> from duelrank import RunSpec, simulate
+    >>> spec = RunSpec("mgd-dsp", "synthetic(n_queries=20)", "navigational", seed=7, impressions=100)
+    >>> spec.id
+    'mgd-dsp/navigational/synthetic(n_queries=20)/fold1/seed7'
+    >>> float(simulate(spec).online.mean().round(2))
+    0.45
     """
 
     kind: ClassVar[str] = "run"

@@ -31,6 +31,23 @@ class Momentum(Update):
     References
     ----------
     Polyak, "Some methods of speeding up the convergence of iteration methods" (1964).
+
+    Examples
+    --------
+    Three gradients agree and the fourth contradicts them; the weight goes on rising, only more slowly:
+
+    >>> import numpy as np
+    >>> from duelrank import State
+    >>> from duelrank.updates import Momentum, Step
+    >>> momentum, state = Momentum(0.9, Step(learning_rate=1.0)), State(np.zeros(1))
+    >>> for gradient in (1.0, 1.0, 1.0, -1.0):
+    ...     weights, memory = momentum.move(state, np.array([gradient]))
+    ...     state = State(weights, memory=memory)
+    ...     print(weights.round(2).tolist())
+    [0.1]
+    [0.29]
+    [0.56]
+    [0.7]
     """
 
     momentum: Annotated[float, Between(0.0, 0.999999, tuned=(0.0, 0.99))] = 0.9

@@ -27,6 +27,17 @@ class NonNegative(Update):
     ----------
     step
         How far to move before.
+
+    Examples
+    --------
+    Clicks speak against the first of two scores; its weight ends at 0, not below:
+
+    >>> import numpy as np
+    >>> from duelrank import State
+    >>> from duelrank.updates import NonNegative, Step
+    >>> weights, _ = NonNegative(Step(0.5)).move(State(np.array([0.2, 0.2])), np.array([-1.0, 1.0]))
+    >>> weights.tolist()
+    [0.0, 0.7]
     """
 
     step: Update = Step()

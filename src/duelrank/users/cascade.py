@@ -35,6 +35,18 @@ class Cascade(User):
     ----------
     Craswell et al., "An experimental comparison of click position-bias models" (WSDM 2008); Guo, Liu and Wang, "Efficient
     multiple-click models in web search" (WSDM 2009).
+
+    Examples
+    --------
+    This user clicks on every relevant document, and leaves with the first click:
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import Cascade
+    >>> user = Cascade(click_probability=(0.0, 1.0), stop_probability=(0.0, 1.0))
+    >>> feedback = user.click(np.array([0, 1, 0, 1], np.int8), stream(1, "user"))
+    >>> feedback.clicks.tolist(), feedback.examined
+    ([False, True, False, False], 2)
     """
 
     click_probability: tuple[Annotated[float, Between(0.0, 1.0)], ...] = (0.05, 0.5, 0.95)

@@ -35,6 +35,20 @@ class DBN(ClickModel):
     References
     ----------
     Chapelle and Zhang, "A dynamic Bayesian network click model for web search ranking" (WWW 2009).
+
+    Examples
+    --------
+    The good document is last. Impatient users seldom get there:
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import DBN
+    >>> for perseverance in (0.5, 0.9):
+    ...     user, shown = DBN("perfect", perseverance).for_grades(2), np.array([0, 0, 0, 1], np.int8)
+    ...     lists = [user.click(shown, stream(1, "user", n)).clicks for n in range(1000)]
+    ...     print(perseverance, np.mean(lists, axis=0).round(2).tolist())
+    0.5 [0.0, 0.0, 0.0, 0.11]
+    0.9 [0.0, 0.0, 0.0, 0.72]
     """
 
     perseverance: Annotated[float, Between(0.0, 1.0)] = 0.9

@@ -36,6 +36,18 @@ class DCM(ClickModel):
     References
     ----------
     Guo, Liu and Wang, "Efficient multiple-click models in web search" (WSDM 2009).
+
+    Examples
+    --------
+    All documents attract, and after each click half of the users leave:
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import DCM
+    >>> user = DCM(like="perfect", continuation=(0.5,)).for_grades(2)
+    >>> lists = [user.click(np.ones(4, np.int8), stream(1, "user", n)).clicks for n in range(1000)]
+    >>> np.mean(lists, axis=0).round(2).tolist()
+    [1.0, 0.46, 0.23, 0.11]
     """
 
     continuation: tuple[Annotated[float, Between(0.0, 1.0)], ...] = (0.9, 0.8, 0.7, 0.6, 0.5)

@@ -33,6 +33,17 @@ class IntentDrift(User):
         The number, from 0, of the first impression at which the later user may click.
     over
         Number of impressions of the transition, in which both users occur; 0: the change is sudden.
+
+    Examples
+    --------
+    From list 100 on users want the opposite:
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import IntentDrift
+    >>> users, shown = IntentDrift("perfect", "Opposed(perfect)", start=100).for_grades(2), np.array([0, 1], np.int8)
+    >>> [users.at(n).click(shown, stream(1, "user", n)).clicks.tolist() for n in (99, 100)]
+    [[False, True], [True, False]]
     """
 
     before: User = Preset()

@@ -25,6 +25,18 @@ class Mixture(User):
         The two users.
     share
         Probability of the other user.
+
+    Examples
+    --------
+    Three in ten users click on a bad document:
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import Cascade, Mixture
+    >>> careful, careless = Cascade((0.0, 1.0), (0.0, 1.0)), Cascade((1.0, 1.0), (0.0, 0.0))
+    >>> user = Mixture(careful, careless, share=0.3).for_grades(2)
+    >>> sum(int(user.click(np.zeros(1, np.int8), stream(1, "user", n)).clicks[0]) for n in range(1000))
+    291
     """
 
     one: User = Preset("navigational")

@@ -28,6 +28,16 @@ class Opposed(User):
         The user whose preferences are reversed.
     n_grades
         Number of grades in the data; a simulation sets it.
+
+    Examples
+    --------
+    Clicks go to what the data calls irrelevant:
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import Opposed
+    >>> Opposed("perfect").for_grades(3).click(np.array([2, 0, 2, 0], np.int8), stream(1, "user")).clicks.tolist()
+    [False, True, False, True]
     """
 
     base: User = Preset()

@@ -32,6 +32,18 @@ class PBM(ClickModel):
     ----------
     Richardson, Dominowska and Ragno, "Predicting clicks" (WWW 2007); Joachims, Swaminathan and Schnabel, "Unbiased
     learning-to-rank with biased feedback" (WSDM 2017), for the form of P(examine).
+
+    Examples
+    --------
+    Five documents of the highest grade: only positions differ.
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import PBM
+    >>> user = PBM(like="perfect").for_grades(2)
+    >>> lists = [user.click(np.ones(5, np.int8), stream(1, "user", n)).clicks for n in range(1000)]
+    >>> np.mean(lists, axis=0).round(2).tolist()
+    [1.0, 0.54, 0.33, 0.25, 0.21]
     """
 
     decay: Annotated[float, Between(0)] = 1.0

@@ -52,6 +52,21 @@ class Preset(User):
         also on irrelevant documents) or almost-random.
     stop_without_click
         As in `Cascade`.
+
+    Examples
+    --------
+    Clicks on 1,000 lists with a bad document first and a good one second:
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import Preset
+    >>> for behaviour in ("perfect", "navigational", "almost-random"):
+    ...     user = Preset(behaviour).for_grades(2)
+    ...     lists = [user.click(np.array([0, 1], np.int8), stream(1, "user", n)).clicks for n in range(1000)]
+    ...     print(behaviour, sum(lists, np.zeros(2, int)).tolist())
+    perfect [0, 1000]
+    navigational [52, 753]
+    almost-random [385, 282]
     """
 
     behaviour: Literal["perfect", "navigational", "informational", "almost-random"] = "navigational"

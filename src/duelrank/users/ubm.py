@@ -36,6 +36,20 @@ class UBM(ClickModel):
     References
     ----------
     Dupret and Piwowarski, "A user browsing model to predict search engine click data from past observations" (SIGIR 2008).
+
+    Examples
+    --------
+    After a click users look at what follows: the last document is clicked more often if the one above it is good, too.
+
+    >>> import numpy as np
+    >>> from duelrank.randomness import stream
+    >>> from duelrank.users import UBM
+    >>> user = UBM(like="perfect").for_grades(2)
+    >>> for above in (0, 1):
+    ...     shown = np.array([0, 0, 0, above, 1], np.int8)
+    ...     print(above, np.mean([user.click(shown, stream(1, "user", n)).clicks[4] for n in range(1000)]).round(2))
+    0 0.54
+    1 0.81
     """
 
     decay: Annotated[float, Between(0)] = 0.4

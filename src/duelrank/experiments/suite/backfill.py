@@ -29,6 +29,15 @@ class Backfill(Experiment):
         Baselines, as texts: each has shown the lists of one log.
     lists
         Of the logs: so many.
+
+    Examples
+    --------
+    How much of a log is enough? Each of these is read before the first live list:
+
+    >>> from duelrank.experiments.suite import Backfill
+    >>> experiment = Backfill(title="Logs", recipes=("MGD",), production=("Feature(0)",), lists=(10_000, 100, 1_000))
+    >>> [log.lists for log in experiment.logs("Feature(0)")]
+    [100, 1000, 10000]
     """
 
     recipes: tuple[str, ...]

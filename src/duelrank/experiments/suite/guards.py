@@ -43,6 +43,19 @@ class Guards(Experiment):
         At most so many runs per row, where long ones would take too much time; as many as the suite has by default.
     unguarded
         Whether the table has rows without a guard, too.
+
+    Examples
+    --------
+    One recipe under two guards on one fold: two more runs.
+
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Grid
+    >>> from duelrank.experiments.suite import Guards
+    >>> guards = {"tell": parse("Guarded(on_alarm='tell')"), "stop": parse("Guarded(on_alarm='baseline')")}
+    >>> experiment = Guards(title="Guards", recipes=("MGD",), guards=("tell", "stop"), columns=("alarm", "mean"))
+    >>> (grid,) = experiment.further(Grid("mgd", "synthetic", "perfect", runs=1), {"MGD": parse("mgd")}, guards)
+    >>> [spec.guard.on_alarm for spec in grid.specs()]
+    ['tell', 'baseline']
     """
 
     recipes: tuple[str, ...]

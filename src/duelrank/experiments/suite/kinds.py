@@ -34,6 +34,18 @@ class Tables(Experiment):
         Whether to show the worst run of each cell.
     recipes
         The labels of the recipes in the tables; all by default.
+
+    Examples
+    --------
+    Two recipes with one user make two tables of two rows:
+
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Study, compare
+    >>> from duelrank.experiments.suite import Tables
+    >>> frame = compare(["dbgd", "mgd"], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
+    >>> study = Study(frame, {"DBGD": parse("dbgd"), "MGD": parse("mgd")}, {}, {})
+    >>> [(table.name, len(table.rows)) for table in Tables(title="Performance").tables(study)]
+    [('online', 2), ('offline', 2)]
     """
 
     baseline: str = ""
@@ -94,7 +106,22 @@ def _with_skyline(table: Table, study: Study) -> Table:
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
 class League(Experiment):
-    """A table per data set with a row per algorithm, the best first."""
+    """A table per data set with a row per algorithm, the best first.
+
+    Examples
+    --------
+    Who is ahead after 100 lists?
+
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Study, compare
+    >>> from duelrank.experiments.suite import League
+    >>> names = ["dbgd", "mgd", "pdgd"]
+    >>> frame = compare(names, "synthetic(n_queries=20)", "perfect", runs=1, impressions=100, workers=1)
+    >>> study = Study(frame, {name: parse(name) for name in names}, {}, {})
+    >>> (table,) = League(title="League").tables(study)
+    >>> [row.name for row in table.rows]
+    ['1. pdgd', '2. dbgd', '3. mgd']
+    """
 
     def tables(self, study: Study) -> tuple[Table, ...]:
         """Return a league table per data set."""
@@ -117,6 +144,18 @@ class Curves(Experiment):
         The name of the curves in the caption.
     skyline
         Whether to draw the performance of the offline reference.
+
+    Examples
+    --------
+    A figure for each data set, here of one of two recipes:
+
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Study, compare
+    >>> from duelrank.experiments.suite import Curves
+    >>> frame = compare(["dbgd", "mgd"], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
+    >>> study = Study(frame, {"DBGD": parse("dbgd"), "MGD": parse("mgd")}, {}, {})
+    >>> [picture.name for picture in Curves(title="Learning", recipes=("MGD",)).figures(study)]
+    ['learning-synthetic(n_queries=20)']
     """
 
     recipes: tuple[str, ...] = ()
@@ -169,6 +208,15 @@ class Sweep(Experiment):
         The name of the parameter on the axis; the field by default.
     base
         The label of a recipe to compare with; none by default.
+
+    Examples
+    --------
+    The runs that it adds to those of a suite:
+
+    >>> from duelrank.experiments.suite import Sweep
+    >>> sweep = Sweep(title="Candidates", recipe="mgd", field="n_candidates", values=(1, 9, 49), label="MGD")
+    >>> list(sweep.algorithms())
+    ['MGD, n_candidates = 1', 'MGD, n_candidates = 9', 'MGD, n_candidates = 49']
     """
 
     recipe: str
@@ -219,6 +267,18 @@ class Ablation(Tables):
     """The tables of all recipes, and both measures by projection and by rescaling, a figure per number of candidates.
 
     All recipes are MGD, or MGD with document space projection.
+
+    Examples
+    --------
+    With and without projection; both have nine candidates, so there is one figure:
+
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Study, compare
+    >>> from duelrank.experiments.suite import Ablation
+    >>> recipes = {"MGD": parse("mgd"), "MGD-DSP": parse("mgd-dsp")}
+    >>> frame = compare([*recipes.values()], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
+    >>> [picture.name for picture in Ablation(title="Projection").figures(Study(frame, recipes, {}, {}))]
+    ['ablation-9-synthetic(n_queries=20)']
     """
 
     def figures(self, study: Study) -> tuple[Picture, ...]:
