@@ -104,7 +104,6 @@ def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:
     wins = np.stack([(lead > 0) @ clicks, (lead < 0) @ clicks])
     decided = wins.sum(axis=0)
     shares = np.divide(wins, decided, out=np.zeros_like(wins), where=decided > 0)
-    from scipy.special import entr  # imported here, because the import takes half a second
-
-    values: NDArray[np.float64] = decided * entr(shares).sum(axis=0)
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    values: NDArray[np.float64] = decided * -(shares * logs).sum(axis=0)
     return values
