@@ -14,6 +14,8 @@ import duelrank
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CITATION: dict[str, Any] = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+README = (ROOT / "README.md").read_text()
 FOR_DEVELOPERS = {"test", "dev", "docs"}
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -30,7 +32,21 @@ class TestVersion:
         assert "version" in PROJECT["dynamic"]
 
     def test_is_that_of_the_citation(self) -> None:
-        assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == duelrank.__version__
+        assert CITATION["version"] == duelrank.__version__
+        assert f"version = {{{duelrank.__version__}}}" in README
+
+    def test_the_readme_cites_what_the_citation_has(self) -> None:
+        paper = CITATION["preferred-citation"]
+        authors = " and ".join(f"{each['family-names']}, {each['given-names']}" for each in paper["authors"])
+        for field in (
+            CITATION["title"],
+            paper["title"],
+            authors,
+            paper["collection-title"],
+            paper["doi"],
+            str(paper["year"]),
+        ):
+            assert f"{{{field}}}" in README
 
     def test_the_changelog_has_what_changed_in_it(self) -> None:
         headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

@@ -102,5 +102,9 @@ class TestCompletion:
         assert {"create", "list", "revoke"} == set(completed("duelrank keys "))
         assert "--impressions" in completed("duelrank run --imp")
 
+    def test_of_algorithms(self):
+        for command in ("run", "compare", "tune"):
+            assert set(completed(f"duelrank {command} mgd")) == {"mgd", "mgd-dsp"}
+
     def test_can_be_installed(self, cli):
         assert "--install-completion" in cli("--help").stdout

@@ -19,6 +19,7 @@ from duelrank.cli.options import (
     SchedulerOption,
     SplitOption,
     WorkersOption,
+    algorithm_names,
     check_file,
     split_top_level,
 )
@@ -36,7 +37,10 @@ _WIDEST = 100  # characters of a chart: wider charts are harder to read
 
 def compare(
     algorithms: Annotated[
-        list[str] | None, typer.Argument(help=f"Algorithms; by default {' '.join(ALGORITHMS)}.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help=f"Algorithms; by default {' '.join(ALGORITHMS)}.", show_default=False, autocompletion=algorithm_names
+        ),
     ] = None,
     dataset: DatasetOption = "synthetic",
     users: Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")] = USERS,

@@ -17,6 +17,7 @@ from duelrank.cli.options import (
     MetricOption,
     SchedulerOption,
     WorkersOption,
+    algorithm_names,
     split_top_level,
 )
 from duelrank.cli.results import command_line
@@ -66,7 +67,10 @@ FolderOption = Annotated[
 
 
 def tune(
-    algorithm: Annotated[str, typer.Argument(help="Algorithm; the search begins with its parameters.")],
+    algorithm: Annotated[
+        str,
+        typer.Argument(help="Algorithm; the search begins with its parameters.", autocompletion=algorithm_names),
+    ],
     dataset: DatasetsOption = None,
     trials: TrialsOption = 100,
     users: UsersOption = USERS,
