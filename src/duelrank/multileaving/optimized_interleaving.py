@@ -33,7 +33,7 @@ class OptimizedInterleaving(Multileaver):
 
     If no probabilities are unbiased, those with the smallest sum of violations are used. A document below the first ``length`` of a
     ranking counts as the next one after them, as in the paper, where rankings are as long as the list; a document that a ranker did
-    not return gives it no credit.
+    not return gives it no credit. The linear programme needs SciPy (extra ``scipy``).
 
     Parameters
     ----------
