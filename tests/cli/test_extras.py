@@ -47,11 +47,12 @@ COMMANDS = {
     "--store": ["keys", "list", "--store", "postgresql://nobody@localhost/nothing"],
 }
 #: What the core has to do alone: the tests of means, and kernels for whose like numba would ask for SciPy.
-ALONE = [
-    ["info", "--json"],
-    ["compare", "mgd", "mgd-dsp(basis='svd')", "--baseline", "mgd", "-n", "10", "--runs", "3", "--workers", "1"],
-    ["run", "mgd(exploration=InDocumentSpace(top=2))", "-n", "10"],
-]
+ALONE = {
+    "info": ["info", "--json"],
+    "significance": ["compare", "mgd", "mgd-dsp", "--baseline", "mgd", "-n", "10", "--runs", "3", "--workers", "1"],
+    "singular vectors": ["run", "mgd-dsp(basis='svd')", "-n", "10"],
+    "top documents": ["run", "mgd(exploration=InDocumentSpace(top=2))", "-n", "10"],
+}
 EXTRAS = dict(
     zip(
         COMMANDS,
@@ -62,16 +63,16 @@ EXTRAS = dict(
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory) -> dict[object, tuple[int, str]]:
+def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
     folder = tmp_path_factory.mktemp("extras")
     (folder / "learner.npz").write_bytes(Learner("mgd", n_features=3, seed=1).snapshot().to_bytes())
     (folder / "log").touch()
-    commands = [[word.format(folder=folder) for word in words] for words in [*COMMANDS.values(), *ALONE]]
+    commands = [[word.format(folder=folder) for word in words] for words in (COMMANDS | ALONE).values()]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(names=OPTIONAL), json.dumps(commands)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip([*COMMANDS, *map(tuple, ALONE)], json.loads(done.stdout), strict=True))
+    return dict(zip([*COMMANDS, *ALONE], json.loads(done.stdout), strict=True))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -81,7 +82,7 @@ def test_a_command_without_its_extra_says_which(command, answers):
     assert f"pip install 'duelrank[{EXTRAS[command]}]'" in " ".join(said.split())
 
 
-@pytest.mark.parametrize("command", map(tuple, ALONE), ids=" ".join)
+@pytest.mark.parametrize("command", ALONE)
 def test_what_needs_no_extra(command, answers):
     code, said = answers[command]
     assert code == 0, said
