@@ -12,7 +12,6 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -36,9 +35,10 @@ def size(distribution: Distribution) -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-def sizes(site: Path) -> Counter[str]:
-    """Return the bytes of each distribution of an environment."""
-    return Counter({each.metadata["Name"]: size(each) for each in distributions(path=[str(site)])})
+def sizes(site: Path) -> dict[str, int]:
+    """Return the bytes of each distribution of an environment, but for those that every environment has."""
+    found = {each.metadata["Name"]: size(each) for each in distributions(path=[str(site)])}
+    return {name: n_bytes for name, n_bytes in found.items() if name not in ("pip", "setuptools")}
 
 
 def show(title: str, found: Mapping[str, int]) -> None:
