@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+AlgorithmArgument = Annotated[
+    str,
+    typer.Argument(help="Algorithm, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.", autocompletion=algorithm_names),
+]
+
 
 def run(
-    algorithm: Annotated[
-        str,
-        typer.Argument(
-            help="Algorithm, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.", autocompletion=algorithm_names
-        ),
-    ],
+    algorithm: AlgorithmArgument,
     dataset: DatasetOption = "synthetic",
     fold: Annotated[int, typer.Option("--fold", help="Fold of the data set, counted from 1.")] = 1,
     user: Annotated[

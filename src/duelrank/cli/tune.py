@@ -65,12 +65,14 @@ FolderOption = Annotated[
     Path | None, typer.Option("--out", help="Folder of the search; results/tune-ALGORITHM by default.")
 ]
 
+AlgorithmArgument = Annotated[
+    str,
+    typer.Argument(help="Algorithm; the search begins with its parameters.", autocompletion=algorithm_names),
+]
+
 
 def tune(
-    algorithm: Annotated[
-        str,
-        typer.Argument(help="Algorithm; the search begins with its parameters.", autocompletion=algorithm_names),
-    ],
+    algorithm: AlgorithmArgument,
     dataset: DatasetsOption = None,
     trials: TrialsOption = 100,
     users: UsersOption = USERS,
