@@ -7,7 +7,7 @@ WORKERS ?= auto
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit browser engines lockstep bench soak docs format clean
+.PHONY: help install run test static lint types contracts unit browser engines lockstep bench soak docs dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -82,6 +82,12 @@ soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted dat
 docs: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries
 	@$(BIN)/duelrank list --markdown --results docs/league.csv > docs/algorithms.md.new && mv docs/algorithms.md.new docs/algorithms.md
 	@$(BIN)/python -m duelrank.export docs/export.md
+
+dist: $(VENV)/.dev ## build the source distribution and the wheel from it, and check both
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .

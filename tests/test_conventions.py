@@ -409,7 +409,7 @@ class TestImporting:
         assert found.stdout.strip() == "[]"
 
     def test_importing_all_public_names_leaves_what_takes_long_for_later(self):
-        slow = ("numba", "scipy", "matplotlib", "pooch", "http.client")
+        slow = ("numba", "scipy", "matplotlib", "http.client")
         code = f"import sys; from duelrank import *; print([name for name in {slow!r} if name in sys.modules])"
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert found.stdout.strip() == "[]"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from duelrank.guard import EValue
-from duelrank.statistics import _PRIORS, anytime_test, holm, mean_test, sign_test
+from duelrank.statistics import _PRIORS, anytime_test, holm, mean_test, sign_test, student_quantile, student_test
 
 
 class TestSign:
@@ -19,6 +19,28 @@ class TestSign:
         n = wins + losses
         tail = sum(comb(n, k) for k in range(min(wins, losses) + 1)) / 2**n
         assert sign_test(wins, losses) == pytest.approx(min(1.0, 2 * tail))
+
+    @pytest.mark.parametrize(("wins", "losses"), [(520, 480), (10_200, 10_000), (10**6, 998_000), (3000, 1)])
+    def test_of_many_lists_is_scipys(self, wins, losses):
+        wanted = stats.binomtest(wins, wins + losses).pvalue
+        assert sign_test(wins, losses) == sign_test(losses, wins) == pytest.approx(wanted, rel=1e-8)
+
+
+class TestStudent:
+    @pytest.mark.parametrize("freedom", [1, 2, 4, 14, 44, 999])
+    def test_p_values_are_scipys_far_into_the_tail(self, freedom):
+        for t in (1e-6, 0.1, 0.7, 1.0, 2.1, 5.0, 30.0, 1e4):
+            assert student_test(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-10, abs=1e-300)
+            assert student_test(-t, freedom) == student_test(t, freedom)
+
+    def test_no_difference_and_an_endless_one(self):
+        assert student_test(0.0, 5) == 1.0
+        assert student_test(1e200, 5) == 0.0
+
+    @pytest.mark.parametrize("freedom", [1, 2, 4, 14, 44, 999])
+    @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+    def test_quantiles_are_scipys(self, level, freedom):
+        assert student_quantile(level, freedom) == pytest.approx(special.stdtrit(freedom, (1 + level) / 2), rel=1e-10)
 
 
 def exact_anytime(wins: int, losses: int) -> Fraction:

@@ -26,7 +26,7 @@ print(json.dumps([[each.exit_code, each.stderr] for each in done]))
 """
 OPTIONAL = {
     "dask", "distributed", "httptools", "httpx", "matplotlib", "onnx", "optuna", "prometheus_client", "psycopg",
-    "starlette", "threadpoolctl", "uvicorn", "uvloop",
+    "scipy", "starlette", "threadpoolctl", "uvicorn", "uvloop",
 }  # fmt: skip
 COMMANDS = {
     "serve": ["serve"],
@@ -43,12 +43,20 @@ COMMANDS = {
     "compare --plot": ["compare", "mgd", "-n", "10", "--runs", "1", "--plot", "{folder}/curves.png"],
     "compare --scheduler": ["compare", "mgd", "-n", "10", "--runs", "1", "--scheduler", "tcp://127.0.0.1:9"],
     "tune": ["tune", "pdgd", "--out", "{folder}/tune"],
+    "run": ["run", "dbgd(multileaver=OptimizedInterleaving())", "-n", "10"],
     "--store": ["keys", "list", "--store", "postgresql://nobody@localhost/nothing"],
+}
+#: What the core has to do alone: the tests of means, and kernels for whose like numba would ask for SciPy.
+ALONE = {
+    "info": ["info", "--json"],
+    "significance": ["compare", "mgd", "mgd-dsp", "--baseline", "mgd", "-n", "10", "--runs", "3", "--workers", "1"],
+    "singular vectors": ["run", "mgd-dsp(basis='svd')", "-n", "10"],
+    "top documents": ["run", "mgd(exploration=InDocumentSpace(top=2))", "-n", "10"],
 }
 EXTRAS = dict(
     zip(
         COMMANDS,
-        ["serve", "serve", "serve", "client", "client", "onnx", "plot", "cluster", "tune", "postgres"],
+        ["serve", "serve", "serve", "client", "client", "onnx", "plot", "cluster", "tune", "scipy", "postgres"],
         strict=True,
     )
 )
@@ -59,12 +67,12 @@ def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
     folder = tmp_path_factory.mktemp("extras")
     (folder / "learner.npz").write_bytes(Learner("mgd", n_features=3, seed=1).snapshot().to_bytes())
     (folder / "log").touch()
-    commands = [[word.format(folder=folder) for word in words] for words in COMMANDS.values()]
+    commands = [[word.format(folder=folder) for word in words] for words in (COMMANDS | ALONE).values()]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(names=OPTIONAL), json.dumps(commands)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip(COMMANDS, json.loads(done.stdout), strict=True))
+    return dict(zip([*COMMANDS, *ALONE], json.loads(done.stdout), strict=True))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -72,3 +80,9 @@ def test_a_command_without_its_extra_says_which(command, answers):
     code, said = answers[command]
     assert code == 2, said
     assert f"pip install 'duelrank[{EXTRAS[command]}]'" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("command", ALONE)
+def test_what_needs_no_extra(command, answers):
+    code, said = answers[command]
+    assert code == 0, said

@@ -2,9 +2,11 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 
+import numpy
 import pytest
 
 import duelrank
@@ -87,7 +89,11 @@ def test_letters_that_the_terminal_lacks(tmp_path):
 
 
 def test_version(cli):
-    assert cli("--version").stdout == f"duelrank {duelrank.__version__}\n"
+    shown = cli("--version").stdout
+    assert shown.startswith(
+        f"duelrank {duelrank.__version__}, Python {platform.python_version()}, numpy {numpy.__version__}, "
+    )
+    assert shown.count("\n") == 1
 
 
 def test_help_names_every_command(cli):

@@ -21,6 +21,16 @@ class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
+    def do_GET(self) -> None:
+        """Break off in the middle of any file of this folder."""
+        if not self.path.startswith("/broken/"):
+            return super().do_GET()
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"x" * 400)
+        return None
+
 
 @pytest.fixture
 def mirror(tmp_path: Path, letor_folder: Path) -> Iterator[str]:
@@ -59,6 +69,26 @@ def test_a_wrong_checksum_is_refused(mirror: str, home: Path) -> None:
     assert not [path for path in home.rglob("*") if path.is_file()]
 
 
+def test_a_download_that_breaks_off_is_refused(mirror: str, home: Path) -> None:
+    """Also where no checksum is known."""
+    with pytest.raises(MissingData, match=r"mq2007\.tar\.xz: the connection ended after 400 of 1,000 bytes"):
+        library.fetch("mq2007", mirror=f"{mirror}/broken")
+    assert not [path for path in home.rglob("*") if path.is_file()]
+
+
+def test_an_archive_that_is_there_is_not_downloaded_again(tmp_path: Path, mirror: str, home: Path) -> None:
+    (home / "downloads").mkdir(parents=True)
+    (home / "downloads" / "mq2008.tar.xz").write_bytes((tmp_path / "served" / "mq2008.tar.xz").read_bytes())
+    assert library.fetch("mq2008", mirror="http://127.0.0.1:9").folds[1]["train"].documents == 16
+
+
+def test_one_that_is_there_with_a_wrong_checksum_is_downloaded_again(mirror: str, home: Path) -> None:
+    (home / "downloads").mkdir(parents=True)
+    (home / "downloads" / "istella-s-letor.tar.gz").write_bytes(b"another file")
+    with pytest.raises(MissingData, match="could not download"):
+        library.fetch("istella-s", mirror="http://127.0.0.1:9")
+
+
 def test_mirror_from_the_environment(mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DUELRANK_MIRROR", mirror)
     assert library.fetch("mq2008").warnings
@@ -71,5 +101,7 @@ def test_what_cannot_be_fetched(mirror: str) -> None:
         library.fetch("mq2007", mirror=mirror)
     with pytest.raises(MissingData, match="could not download"):
         library.fetch("mq2007", mirror="http://127.0.0.1:9")
+    with pytest.raises(MissingData, match="addresses begin with http"):
+        library.fetch("mq2007", mirror="file:///etc")
     with pytest.raises(UnknownName, match="did you mean mq2007"):
         library.fetch("mq207")

@@ -22,6 +22,7 @@ from duelrank.cli import (
     data,
     export,
     guard,
+    info,
     keys,
     listing,
     play,
@@ -72,7 +73,6 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
 )
@@ -100,9 +100,7 @@ def _announce_waiting() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from duelrank import __version__
-
-        typer.echo(f"duelrank {__version__}")
+        typer.echo(info.versions())
         raise typer.Exit
 
 
@@ -131,7 +129,10 @@ def _global(
         ),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit; duelrank info tells more."
+        ),
     ] = False,
 ) -> None:
     """Train search rankers online from user clicks, in simulation or as a service."""
@@ -151,6 +152,7 @@ app.command("guard")(guard.guard)
 app.command("replay")(replay.replay)
 app.command("backfill")(backfill.backfill)
 app.command("bench")(bench.bench)
+app.command("info")(info.info)
 app.add_typer(data.app, name="data")
 app.add_typer(keys.app, name="keys")
 app.add_typer(rankers.app, name="rankers")

@@ -19,6 +19,7 @@ from duelrank.cli.options import (
     SchedulerOption,
     SplitOption,
     WorkersOption,
+    algorithm_names,
     check_file,
     split_top_level,
 )
@@ -33,11 +34,16 @@ ALGORITHMS = ("dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp")
 USERS = "perfect,navigational,informational"
 _WIDEST = 100  # characters of a chart: wider charts are harder to read
 
+AlgorithmsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=f"Algorithms; by default {' '.join(ALGORITHMS)}.", show_default=False, autocompletion=algorithm_names
+    ),
+]
+
 
 def compare(
-    algorithms: Annotated[
-        list[str] | None, typer.Argument(help=f"Algorithms; by default {' '.join(ALGORITHMS)}.", show_default=False)
-    ] = None,
+    algorithms: AlgorithmsArgument = None,
     dataset: DatasetOption = "synthetic",
     users: Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")] = USERS,
     runs: Annotated[

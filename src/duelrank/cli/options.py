@@ -25,11 +25,21 @@ __all__ = [
     "SplitOption",
     "StoreArgument",
     "WorkersOption",
+    "algorithm_names",
     "check_file",
     "opened_store",
     "split_top_level",
     "store_address",
 ]
+
+
+def algorithm_names(incomplete: str) -> list[str]:
+    """Return the short names of algorithms that begin like this, for shells that complete."""
+    from duelrank.algorithms import Algorithm
+    from duelrank.registry import aliases
+
+    return [name for name in aliases(Algorithm) if name.startswith(incomplete)]
+
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Write the result to stdout as JSON.")]
 DatasetOption = Annotated[

@@ -15,6 +15,7 @@ from duelrank.cli.options import (
     LengthOption,
     MetricOption,
     SplitOption,
+    algorithm_names,
     check_file,
 )
 
@@ -24,9 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+AlgorithmArgument = Annotated[
+    str,
+    typer.Argument(help="Algorithm, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.", autocompletion=algorithm_names),
+]
+
 
 def run(
-    algorithm: Annotated[str, typer.Argument(help="Algorithm, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.")],
+    algorithm: AlgorithmArgument,
     dataset: DatasetOption = "synthetic",
     fold: Annotated[int, typer.Option("--fold", help="Fold of the data set, counted from 1.")] = 1,
     user: Annotated[

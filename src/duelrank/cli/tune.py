@@ -17,6 +17,7 @@ from duelrank.cli.options import (
     MetricOption,
     SchedulerOption,
     WorkersOption,
+    algorithm_names,
     split_top_level,
 )
 from duelrank.cli.results import command_line
@@ -64,9 +65,14 @@ FolderOption = Annotated[
     Path | None, typer.Option("--out", help="Folder of the search; results/tune-ALGORITHM by default.")
 ]
 
+AlgorithmArgument = Annotated[
+    str,
+    typer.Argument(help="Algorithm; the search begins with its parameters.", autocompletion=algorithm_names),
+]
+
 
 def tune(
-    algorithm: Annotated[str, typer.Argument(help="Algorithm; the search begins with its parameters.")],
+    algorithm: AlgorithmArgument,
     dataset: DatasetsOption = None,
     trials: TrialsOption = 100,
     users: UsersOption = USERS,

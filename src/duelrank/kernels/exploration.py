@@ -45,7 +45,7 @@ def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) ->
     if n == features.shape[0]:
         rows[:] = features
     else:
-        order = best_first(np.dot(features, weights))
+        order = best_first(scores(weights.reshape(1, -1), features)[0])
         for i in range(n):
             rows[i] = features[order[i]]
     if centred:

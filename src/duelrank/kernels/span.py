@@ -123,18 +123,18 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     return rest[:rank].copy()
 
 
-@kernel
 def svd_basis(rows: Floats, tolerance: float) -> Floats:
     """Orthonormal rows that span the given rows: their right singular vectors within the span that `qr_basis` keeps.
 
     What is dropped is decided there, for both. A singular value is a share of the length of all rows together, a remainder one of
-    the longest row: cut at the same number, they would differ on rows that are equal but for rounding.
+    the longest row: cut at the same number, they would differ on rows that are equal but for rounding. It is no kernel, because
+    numba needs SciPy for singular values, and numpy does not.
     """
     kept = qr_basis(rows, tolerance)
     if kept.shape[0] == 0:
         return kept
-    _, _, vectors = np.linalg.svd(np.dot(rows, kept.T), full_matrices=False)
-    return np.dot(vectors, kept)
+    basis: Floats = np.linalg.svd(rows @ kept.T, full_matrices=False)[2] @ kept
+    return basis
 
 
 @kernel

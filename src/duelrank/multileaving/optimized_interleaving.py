@@ -33,7 +33,7 @@ class OptimizedInterleaving(Multileaver):
 
     If no probabilities are unbiased, those with the smallest sum of violations are used. A document below the first ``length`` of a
     ranking counts as the next one after them, as in the paper, where rankings are as long as the list; a document that a ranker did
-    not return gives it no credit.
+    not return gives it no credit. The linear programme needs SciPy (extra ``scipy``).
 
     Parameters
     ----------
@@ -116,7 +116,6 @@ def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:
     wins = np.stack([(lead > 0) @ clicks, (lead < 0) @ clicks])
     decided = wins.sum(axis=0)
     shares = np.divide(wins, decided, out=np.zeros_like(wins), where=decided > 0)
-    from scipy.special import entr  # imported here, because the import takes half a second
-
-    values: NDArray[np.float64] = decided * entr(shares).sum(axis=0)
+    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    values: NDArray[np.float64] = decided * -(shares * logs).sum(axis=0)
     return values

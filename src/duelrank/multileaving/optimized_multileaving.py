@@ -28,7 +28,7 @@ class OptimizedMultileaving(Multileaver):
     differences are due to the documents.
 
     A few lists rarely allow probabilities without any bias. This implementation minimises the sum of all violations, and then
-    maximises sensitivity.
+    maximises sensitivity. The linear programme needs SciPy (extra ``scipy``).
 
     Parameters
     ----------

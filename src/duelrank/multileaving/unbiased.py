@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidValue
+from duelrank.errors import InvalidValue, MissingExtra
 from duelrank.kernels.leaving import MISSING, shown_ranks
 from duelrank.types import Credit, Gains, Ranking, Rankings
 
@@ -78,7 +78,12 @@ def _normalised(chances: Floats) -> Floats:
 
 def _solve(cost: Floats, equal: Floats, bounded: Floats | None = None, bound: float = 0.0) -> Floats:
     """Minimise the cost; all rows of ``equal`` are 0 except the last, which is 1, and ``bounded`` is at most its bound."""
-    from scipy.optimize import linprog  # imported here, because the import is slow
+    try:
+        from scipy.optimize import linprog
+    except ImportError:
+        raise MissingExtra(
+            "optimized interleaving and multileaving need SciPy: pip install 'duelrank[scipy]'"
+        ) from None
 
     right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
     rows, limits = (None, None) if bounded is None else (bounded[np.newaxis], [bound])

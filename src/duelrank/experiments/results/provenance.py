@@ -11,12 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from math import ceil
 from pathlib import Path
 
+from duelrank import __version__
 from duelrank.datasets import Fold
 from duelrank.experiments.results.frame import Frame
 
 __all__ = ["duration", "fingerprint", "machine", "provenance", "versions"]
 
-_PACKAGES = ("duelrank", "numpy", "scipy", "numba", "matplotlib")
+_PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
 _SAMPLED_ROWS = 1000  # number of documents whose features are hashed per split; all labels and queries are hashed
 
 
@@ -63,11 +64,11 @@ def _devices(frame: Frame) -> str:
 
 def versions() -> str:
     """Return the versions of Python and of the numerical packages."""
-    found = [f"Python {platform.python_version()}"]
+    found = [f"Python {platform.python_version()}", f"duelrank {__version__}"]
     for package in _PACKAGES:
         try:
             found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:  # matplotlib is an extra
+        except PackageNotFoundError:  # SciPy and matplotlib are extras
             continue
     return ", ".join(found)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from duelrank.errors import InvalidValue
 from duelrank.experiments.results.frame import Frame
+from duelrank.statistics import student_quantile, student_test
 
 __all__ = ["Paired", "half_width", "half_widths", "paired"]
 
@@ -61,7 +61,7 @@ def half_widths(values: NDArray[np.float64], level: float = 0.95) -> NDArray[np.
     n, columns = values.shape
     if n < 2:
         return np.full(columns, nan)
-    widths: NDArray[np.float64] = special.stdtrit(n - 1, (1.0 + level) / 2.0) * np.std(values, axis=0, ddof=1) / sqrt(n)
+    widths: NDArray[np.float64] = student_quantile(level, n - 1) * np.std(values, axis=0, ddof=1) / sqrt(n)
     return widths
 
 
@@ -85,7 +85,5 @@ def _test(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> Paired:
     if np.ptp(difference) <= _ROUNDING * scale:
         same = abs(mean) <= _ROUNDING * scale
         return Paired(n, mean, 0.0 if same else nan, 1.0 if same else nan)
-    from scipy import stats  # imported here, because the import takes most of a second
-
-    result = stats.ttest_rel(ours, theirs)
-    return Paired(n, mean, float(result.statistic), float(result.pvalue))
+    t = mean / float(difference.std(ddof=1)) * sqrt(n)
+    return Paired(n, mean, t, student_test(t, n - 1))

@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from secrets import token_hex
 from time import perf_counter
@@ -18,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from duelrank import __version__
 from duelrank.errors import NotReady
 from duelrank.serving.http.auth import Caller, Gate, KeyRing
 from duelrank.serving.http.errors import (
@@ -107,7 +107,7 @@ def create_app(
         BodyReader(settings.max_body, settings.max_waiting),
         Turns(settings.heavy_at_once, settings.heavy_waiting),
         metrics,
-        _encode(describe(operations, _version())),
+        _encode(describe(operations, __version__)),
         page("duelrank"),
     )
     routes = [Route(one.path, Endpoint(one, desk), methods=[one.method]) for one in operations]
@@ -115,13 +115,6 @@ def create_app(
     app.router.redirect_slashes = False
     app.state.desk = desk
     return app
-
-
-def _version() -> str:
-    try:
-        return version("duelrank")
-    except PackageNotFoundError:  # run from its source, not installed
-        return "unknown"
 
 
 @asynccontextmanager

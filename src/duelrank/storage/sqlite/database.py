@@ -118,7 +118,9 @@ class SQLiteDatabase(Database):
         place = ":memory:" if self.path is None else f"{self.path.as_uri()}?mode=rw"
         self._check_file()
         with self.translated():
-            connection = sqlite3.connect(place, self.timeout, isolation_level=None, check_same_thread=False, uri=True)
+            connection = sqlite3.connect(
+                place, timeout=self.timeout, isolation_level=None, check_same_thread=False, uri=True
+            )
             try:
                 for pragma in ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}"):
                     connection.execute(f"PRAGMA {pragma}")

@@ -31,7 +31,7 @@ class SQLiteLeases(HeldLeases):
         file = Path(f"{path}.{quote(name, safe='')}.lock")
         create_private(file)
         with self._database.translated():
-            lock = sqlite3.connect(file, 0, isolation_level=None, check_same_thread=False)
+            lock = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
             try:
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import log2
 from typing import Any
 
 import numpy as np
 
 
+def _sum(terms: Iterable[float]) -> float:
+    """Add one term after the other, as the kernels do; since Python 3.12 `sum` corrects the rounding of floats."""
+    total = 0.0
+    for term in terms:
+        total += term
+    return total
+
+
 def dcg(labels: Any, cutoff: int, exponential: bool) -> float:
     """Σ gain / log2(position + 1) over the first positions."""
     gains = [2.0 ** int(label) - 1.0 if exponential else float(label) for label in labels[:cutoff]]
-    return sum(gain / log2(position + 2) for position, gain in enumerate(gains))
+    return _sum(gain / log2(position + 2) for position, gain in enumerate(gains))
 
 
 def ideal_dcg(labels: Any, cutoff: int, exponential: bool) -> float:
@@ -34,7 +43,7 @@ def reciprocal_rank(shown: Any, cutoff: int) -> float:
 def average_precision(shown: Any, labels: Any, cutoff: int) -> float:
     """Mean precision at the relevant documents."""
     relevant = np.flatnonzero(shown[:cutoff] > 0)
-    total = sum((i + 1) / (position + 1) for i, position in enumerate(relevant))
+    total = _sum((i + 1) / (position + 1) for i, position in enumerate(relevant))
     return float(total / np.sum(labels > 0)) if np.any(labels > 0) else 0.0
 
 
@@ -42,7 +51,7 @@ def expected_reciprocal_rank(shown: Any, cutoff: int, max_grade: int) -> float:
     """Σ P(satisfied first at position) / position."""
     satisfied = [(2.0 ** min(int(label), max_grade) - 1.0) / 2.0**max_grade for label in shown[:cutoff]]
     before = np.cumprod([1.0, *(1.0 - s for s in satisfied)])
-    return float(sum(before[i] * s / (i + 1) for i, s in enumerate(satisfied)))
+    return float(_sum(before[i] * s / (i + 1) for i, s in enumerate(satisfied)))
 
 
 def precision(shown: Any, cutoff: int) -> float:

@@ -35,14 +35,6 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     return np.asarray(q.T[lengths > relative_tolerance(tolerance, *rows.shape) * lengths[0]])
 
 
-def svd_basis(rows: Floats, tolerance: float) -> Floats:
-    """Orthonormal rows that span the given rows, by singular values."""
-    if rows.shape[0] == 0:
-        return np.empty((0, rows.shape[1]))
-    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
-    return np.asarray(vectors[values > relative_tolerance(tolerance, *rows.shape) * values[0]])
-
-
 def project(vector: Floats, basis: Floats) -> Floats:
     """Apply the projector A = VVᵀ."""
     return np.asarray((basis.T @ basis) @ vector)

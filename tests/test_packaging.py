@@ -1,0 +1,108 @@
+"""What is told of the package in several places agrees: versions, dependencies, extras, workflows."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import duelrank
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CITATION: dict[str, Any] = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+README = (ROOT / "README.md").read_text()
+FOR_DEVELOPERS = {"test", "dev", "docs"}
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def name(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    assert found is not None
+    return found[0]
+
+
+class TestVersion:
+    def test_is_in_one_place_of_the_build(self) -> None:
+        assert "version" not in PROJECT
+        assert "version" in PROJECT["dynamic"]
+
+    def test_is_that_of_the_citation(self) -> None:
+        assert CITATION["version"] == duelrank.__version__
+        assert f"version = {{{duelrank.__version__}}}" in README
+
+    def test_the_readme_cites_what_the_citation_has(self) -> None:
+        paper = CITATION["preferred-citation"]
+        authors = " and ".join(f"{each['family-names']}, {each['given-names']}" for each in paper["authors"])
+        for field in (
+            CITATION["title"],
+            paper["title"],
+            authors,
+            paper["collection-title"],
+            paper["doi"],
+            str(paper["year"]),
+        ):
+            assert f"{{{field}}}" in README
+
+    def test_the_changelog_has_what_changed_in_it(self) -> None:
+        headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+        assert headings[:2] == ["Unreleased", duelrank.__version__]
+
+    def test_the_changelog_has_the_headings_of_its_form(self) -> None:
+        kinds = re.findall(r"^### (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+        assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+        assert len(kinds) == len(set(kinds)), "a heading comes twice; that is wrong within one version"
+
+
+class TestDependencies:
+    TABLES = (ROOT / "docs" / "dependencies.md").read_text()
+
+    def rows(self, heading: str) -> set[str]:
+        """Return the first cells of the table under a heading."""
+        part = self.TABLES.split(f"## {heading}\n")[1].split("\n## ")[0]
+        return set(re.findall(r"^\| `([\w-]+)` ", part, re.MULTILINE))
+
+    def test_each_is_explained(self) -> None:
+        assert self.rows("The core") == {name(each) for each in PROJECT["dependencies"]}
+
+    def test_each_extra_is_explained(self) -> None:
+        assert self.rows("Extras") == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS
+
+    def test_tests_have_every_extra(self) -> None:
+        (all_of_them,) = [each for each in PROJECT["optional-dependencies"]["test"] if name(each) == "duelrank"]
+        named = set(all_of_them.removeprefix("duelrank[").removesuffix("]").split(","))
+        assert named == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS
+
+    def test_it_is_typed(self) -> None:
+        assert (Path(duelrank.__file__).parent / "py.typed").is_file()
+
+
+class TestWorkflows:
+    def test_there_are_some(self) -> None:
+        assert {path.stem for path in WORKFLOWS} == {"tests", "docs", "release"}
+
+    @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+    def test_call_targets_that_exist(self, path: Path) -> None:
+        targets = set(re.findall(r"^([a-z]+):.*", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+        made = [step["run"].split()[1:] for step in steps if step.get("run", "").startswith("make ")]
+        assert made
+        assert {word for words in made for word in words if "=" not in word} <= targets
+
+    def test_run_on_the_pythons_that_the_package_names(self) -> None:
+        named = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
+        tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+        assert tests["jobs"]["test"]["strategy"]["matrix"]["python"] == named
+        assert PROJECT["requires-python"] == f">={named[0]}"
+
+    def test_only_the_job_that_publishes_may_do_more_than_read(self) -> None:
+        for path in WORKFLOWS:
+            workflow = yaml.safe_load(path.read_text())
+            assert workflow["permissions"] == {"contents": "read"}
+            assert [job for job, what in workflow["jobs"].items() if "permissions" in what] == (
+                ["publish"] if path.stem == "release" else []
+            )
