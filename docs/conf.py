@@ -1,0 +1,91 @@
+"""Settings of the documentation site. `make docs` builds it; generated.py writes the parts that are made from the code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+project = "duelrank"
+author = "The duelrank authors"
+project_copyright = author
+version = release = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
+exclude_patterns = ["**/.ipynb_checkpoints"]
+html_theme = "furo"
+html_title = f"duelrank {release}"
+html_static_path: list[str] = []
+html_show_sphinx = False
+html_show_copyright = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+# A page of tables has "1." in its cells, and a page of Markdown begins where its author wants it to.
+suppress_warnings = ["myst.header"]
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / "build" / "notebooks")
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+default_role = "py:obj"  # `Learner` in a docstring leads there; `a >> b` is code
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_preprocess_types = False
+
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors = False
+linkcheck_exclude_documents = ["reference/changelog"]
+linkcheck_ignore = [r"http://(localhost|127\.0\.0\.1).*", r"https://doi\.org/.*"]  # publishers refuse robots
+
+
+def _page_of_the_root(name: str) -> Callable[[], str]:
+    return lambda: (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](../")
+
+
+def _generated() -> dict[str, Callable[[], str]]:
+    import generated
+
+    return {
+        "reference/cli": generated.command_line,
+        "reference/http": generated.http_api,
+        "reference/errors": generated.errors,
+        "reference/api/index": generated.public_names,
+        "reference/contributing": _page_of_the_root("CONTRIBUTING.md"),
+        "reference/changelog": _page_of_the_root("CHANGELOG.md"),
+    }
+
+
+def _read(app: Any, name: str, source: list[str]) -> None:
+    """Add the generated part of a page, and lead links out of docs/ to the pages that the site has of those files."""
+    made = _generated().get(name)
+    text = source[0] + (made() if made else "")
+    source[0] = text.replace("](../CONTRIBUTING.md", "](reference/contributing.md")
+
+
+def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, signature: Any, returns: Any) -> Any:
+    """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`: the range is in the page of algorithms."""
+    if signature is None:
+        return None
+    return re.sub(r"Annotated\[(.+?), \w+\((?:[^()]|\([^()]*\))*\)\]", r"\1", signature), returns
+
+
+def setup(app: Any) -> None:
+    """Connect the above with Sphinx."""
+    app.connect("source-read", _read)
+    app.connect("autodoc-process-signature", _without_ranges)
