@@ -12,10 +12,14 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
+TYPES = re.findall(r"^(\w+): TypeAlias", (ROOT / "src/duelrank/types.py").read_text(encoding="utf-8"), re.MULTILINE)
+
 project = "duelrank"
 author = "The duelrank authors"
 project_copyright = author
-version = release = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
+version = release = re.search(
+    r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+)[1]
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
@@ -42,6 +46,8 @@ default_role = "py:obj"  # `Learner` in a docstring leads there; `a >> b` is cod
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
+# Instead of ndarray[tuple[Any, ...], dtype[float64]].
+autodoc_type_aliases = {name: f"duelrank.types.{name}" for name in TYPES}
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
@@ -82,7 +88,7 @@ def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, si
     """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`: the range is in the page of algorithms."""
     if signature is None:
         return None
-    return re.sub(r"Annotated\[(.+?), \w+\((?:[^()]|\([^()]*\))*\)\]", r"\1", signature), returns
+    return re.sub(r"[~.\w]*Annotated\[(.+?), [~.\w]+\((?:[^()]|\([^()]*\))*\)\]", r"\1", signature), returns
 
 
 def setup(app: Any) -> None:

@@ -45,8 +45,7 @@ def errors() -> str:
 
     kinds = sorted(TABLE.items(), key=lambda row: row[1].status)
     rows = [
-        (str(kind.status), f"`/docs#{kind.slug}`", f"{kind.title}.", "yes" if kind.retry else "")
-        for _, kind in kinds
+        (str(kind.status), f"`/docs#{kind.slug}`", f"{kind.title}.", "yes" if kind.retry else "") for _, kind in kinds
     ]
     return _table(("status", "type", "what it means", "may succeed later"), rows)
 
@@ -138,4 +137,8 @@ def _first_line(thing: Any) -> str:
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [list(head), *(list(row) for row in rows)]
     lines.insert(1, ["---"] * len(lines[0]))
-    return "".join("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |\n" for line in lines) + "\n"
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
