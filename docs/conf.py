@@ -72,6 +72,7 @@ def _generated() -> dict[str, Callable[[], str]]:
         "reference/http": generated.http_api,
         "reference/errors": generated.errors,
         "reference/api/index": generated.public_names,
+        "reference/api/types": generated.array_types,
         "reference/contributing": _page_of_the_root("CONTRIBUTING.md"),
         "reference/changelog": _page_of_the_root("CHANGELOG.md"),
     }

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["command_line", "errors", "http_api", "public_names"]
+__all__ = ["array_types", "command_line", "errors", "http_api", "public_names"]
 
 
 def command_line() -> str:
@@ -31,6 +31,17 @@ def public_names() -> str:
         for name, thing in sorted(things, key=lambda each: each[0].lower())
     ]
     return _table(("name", "what it is"), rows)
+
+
+def array_types() -> str:
+    """Return what the names of arrays in signatures mean, from the comments beside them."""
+    from duelrank import types
+
+    lines = re.findall(r"^(\w+): TypeAlias = (.+?)  # (.+)$", inspect.getsource(types), re.MULTILINE)
+    told = "".join(
+        f".. py:data:: duelrank.types.{name}\n   :type: {kind}\n\n   {text}\n\n" for name, kind, text in lines
+    )
+    return f"## Names of arrays\n\n```{{eval-rst}}\n{told}```\n"
 
 
 def _place(thing: Any) -> str:

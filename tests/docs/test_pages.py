@@ -42,6 +42,9 @@ SMALL = {
     "docs/tuning.md": {
         '["mq2007", "mq2008"], trials=300': '["synthetic(n_queries=10)"], trials=1, impressions=20, workers=1'
     },
+    "docs/gallery/paper.md": {"runs=5, impressions=1_000": "runs=2, impressions=20", "n_queries=50": "n_queries=10"},
+    "docs/gallery/hybrid-weights.md": {"n_lists=1_000": "n_lists=100"},
+    "docs/gallery/taste.md": {"range(1_500)": "range(300)"},
 }
 
 
@@ -79,6 +82,14 @@ def blocks(path: Path) -> list[Block]:
             section = line.removeprefix("## ")
         before = line
     return found
+
+
+def run(block: Block, names: dict[str, object]) -> None:
+    """Run the Python of a block, made small."""
+    code = re.sub(r"\A(?::[^\n]*\n)+", "", block.text)  # the options of a cell
+    for written, small in SMALL.get(block.page, {}).items():
+        code = code.replace(written, small)
+    exec(compile(code, str(block), "exec"), names)
 
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
@@ -127,11 +138,7 @@ def test_whatever_runs_a_page_exists_and_names_it(place):
 @pytest.mark.parametrize("block", [each for each in PYTHON if each.run_by == "tests/docs/test_pages.py"], ids=str)
 def test_python_runs_when_it_is_made_small(block, tmp_path, monkeypatch, clean_registry):
     monkeypatch.chdir(tmp_path)
-    code = block.text
-    for written, small in SMALL[block.page].items():
-        code = code.replace(written, small)
-    assert "mq2" not in code
-    exec(compile(code, str(block), "exec"), {"__name__": "page"})
+    run(block, {"__name__": "page"})
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
@@ -147,7 +154,7 @@ def test_toml_can_be_read(block):
     assert tomllib.loads(block.text)
 
 
-@pytest.mark.parametrize(("block", "command"), COMMANDS, ids=[f"{block}-{command}" for block, command in COMMANDS])
+@pytest.mark.parametrize(("block", "command"), COMMANDS, ids=[str(block) for block, _ in COMMANDS])
 def test_the_command_line_takes_the_commands(block, command):
     """With ``--help`` at the end nothing is run, but an option that there is not is an error."""
     arguments = arguments_of(command)
@@ -168,11 +175,16 @@ def arguments_of(command: str) -> list[str]:
     return words
 
 
+@pytest.mark.parametrize("page", SMALL)
+def test_what_makes_a_page_small_is_on_it(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [written for written in SMALL[page] if written not in text] == []
+
+
 @pytest.mark.parametrize("page", NOTEBOOKS)
-def test_notebooks_run(page, tmp_path):
+def test_notebooks_run(page):
     """All cells, one after the other; the site shows what they return."""
     names: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCKS:
         if block.page == page and block.language == "{code-cell}":
-            code = re.sub(r"\A(?::[^\n]*\n)+", "", block.text)
-            exec(compile(code, f"{block}", "exec"), names)
+            run(block, names)
