@@ -33,8 +33,8 @@ copybutton_prompt_is_regexp = True
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
-# A page of tables has "1." in its cells, and a page of Markdown begins where its author wants it to.
-suppress_warnings = ["myst.header"]
+# Some commands go on for several lines, which the highlighter of consoles does not know.
+suppress_warnings = ["misc.highlighting_failure"]
 
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "notebooks")
@@ -48,7 +48,7 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 # Instead of ndarray[tuple[Any, ...], dtype[float64]].
 autodoc_type_aliases = {name: f"duelrank.types.{name}" for name in TYPES}
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_preprocess_types = False

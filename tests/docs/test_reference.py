@@ -15,20 +15,22 @@ from duelrank.export import FORMATS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "reference" / "api").glob("*.md")))
-DIRECTIVE = re.compile(
-    r"^\.\. automodule:: (?P<module>\S+)\n(?:   :(?P<option>[\w-]+): (?P<names>.+)\n)?", re.MULTILINE
-)
+DIRECTIVE = re.compile(r"^\.\. automodule:: (\S+)\n((?:   :.*\n)*)", re.MULTILINE)
 
 
 def described() -> set[int]:
     """Return the ids of all that the directives describe."""
     found = set()
-    for directive in DIRECTIVE.finditer(PAGES):
-        module = importlib.import_module(directive["module"])
-        listed = re.findall(r"\w+", directive["names"] or "")
-        names = listed if directive["option"] == "members" else [n for n in module.__all__ if n not in listed]
-        found |= {id(getattr(module, name)) for name in names}
+    for name, options in DIRECTIVE.findall(PAGES):
+        module = importlib.import_module(name)
+        names = _option(options, "members") or set(module.__all__) - _option(options, "exclude-members")
+        found |= {id(getattr(module, each)) for each in names}
     return found
+
+
+def _option(options: str, name: str) -> set[str]:
+    value = re.search(rf"^   :{name}:(.*)$", options, re.MULTILINE)
+    return set(re.findall(r"\w+", value[1])) if value else set()
 
 
 DESCRIBED = described()

@@ -45,7 +45,7 @@ class PairRank(Algorithm):
 
     The defaults are the authors': their public code (github.com/yilingjia/PairRank) with the options of its example. That code
     counts the document below the last click as seen, takes what is better than a better document as better (``--refine``), and adds
-    λ|w|² to the mean loss of all pairs, where the λI in M belongs to λ/2 |w|² added to their sum: the penalty does not fade.
+    λ‖w‖² to the mean loss of all pairs, where the λI in M belongs to λ/2 ‖w‖² added to their sum: the penalty does not fade.
 
     The authors fit w to all pairs ever seen, anew after each click. Here memory is bounded: each pair is remembered as the parabola
     that touches its logistic loss at the weights of its time and is nowhere under it, so w = (A + ridge · I)⁻¹ Σ (x_i − x_j) / 2,
