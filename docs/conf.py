@@ -51,7 +51,7 @@ autodoc_type_aliases = {name: f"duelrank.types.{name}" for name in TYPES}
 autodoc_default_options = {"show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_preprocess_types = False
+napoleon_attr_annotations = False  # the types are in the signature
 
 linkcheck_timeout = 20
 linkcheck_retries = 2
@@ -89,7 +89,13 @@ def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, si
     """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`: the range is in the page of algorithms."""
     if signature is None:
         return None
+    signature, returns = (_short(text) for text in (signature, returns))
     return re.sub(r"[~.\w]*Annotated\[(.+?), [~.\w]+\((?:[^()]|\([^()]*\))*\)\]", r"\1", signature), returns
+
+
+def _short(text: str | None) -> str | None:
+    """Show `Weights`, not `duelrank.types.Weights`, nor what Sphinx makes of it within a tuple."""
+    return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])(duelrank\.types\.\w+)", r"~\1\2", text)
 
 
 def setup(app: Any) -> None:
