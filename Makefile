@@ -81,6 +81,7 @@ soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted dat
 
 docs: tables ## build the site into build/site, with its notebooks; any warning is an error
 	$(BIN)/python -m sphinx -W --keep-going --quiet -j auto docs build/site
+	@! grep -rlE '<(script|link|img)[^>]* (src|href)="(https?:)?//' build/site --include='*.html' || { echo "these pages need another machine"; exit 1; }
 	@echo "open build/site/index.html"
 
 tables: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries

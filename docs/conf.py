@@ -25,22 +25,21 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"
 exclude_patterns = ["**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"duelrank {release}"
-html_static_path: list[str] = []
+html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # a hundred characters in a line of code
 html_show_sphinx = False
 html_show_copyright = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist"]  # no formulas: MathJax comes from another machine
 # Some commands go on for several lines, which the highlighter of consoles does not know.
 suppress_warnings = ["misc.highlighting_failure"]
 
-nb_execution_mode = "cache"
-nb_execution_cache_path = str(ROOT / "build" / "notebooks")
+nb_execution_mode = "force"  # a cache would not notice that our own code has changed
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
-nb_merge_streams = True
+nb_output_stderr = "remove"  # that kernels are compiled, say
 
 default_role = "py:obj"  # `Learner` in a docstring leads there; `a >> b` is code
 autodoc_member_order = "bysource"
@@ -86,7 +85,7 @@ def _read(app: Any, name: str, source: list[str]) -> None:
 
 
 def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, signature: Any, returns: Any) -> Any:
-    """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`: the range is in the page of algorithms."""
+    """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`: `duelrank list NAME` has the ranges."""
     if signature is None:
         return None
     signature, returns = (_short(text) for text in (signature, returns))
