@@ -80,7 +80,7 @@ soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted dat
 	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 
 docs: tables ## build the site into build/site, with its notebooks; any warning is an error
-	$(BIN)/python -m sphinx -W --keep-going --quiet -j auto docs build/site
+	$(BIN)/python -m sphinx -W --keep-going --quiet -j auto -d build/doctrees docs build/site
 	@! grep -rlE '<(script|link|img)[^>]* (src|href)="(https?:)?//' build/site --include='*.html' || { echo "these pages need another machine"; exit 1; }
 	@echo "open build/site/index.html"
 
@@ -89,7 +89,7 @@ tables: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.m
 	@$(BIN)/python -m duelrank.export docs/export.md
 
 links: $(VENV)/.dev ## ask the addresses that the site links to; needs the internet (links within the site are checked by make docs)
-	$(BIN)/python -m sphinx -b linkcheck -D nb_execution_mode=off --quiet docs build/links
+	$(BIN)/python -m sphinx -b linkcheck -D nb_execution_mode=off --quiet -d build/doctrees docs build/links
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
