@@ -97,7 +97,15 @@ def _short(text: str | None) -> str | None:
     return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])(duelrank\.types\.\w+)", r"~\1\2", text)
 
 
+def _not_a_type(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Break the first line of a property's docstring at its colon: napoleon takes what is before one for a type."""
+    if what in ("property", "attribute", "data") and lines and ": " in lines[0]:
+        before, _, after = lines[0].partition(": ")
+        lines[:1] = [f"{before}:", after]
+
+
 def setup(app: Any) -> None:
     """Connect the above with Sphinx."""
     app.connect("source-read", _read)
     app.connect("autodoc-process-signature", _without_ranges)
+    app.connect("autodoc-process-docstring", _not_a_type, priority=400)  # before napoleon
