@@ -7,7 +7,7 @@ WORKERS ?= auto
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit browser engines lockstep bench soak docs dist format clean
+.PHONY: help install run test static lint types contracts unit browser engines lockstep bench soak docs tables links dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -79,9 +79,17 @@ soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted dat
 	$(BIN)/python benchmarks/soak.py --only processes --processes 4 --minutes 1
 	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 
-docs: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries
+docs: tables ## build the site into build/site, with its notebooks; any warning is an error
+	$(BIN)/python -m sphinx -W --keep-going --quiet -j auto -d build/doctrees docs build/site
+	@! grep -rlE '<(script|link|img)[^>]* (src|href)="(https?:)?//' build/site --include='*.html' || { echo "these pages need another machine"; exit 1; }
+	@echo "open build/site/index.html"
+
+tables: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries
 	@$(BIN)/duelrank list --markdown --results docs/league.csv > docs/algorithms.md.new && mv docs/algorithms.md.new docs/algorithms.md
 	@$(BIN)/python -m duelrank.export docs/export.md
+
+links: $(VENV)/.dev ## ask the addresses that the site links to; needs the internet (links within the site are checked by make docs)
+	$(BIN)/python -m sphinx -b linkcheck -D nb_execution_mode=off --quiet -d build/doctrees docs build/links
 
 dist: $(VENV)/.dev ## build the source distribution and the wheel from it, and check both
 	rm -rf dist
@@ -94,5 +102,5 @@ format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

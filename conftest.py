@@ -1,16 +1,20 @@
-"""Homes of their own for the tests, those in docstrings and pages included, so that none reads or writes the user's."""
+"""For all tests, those in docstrings and pages included: homes of their own, never the user's, and a registry that forgets."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from duelrank import registry
+from duelrank.experiments.run import extensions
 from duelrank.home import home
+from duelrank.storage import opening
 
 _numbers = count(1)
 
@@ -32,3 +36,17 @@ def duelrank_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     own = tmp_path_factory.getbasetemp() / f"home-{next(_numbers)}"  # made by those tests only that use it
     monkeypatch.setenv("DUELRANK_HOME", str(own))
     return own
+
+
+@pytest.fixture
+def clean_registry() -> Iterator[None]:
+    """Forget what a test registers, and the extensions that it loads."""
+    registry.names()  # what is imported with the first question for a name is no part of the test
+    tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
+    tables += (opening._BACKENDS, opening._EXAMPLES)
+    before, sources = [dict(table) for table in tables], list(registry._SOURCES)
+    yield
+    for table, content in zip(tables, before, strict=True):
+        table.clear()
+        table.update(content)
+    registry._SOURCES[:] = sources

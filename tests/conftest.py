@@ -1,4 +1,4 @@
-"""What all tests share: compiled kernels, repeatable hypothesis runs, a home each, a clean registry, small data, PostgreSQL."""
+"""What all tests share: compiled kernels, repeatable hypothesis runs, small data, PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ import pytest
 from hypothesis import settings
 from tests.effort import SOAK
 
-from duelrank import registry
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue
-from duelrank.experiments.run import extensions
 from duelrank.registry import Between
-from duelrank.storage import opening
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else the many processes that tests start compile our sources anew
 if (
@@ -50,20 +47,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     asked = any(f"tests/{collection_path.name}" in str(argument) for argument in config.invocation_params.args)
     return None if asked else True
-
-
-@pytest.fixture
-def clean_registry() -> Iterator[None]:
-    """Forget what a test registers, and the extensions that it loads."""
-    registry.names()  # what is imported with the first question for a name is no part of the test
-    tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
-    tables += (opening._BACKENDS, opening._EXAMPLES)
-    before, sources = [dict(table) for table in tables], list(registry._SOURCES)
-    yield
-    for table, content in zip(tables, before, strict=True):
-        table.clear()
-        table.update(content)
-    registry._SOURCES[:] = sources
 
 
 def pack(queries: Sequence[tuple[np.ndarray, Sequence[int]]]) -> Split:

@@ -54,3 +54,11 @@ def test_a_terminal_has_a_bar(monkeypatch):
     with progress.count_bar("runs") as tell:
         tell(1, 2)
     assert "1/2" in shown.getvalue()
+
+
+def test_a_notebook_without_widgets_is_not_told_so_again_and_again(monkeypatch, capsys):
+    monkeypatch.setattr(Console, "is_jupyter", True, raising=False)
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    with progress.count_bar("runs") as tell:  # a warning of rich's is an error here
+        tell(1, 2)
+    assert capsys.readouterr().err == ""

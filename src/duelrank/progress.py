@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -109,5 +110,7 @@ def _progress(*columns: ProgressColumn) -> Progress:
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    shown = console.is_terminal or console.is_jupyter
+    shown = (
+        find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
+    )  # rich's bars there are widgets
     return Progress(*columns, console=console, transient=True, disable=not shown)

@@ -38,14 +38,14 @@ _TOLERANCE = 1e-10  # tolerance of the solver for the weights
 class PairRank(Algorithm):
     """Pairwise logistic regression that knows how sure it is: certain pairs are ordered, uncertain ones are left to chance.
 
-    P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j))). A pair is certain where P(i ≻ j) − α · |x_i − x_j| in the norm of M⁻¹ is over 1/2,
+    P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j))). A pair is certain where P(i ≻ j) − α · ‖x_i − x_j‖ in the norm of M⁻¹ is over 1/2,
     with M = λI + Σ (x_i − x_j)(x_i − x_j)ᵀ over all pairs learned from. The ranking is divided into blocks, as many as there can be
     such that every pair across two blocks is certain; each block is shuffled, and they are shown one after the other. A pair is a
     clicked document and a seen but unclicked one, matched at random, no document in two; it does not matter who made the list.
 
     The defaults are the authors': their public code (github.com/yilingjia/PairRank) with the options of its example. That code
     counts the document below the last click as seen, takes what is better than a better document as better (``--refine``), and adds
-    λ|w|² to the mean loss of all pairs, where the λI in M belongs to λ/2 |w|² added to their sum: the penalty does not fade.
+    λ‖w‖² to the mean loss of all pairs, where the λI in M belongs to λ/2 ‖w‖² added to their sum: the penalty does not fade.
 
     The authors fit w to all pairs ever seen, anew after each click. Here memory is bounded: each pair is remembered as the parabola
     that touches its logistic loss at the weights of its time and is nowhere under it, so w = (A + ridge · I)⁻¹ Σ (x_i − x_j) / 2,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from duelrank.errors import MissingExtra
@@ -14,13 +16,23 @@ __all__ = ["COLOURS", "escape_formulas", "figure_class", "style_panel"]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
 
 
+@cache
 def figure_class() -> Any:
-    """Return matplotlib's figure class, which draws without a window; matplotlib is imported only here."""
+    """Return a figure class that draws without a window, and that notebooks show; matplotlib is imported only here."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'") from None
-    return Figure
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows, also where nobody has imported ``matplotlib.pyplot``, which teaches notebooks to."""
+
+        def _repr_png_(self) -> bytes:
+            picture = BytesIO()
+            self.savefig(picture, format="png")
+            return picture.getvalue()
+
+    return ShownFigure
 
 
 def style_panel(panel: Axes, title: str) -> None:

@@ -21,8 +21,9 @@ __all__ = ["NullSpace"]
 class NullSpace(Exploration):
     """Try directions that are orthogonal to the recent directions that lost most clearly.
 
-    Of several drawn uniformly from that complement, keep those with the largest |u · mean document of the query|. A candidate is
-    remembered as a loser if it has less credit than the current ranker and no more than the ``n_low``-th smallest of all.
+    Of several drawn uniformly from that complement, keep those whose u · mean document of the query is farthest from 0. A
+    candidate is remembered as a loser if it has less credit than the current ranker and no more than the ``n_low``-th
+    smallest of all.
 
     The published code does not draw uniformly: it weights, by normal numbers, the vectors of the basis that symbolic elimination
     (sympy's ``nullspace``) gives, which have length 1 but are not orthogonal to each other. Directions that several of them share

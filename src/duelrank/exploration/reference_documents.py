@@ -25,10 +25,10 @@ _IMPRESSIONS = 10
 class ReferenceDocuments(Exploration):
     """Explore similarities to m reference documents instead of single features.
 
-    The score of a document d is Σ_j θ_j · (d · r_j)/|r_j| with r_j the references. That is linear in d, the score under the
-    weights Σ_j θ_j r_j/|r_j|. So a direction is u = Σ_j θ_j r_j/|r_j| with θ uniform on the m-sphere (E|u|² is 1), and to move w
-    along the winners' u is to move θ along theirs. A similarity is not also divided by |d|, as a cosine would be: it would not be
-    linear, and no weights would rank by it. (The published code does not even divide by |r_j|.)
+    The score of a document d is Σ_j θ_j · (d · r_j)/‖r_j‖ with r_j the references. That is linear in d, the score under the
+    weights Σ_j θ_j r_j/‖r_j‖. So a direction is u = Σ_j θ_j r_j/‖r_j‖ with θ uniform on the m-sphere (E‖u‖² is 1), and to move w
+    along the winners' u is to move θ along theirs. A similarity is not also divided by ‖d‖, as a cosine would be: it would not be
+    linear, and no weights would rank by it. (The published code does not even divide by ‖r_j‖.)
 
     The paper samples the references from the collection, which an online learner does not have. Here a few random documents of
     each of the first clicked impressions, a tenth of m, are kept until there are m; until then random documents of the

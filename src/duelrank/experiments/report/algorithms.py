@@ -130,11 +130,16 @@ def _about(algorithm: Algorithm) -> str:
 def _algorithm(name: str, known: dict[str, Algorithm]) -> str:
     algorithm = known[name]
     inside = [(".".join(path), part) for path, part in walk(algorithm) if path]
-    listed = [f"- {place}: [`{spell(part)}`](#{type(part).__name__.lower()})" for place, part in inside]
+    listed = [f"- {place}: {_named(part)}" for place, part in inside]
     recipe = f"`{algorithm!r}`" + (f", projected: `{name}-dsp`" if f"{name}-dsp" in known else "")
     return "\n".join(
         [f"### {name}\n", f"{recipe}\n", _body(type(algorithm)), *(["Parts:\n", *listed, ""] if listed else [])]
     )
+
+
+def _named(part: Part) -> str:
+    """Return a part with a link to its section; a projected algorithm has none, what is in it follows."""
+    return f"`{spell(part)}`" if isinstance(part, Projected) else f"[`{spell(part)}`](#{type(part).__name__.lower()})"
 
 
 def _part(name: str, cls: type[Part]) -> str:

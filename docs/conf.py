@@ -1,0 +1,111 @@
+"""Settings of the documentation site. `make docs` builds it; generated.py writes the parts that are made from the code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+TYPES = re.findall(r"^(\w+): TypeAlias", (ROOT / "src/duelrank/types.py").read_text(encoding="utf-8"), re.MULTILINE)
+
+project = "duelrank"
+author = "The duelrank authors"
+project_copyright = author
+version = release = re.search(
+    r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+)[1]
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
+exclude_patterns = ["**/.ipynb_checkpoints"]
+html_theme = "furo"
+html_title = f"duelrank {release}"
+html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # a hundred characters in a line of code
+html_show_sphinx = False
+html_show_copyright = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "deflist"]  # no formulas: MathJax comes from another machine
+# Some commands go on for several lines, which the highlighter of consoles does not know.
+suppress_warnings = ["misc.highlighting_failure"]
+
+nb_execution_mode = "force"  # a cache would not notice that our own code has changed
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_output_stderr = "remove"  # that kernels are compiled, say
+
+default_role = "py:obj"  # `Learner` in a docstring leads there; `a >> b` is code
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+# Instead of ndarray[tuple[Any, ...], dtype[float64]].
+autodoc_type_aliases = {name: f"duelrank.types.{name}" for name in TYPES}
+autodoc_default_options = {"show-inheritance": True}
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_attr_annotations = False  # the types are in the signature
+
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors = False
+linkcheck_exclude_documents = ["reference/changelog"]
+linkcheck_ignore = [r"http://(localhost|127\.0\.0\.1).*", r"https://doi\.org/.*"]  # publishers refuse robots
+
+
+def _page_of_the_root(name: str) -> Callable[[], str]:
+    return lambda: (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](../")
+
+
+def _generated() -> dict[str, Callable[[], str]]:
+    import generated
+
+    return {
+        "reference/cli": generated.command_line,
+        "reference/http": generated.http_api,
+        "reference/errors": generated.errors,
+        "reference/api/index": generated.public_names,
+        "reference/api/types": generated.array_types,
+        "reference/contributing": _page_of_the_root("CONTRIBUTING.md"),
+        "reference/changelog": _page_of_the_root("CHANGELOG.md"),
+    }
+
+
+def _read(app: Any, name: str, source: list[str]) -> None:
+    """Add the generated part of a page, and lead links out of docs/ to the pages that the site has of those files."""
+    made = _generated().get(name)
+    text = source[0] + (made() if made else "")
+    source[0] = text.replace("](../CONTRIBUTING.md", "](reference/contributing.md")
+
+
+def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, signature: Any, returns: Any) -> Any:
+    """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`: `duelrank list NAME` has the ranges."""
+    if signature is None:
+        return None
+    signature, returns = (_short(text) for text in (signature, returns))
+    return re.sub(r"[~.\w]*Annotated\[(.+?), [~.\w]+\((?:[^()]|\([^()]*\))*\)\]", r"\1", signature), returns
+
+
+def _short(text: str | None) -> str | None:
+    """Show `Weights`, not `duelrank.types.Weights`, nor what Sphinx makes of it within a tuple."""
+    return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])(duelrank\.types\.\w+)", r"~\1\2", text)
+
+
+def _not_a_type(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Break the first line of a property's docstring at its colon: napoleon takes what is before one for a type."""
+    if what in ("property", "attribute", "data") and lines and ": " in lines[0]:
+        before, _, after = lines[0].partition(": ")
+        lines[:1] = [f"{before}:", after]
+
+
+def setup(app: Any) -> None:
+    """Connect the above with Sphinx."""
+    app.connect("source-read", _read)
+    app.connect("autodoc-process-signature", _without_ranges)
+    app.connect("autodoc-process-docstring", _not_a_type, priority=400)  # before napoleon

@@ -1,0 +1,39 @@
+"""docs/start/first-learned-click.md and docs/see-it-learn.md: what they do with the service works, and is learned from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import numpy as np
+from tests.waiting import FOR_EVER, until
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def run(page, title, url, names):
+    """Run the Python of a section with another address of the service."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    block = re.search(rf"^## {title}\n.*?^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[1]
+    assert block.count("http://127.0.0.1:8000") == 1
+    exec(block.replace("http://127.0.0.1:8000", url), names)
+
+
+def test_the_first_click_is_learned(url, capsys):
+    run("start/first-learned-click.md", "As a service", url, {})
+    assert capsys.readouterr().out.startswith("show [")
+    until(lambda: httpx.get(f"{url}/v1/rankers/shoes", timeout=FOR_EVER).json()["learned"] == 1)
+
+
+def test_a_search_of_your_own_learns(url):
+    documents = [SimpleNamespace(id=f"d{number}") for number in range(3)]
+    found = SimpleNamespace(documents=documents, features=np.eye(3, 2))
+    names = {"FEATURES": ["words", "price"], "engine": SimpleNamespace(candidates=lambda query: found)}
+    run("see-it-learn.md", "How to put this behind your own search", url, names)
+    impression_id, ids = names["search"]("shoes")
+    assert sorted(ids) == ["d0", "d1", "d2"]
+    names["left"](impression_id, [ids[1]])
+    until(lambda: httpx.get(f"{url}/v1/rankers/mine", timeout=FOR_EVER).json()["learned"] == 1)
+    names["client"].close()
