@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duelrank
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
@@ -17,9 +19,7 @@ TYPES = re.findall(r"^(\w+): TypeAlias", (ROOT / "src/duelrank/types.py").read_t
 project = "duelrank"
 author = "The duelrank authors"
 project_copyright = author
-version = release = re.search(
-    r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
-)[1]
+version = release = duelrank.__version__
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
