@@ -37,6 +37,9 @@ class TestStudent:
         assert student_test(0.0, 5) == 1.0
         assert student_test(1e200, 5) == 0.0
 
+    def test_what_is_no_number_has_no_p_value(self):
+        assert isnan(student_test(nan, 5))  # and comes back at all
+
     @pytest.mark.parametrize("freedom", [1, 2, 4, 14, 44, 999])
     @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
     def test_quantiles_are_scipys(self, level, freedom):

@@ -32,8 +32,8 @@ def student_test(t: float, freedom: float) -> float:
     >>> round(student_test(2.776, 4), 3)
     0.05
     """
-    if t == 0.0:
-        return 1.0
+    if t == 0.0 or isnan(t):
+        return 1.0 if t == 0.0 else nan
     ratio = t / sqrt(freedom)
     return _beta_share(freedom / 2.0, 0.5, 1.0 / (1.0 + ratio * ratio), 1.0 / (1.0 + 1.0 / ratio / ratio))
 
