@@ -1,8 +1,9 @@
-"""docs/start/first-learned-click.md and docs/see-it-learn.md: what they do with the service works, and is learned from."""
+"""README.md, docs/start/first-learned-click.md and docs/see-it-learn.md: what they do with the service works, and is learned from."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +26,18 @@ def test_the_first_click_is_learned(url, capsys):
     run("start/first-learned-click.md", "As a service", url, {})
     assert capsys.readouterr().out.startswith("show [")
     until(lambda: httpx.get(f"{url}/v1/rankers/shoes", timeout=FOR_EVER).json()["learned"] == 1)
+
+
+def test_the_commands_of_the_readme_work(url):
+    commands = re.findall(r"^curl localhost:8000(.*)", (DOCS.parent / "README.md").read_text(), re.MULTILINE)
+    answers = []
+    for path, flag, body in map(shlex.split, commands):
+        assert flag == "-d"
+        answers.append(httpx.post(f"{url}{path}", content=body, timeout=FOR_EVER).raise_for_status().json())
+    created, ranked, told = answers
+    assert created["guard"]
+    assert sorted(each["id"] for each in ranked["ranking"]) == ["a", "b"]
+    assert told["accepted"] == 1
 
 
 def test_a_search_of_your_own_learns(url):
