@@ -16,13 +16,18 @@ __all__ = ["COLOURS", "escape_formulas", "figure_class", "style_panel"]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
 
 
-@cache
 def figure_class() -> Any:
     """Return a figure class that draws without a window, and that notebooks show; matplotlib is imported only here."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'") from None
+    return _shown_figure()
+
+
+@cache
+def _shown_figure() -> Any:
+    from matplotlib.figure import Figure
 
     class ShownFigure(Figure):
         """A figure that a notebook shows, also where nobody has imported ``matplotlib.pyplot``, which teaches notebooks to."""
