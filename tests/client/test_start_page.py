@@ -1,4 +1,4 @@
-"""README.md, docs/start/first-learned-click.md and docs/see-it-learn.md: what they do with the service works, and is learned from."""
+"""README.md, docs/start/first-learned-click.md, docs/see-it-learn.md: what they do with the service works, and is learned from."""
 
 from __future__ import annotations
 
