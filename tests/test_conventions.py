@@ -12,6 +12,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,9 +26,6 @@ from duelrank.grammar import parse
 from duelrank.registry import Part, aliases, classes, spell, walk
 
 ROOT = Path(duelrank.__file__).parent
-PATHS = sorted(ROOT.rglob("*.py"))
-TREES = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in PATHS}
-SOURCES = {name: (ROOT / name).read_text() for name in TREES}
 STAGES = (
     "datasets",
     "representation",
@@ -48,6 +46,19 @@ TOO_LONG: dict[str, str] = {}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+# Read and parsed by the first test that asks: every worker collects this file, few run its tests.
+@cache
+def sources() -> dict[str, str]:
+    """Return the text of each module by its path."""
+    return {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax of each module by its path."""
+    return {module: ast.parse(source) for module, source in sources().items()}
+
+
 def functions(tree: ast.Module):
     """Yield (qualified name, node, whether it can be seen from outside) of every function, nested ones too."""
 
@@ -59,7 +70,7 @@ def functions(tree: ast.Module):
                 if not isinstance(child, ast.ClassDef):
                     yield name, child, seen
                 yield from walk(child, f"{name}.", seen and isinstance(child, ast.ClassDef))
-            else:
+            elif not isinstance(child, ast.expr):  # where no function is defined
                 yield from walk(child, prefix, public)
 
     yield from walk(tree, "", True)
@@ -82,29 +93,32 @@ def decorators(node) -> list[str]:
     return [ast.unparse(decorator) for decorator in node.decorator_list]
 
 
-LENGTHS = {f"{module}:{name}": length(node) for module, tree in TREES.items() for name, node, _ in functions(tree)}
+@cache
+def lengths() -> dict[str, int]:
+    """Return the lengths of all functions by module and name."""
+    return {f"{module}:{name}": length(node) for module, tree in trees().items() for name, node, _ in functions(tree)}
 
 
 class TestSizes:
     def test_functions(self):
-        too_long = {name: n for name, n in LENGTHS.items() if n > FUNCTION_MOST and name not in TOO_LONG}
+        too_long = {name: n for name, n in lengths().items() if n > FUNCTION_MOST and name not in TOO_LONG}
         assert too_long == {}
-        assert np.median(list(LENGTHS.values())) <= FUNCTION_MEDIAN
-        assert np.percentile(list(LENGTHS.values()), 90) <= FUNCTION_P90
+        assert np.median(list(lengths().values())) <= FUNCTION_MEDIAN
+        assert np.percentile(list(lengths().values()), 90) <= FUNCTION_P90
 
     def test_exceptions_are_still_needed(self):
-        assert [name for name in TOO_LONG if LENGTHS.get(name, 0) <= FUNCTION_MOST] == []
+        assert [name for name in TOO_LONG if lengths().get(name, 0) <= FUNCTION_MOST] == []
 
 
 class TestDocstrings:
     def test_every_module_opens_with_a_sentence(self):
-        first_lines = {module: (ast.get_docstring(tree) or "").partition("\n")[0] for module, tree in TREES.items()}
+        first_lines = {module: (ast.get_docstring(tree) or "").partition("\n")[0] for module, tree in trees().items()}
         assert {module: line for module, line in first_lines.items() if not re.search(r"[.:!?)]$", line)} == {}
 
     def test_every_public_function_and_method_has_one(self):
         missing = [
             f"{module}:{name}"
-            for module, tree in TREES.items()
+            for module, tree in trees().items()
             for name, node, public in functions(tree)
             if public and not is_dunder(node.name) and ast.get_docstring(node) is None and not is_override_stub(node)
         ]
@@ -113,7 +127,7 @@ class TestDocstrings:
     def test_every_public_class_has_one(self):
         missing = [
             f"{module}:{node.name}"
-            for module, tree in TREES.items()
+            for module, tree in trees().items()
             for node in ast.walk(tree)
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and ast.get_docstring(node) is None
         ]
@@ -128,7 +142,7 @@ def is_override_stub(node: Function) -> bool:
 class TestTypes:
     def test_every_function_is_annotated(self):
         bare = []
-        for module, tree in TREES.items():
+        for module, tree in trees().items():
             for name, node, _ in functions(tree):
                 arguments = node.args
                 named = [
@@ -145,7 +159,7 @@ class TestTypes:
         assert bare == []
 
     def test_annotations_are_never_evaluated_early(self):
-        early = [module for module, tree in TREES.items() if any(functions(tree)) and not postpones_annotations(tree)]
+        early = [module for module, tree in trees().items() if any(functions(tree)) and not postpones_annotations(tree)]
         assert early == []
 
 
@@ -158,7 +172,7 @@ class TestNever:
     def find(self, pattern: str) -> list[str]:
         return [
             f"{module}:{number}: {line.strip()}"
-            for module, source in SOURCES.items()
+            for module, source in sources().items()
             for number, line in enumerate(source.splitlines(), 1)
             if re.search(pattern, line)
         ]
@@ -180,7 +194,7 @@ class TestNever:
     def test_nothing_is_evaluated_or_unpickled(self):
         calls = [
             f"{module}:{node.lineno}: {ast.unparse(node)[:60]}"
-            for module, tree in TREES.items()
+            for module, tree in trees().items()
             for node in ast.walk(tree)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -189,7 +203,7 @@ class TestNever:
         assert calls == []
         imports = [
             f"{module}:{node.lineno}"
-            for module, tree in TREES.items()
+            for module, tree in trees().items()
             for node in ast.walk(tree)
             if isinstance(node, (ast.Import, ast.ImportFrom))
             and module not in self.PICKLE
@@ -202,7 +216,7 @@ class TestNever:
     def test_no_constructor_swallows_its_parameters(self):
         swallowing = [
             f"{module}:{name}"
-            for module, tree in TREES.items()
+            for module, tree in trees().items()
             for name, node, _ in functions(tree)
             if node.name == "__init__" and (node.args.vararg or node.args.kwarg)
         ]
@@ -246,19 +260,19 @@ class TestNames:
 
     def test_the_exceptions_exist(self):
         assert [
-            place for place in self.ELSEWHERE if f"class {place.split(':')[1]}(" not in SOURCES[place.split(":")[0]]
+            place for place in self.ELSEWHERE if f"class {place.split(':')[1]}(" not in sources()[place.split(":")[0]]
         ] == []
 
     @pytest.mark.parametrize("stage", [*STAGES, "algorithms"])
     def test_each_stage_has_one_base_module_with_its_interface(self, stage):
-        assert f"{stage}/base.py" in TREES
+        assert f"{stage}/base.py" in trees()
         base = importlib.import_module(f"duelrank.{stage}.base")
         assert any(
             inspect.isclass(cls) and issubclass(cls, Part) and inspect.isabstract(cls) for cls in vars(base).values()
         )
 
     def test_all_is_sorted_and_true(self):
-        for module in (name for name, source in SOURCES.items() if "__all__ = [" in source):
+        for module in (name for name, source in sources().items() if "__all__ = [" in source):
             name = "duelrank." + module.removesuffix(".py").replace("/", ".").removesuffix("__init__").rstrip(".")
             loaded = importlib.import_module(name.rstrip("."))
             assert list(loaded.__all__) == sorted(set(loaded.__all__), key=isort_key), module
@@ -417,7 +431,7 @@ class TestImporting:
     def test_kernels_import_numbers_only(self):
         allowed = {"__future__", "math", "typing", "numpy", "duelrank"}
         ours = ("duelrank.kernels", "duelrank.compiling")
-        for module, tree in TREES.items():
+        for module, tree in trees().items():
             if module.startswith("kernels/"):
                 for node in ast.walk(tree):
                     names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
@@ -426,23 +440,25 @@ class TestImporting:
                     assert all(name.startswith(ours) for name in names if name.startswith("duelrank")), module
 
 
-KERNELS = [
-    (module, node)
-    for module, tree in TREES.items()
-    if module.startswith("kernels/")
-    for node in tree.body
-    if isinstance(node, ast.FunctionDef)
-    and not node.name.startswith("_")
-    and any(name.startswith("kernel") for name in decorators(node))
-]
+def kernels() -> list[tuple[str, ast.FunctionDef]]:
+    """Return all kernels, each with the path of its module."""
+    return [
+        (module, node)
+        for module, tree in trees().items()
+        if module.startswith("kernels/")
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and any(name.startswith("kernel") for name in decorators(node))
+    ]
 
 
 class TestKernels:
     def test_every_kernel_has_a_slow_twin_with_the_same_parameters(self):
-        for module, node in KERNELS:
+        for module, node in kernels():
             place = module.replace("kernels/", "testing/reference/", 1)
-            assert place in TREES, f"{place} does not exist: it should hold {node.name}"
-            twins = {twin.name: twin for twin in TREES[place].body if isinstance(twin, ast.FunctionDef)}
+            assert place in trees(), f"{place} does not exist: it should hold {node.name}"
+            twins = {twin.name: twin for twin in trees()[place].body if isinstance(twin, ast.FunctionDef)}
             assert node.name in twins, f"{place} has no {node.name}"
             parameters = [argument.arg for argument in node.args.args]
             assert [argument.arg for argument in twins[node.name].args.args] == parameters, f"{place}:{node.name}"
@@ -453,7 +469,7 @@ class TestKernels:
     def test_kernels_do_not_import_numba_so_that_they_are_lazy_and_cached_in_our_folder(self):
         importers = {
             module
-            for module, tree in TREES.items()
+            for module, tree in trees().items()
             for node in ast.walk(tree)
             if (isinstance(node, ast.Import) and any(name.name.startswith("numba") for name in node.names))
             or (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"))
@@ -461,10 +477,10 @@ class TestKernels:
         assert importers == {"compiling.py", "testing/swap.py"}
 
     def test_no_twin_has_lost_its_kernel(self):
-        known = {(module.split("/")[1], node.name) for module, node in KERNELS}
+        known = {(module.split("/")[1], node.name) for module, node in kernels()}
         orphans = [
             f"{module}:{node.name}"
-            for module, tree in TREES.items()
+            for module, tree in trees().items()
             if module.startswith("testing/reference/")
             for node in tree.body
             if isinstance(node, ast.FunctionDef)

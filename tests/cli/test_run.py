@@ -112,14 +112,16 @@ def test_curves_are_plotted(cli, tmp_path):
         (("cascade-ucb1", "--plot-curves", "curves.png"), "so it has no curves"),
     ],
 )
-def test_curves_that_cannot_be_plotted_are_refused_before_the_run(cli, words, hint):
-    result = cli("run", *words, "--impressions", 10**9)
+def test_curves_that_cannot_be_plotted_are_refused_before_the_run(cli, monkeypatch, words, hint):
+    monkeypatch.setattr("duelrank.cli.run._simulate", lambda *_: pytest.fail("it runs"))
+    result = cli("run", *words)
     assert result.exit_code == 2
     assert hint in result.stderr
 
 
 def test_plotting_without_matplotlib_says_so_before_the_run(cli, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = cli("run", "mgd", "--plot-curves", tmp_path / "curves.png", "--impressions", 10**9)
+    monkeypatch.setattr("duelrank.cli.run._simulate", lambda *_: pytest.fail("it runs"))
+    result = cli("run", "mgd", "--plot-curves", tmp_path / "curves.png")
     assert result.exit_code == 2
     assert "pip install 'duelrank[plot]'" in result.stderr

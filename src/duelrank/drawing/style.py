@@ -10,6 +10,7 @@ from duelrank.errors import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "escape_formulas", "figure_class", "style_panel"]
 
@@ -19,25 +20,22 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 def figure_class() -> Any:
     """Return a figure class that draws without a window, and that notebooks show; matplotlib is imported only here."""
     try:
-        import matplotlib.figure  # noqa: F401
+        from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'") from None
-    return _shown_figure()
+    return _shown(Figure)
 
 
 @cache
-def _shown_figure() -> Any:
-    from matplotlib.figure import Figure
+def _shown(base: type[Figure]) -> type[Figure]:
+    """Return figures that a notebook shows, also where nobody has imported ``matplotlib.pyplot``, which teaches notebooks to."""
+    return type("ShownFigure", (base,), {"_repr_png_": _png})
 
-    class ShownFigure(Figure):
-        """A figure that a notebook shows, also where nobody has imported ``matplotlib.pyplot``, which teaches notebooks to."""
 
-        def _repr_png_(self) -> bytes:
-            picture = BytesIO()
-            self.savefig(picture, format="png")
-            return picture.getvalue()
-
-    return ShownFigure
+def _png(figure: Figure) -> bytes:
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    return picture.getvalue()
 
 
 def style_panel(panel: Axes, title: str) -> None:
