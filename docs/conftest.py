@@ -1,13 +1,34 @@
-"""A folder of its own for every page, and nothing that a page registers is known to the next one."""
+"""A folder of its own for every page, nothing that a page registers is known to the next one, and a service for those that call one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.serving.http.served import FAST, serving
+
+from duelrank.serving import Service
+from duelrank.storage import open_storage
+
+#: Pages that call a service at `url`: on the page a line that is not run sets it to that of a service of the reader's own.
+SERVED = {"behind-a-search-engine.md"}
 
 
 @pytest.fixture(autouse=True)
 def page_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_registry: None) -> None:
     """Let a page write files and register parts."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def service(request: pytest.FixtureRequest, tmp_path: Path, doctest_namespace: dict[str, Any]) -> Iterator[None]:
+    """Give a page the address of a real service."""
+    if request.path.name not in SERVED:
+        yield
+        return
+    with open_storage(f"sqlite:///{tmp_path}/store.db") as storage, serving(Service(storage, FAST)) as served:
+        doctest_namespace["url"] = served.url
+        yield
+        del doctest_namespace["url"]
