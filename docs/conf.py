@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import logging
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from docutils import nodes
 
 import duelrank
 
@@ -25,7 +32,10 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"
 exclude_patterns = ["**/.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = f"duelrank {release}"
-html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # a hundred characters in a line of code
+html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # 120 characters in a line of code
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+pygments_dark_style = "github-dark"  # furo's own underlines the names of modules
 html_show_sphinx = False
 html_show_copyright = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -59,8 +69,27 @@ linkcheck_exclude_documents = ["reference/changelog"]
 linkcheck_ignore = [r"http://(localhost|127\.0\.0\.1).*", r"https://doi\.org/.*"]  # publishers refuse robots
 
 
+def _settings_of_notebooks() -> tempfile.TemporaryDirectory[str]:
+    """Run notebooks without the settings of whoever builds the site, and let them say only what went wrong."""
+    folder = tempfile.TemporaryDirectory(prefix="duelrank-docs-")
+    profile = Path(folder.name) / "profile_default"
+    profile.mkdir()
+    (profile / "ipython_kernel_config.py").write_text(
+        'get_config().IPKernelApp.log_level = "ERROR"\n', encoding="utf-8"
+    )
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"):
+        os.environ[name] = folder.name
+    logging.getLogger("traitlets").setLevel(logging.WARNING)
+    return folder
+
+
+_SETTINGS = _settings_of_notebooks()  # the folder lives as long as this does
+
+
 def _page_of_the_root(name: str) -> Callable[[], str]:
-    return lambda: (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](../")
+    """Return a page of the root of the repository, with links from here and headings without brackets."""
+    text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](../")
+    return lambda: re.sub(r"^## \[(.+?)\]", r"## \1", text, flags=re.MULTILINE)
 
 
 def _generated() -> dict[str, Callable[[], str]]:
@@ -79,9 +108,31 @@ def _generated() -> dict[str, Callable[[], str]]:
 
 def _read(app: Any, name: str, source: list[str]) -> None:
     """Add the generated part of a page, and lead links out of docs/ to the pages that the site has of those files."""
+    if "file_format: mystnb" in source[0] and app.config.nb_execution_mode != "off":
+        _tell(f"running the notebook {name} ...")
     made = _generated().get(name)
     text = source[0] + (made() if made else "")
     source[0] = text.replace("](../CONTRIBUTING.md", "](reference/contributing.md")
+
+
+def _begin(app: Any) -> None:
+    _tell("reading the pages, of which some are notebooks that run: about two minutes ...")
+
+
+def _write(app: Any, builder: Any) -> None:
+    _tell(f"writing {len(app.env.found_docs)} pages ...")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _no_empty_last_line(app: Any, document: nodes.document) -> None:
+    """Doctests need an empty line before the end of a block; readers do not."""
+    for block in document.findall(nodes.literal_block):
+        if block.rawsource == block.astext():  # otherwise it has markup of its own
+            block.rawsource = block.rawsource.rstrip("\n")
+            block.children = [nodes.Text(block.rawsource)]
 
 
 def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, signature: Any, returns: Any) -> Any:
@@ -97,6 +148,21 @@ def _short(text: str | None) -> str | None:
     return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])(duelrank\.types\.\w+)", r"~\1\2", text)
 
 
+def _inherited_parameters(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Describe the parameters of a class by its base, where it has the same ones and other defaults."""
+    if what != "class" or "Parameters" in lines or not dataclasses.is_dataclass(thing):
+        return
+    for base in thing.__mro__[1:]:
+        text = inspect.cleandoc(vars(base).get("__doc__") or "")
+        section = re.search(r"(?:^|\n)(Parameters\n-+\n.*?)(?:\n\n\w+\n-+\n|\Z)", text, re.DOTALL)
+        if section:
+            end = next(
+                (i for i, line in enumerate(lines[1:]) if set(line) == {"-"}), len(lines)
+            )  # of the first section
+            lines[end:end] = ["", *section[1].splitlines(), ""]
+            return
+
+
 def _not_a_type(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Break the first line of a property's docstring at its colon: napoleon takes what is before one for a type."""
     if what in ("property", "attribute", "data") and lines and ": " in lines[0]:
@@ -106,6 +172,10 @@ def _not_a_type(app: Any, what: str, name: str, thing: Any, options: Any, lines:
 
 def setup(app: Any) -> None:
     """Connect the above with Sphinx."""
+    app.connect("builder-inited", _begin)
+    app.connect("write-started", _write)
     app.connect("source-read", _read)
+    app.connect("doctree-read", _no_empty_last_line)
     app.connect("autodoc-process-signature", _without_ranges)
-    app.connect("autodoc-process-docstring", _not_a_type, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _inherited_parameters, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _not_a_type, priority=400)

@@ -15,10 +15,25 @@ __all__ = ["array_types", "command_line", "errors", "http_api", "public_names"]
 
 
 def command_line() -> str:
-    """Return what Typer writes about all commands, without its title."""
+    """Return what Typer writes about all commands, without its title, but with whole sentences in its lists of commands."""
     command = [sys.executable, "-m", "typer", "duelrank.cli", "utils", "docs", "--name", "duelrank"]
     written = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603  # our own command
-    return html.unescape(written.partition("\n")[2])
+    return _whole_sentences(html.unescape(written.partition("\n")[2]))
+
+
+def _whole_sentences(page: str) -> str:
+    """Give each line of a list of commands, which Typer cuts at 45 characters, a link and the words of its section."""
+    about = dict(re.findall(r"^##+ `(duelrank .+)`\n\n(.+)$", page, re.MULTILINE))
+    group, lines = "duelrank", []
+    for line in page.splitlines():
+        if head := re.match(r"##+ `(duelrank .+)`", line):
+            group = head[1]
+        item = re.match(r"\* `(\S+)`: ", line)
+        command = f"{group} {item[1]}" if item else ""
+        if command in about:
+            line = f"* [`{item[1]}`](#{command.replace(' ', '-')}): {about[command]}"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def public_names() -> str:

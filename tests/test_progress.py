@@ -56,9 +56,11 @@ def test_a_terminal_has_a_bar(monkeypatch):
     assert "1/2" in shown.getvalue()
 
 
-def test_a_notebook_without_widgets_is_not_told_so_again_and_again(monkeypatch, capsys):
-    monkeypatch.setattr(Console, "is_jupyter", True, raising=False)
+def test_a_notebook_without_widgets_has_lines_on_stderr(clock, monkeypatch, capsys):
+    """Not among its results, and a warning of rich's that there are no widgets is an error here."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    with progress.count_bar("runs") as tell:  # a warning of rich's is an error here
-        tell(1, 2)
-    assert capsys.readouterr().err == ""
+    with progress.count_bar("runs") as tell:
+        clock[0] += 20.0
+        tell(40, 80)
+    assert capsys.readouterr() == ("", "runs: 40 of 80, 2.0/s\n")

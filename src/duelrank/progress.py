@@ -109,8 +109,7 @@ def _progress(*columns: ProgressColumn) -> Progress:
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
-    shown = (
-        find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
-    )  # rich's bars there are widgets
+    # In a notebook rich's bars are widgets; without those, lines go to stderr as anywhere else.
+    console = Console(stderr=True, force_jupyter=None if find_spec("ipywidgets") else False)
+    shown = console.is_jupyter or console.is_terminal
     return Progress(*columns, console=console, transient=True, disable=not shown)

@@ -63,6 +63,8 @@ def test_the_command_line_is_described(generated):
     assert "## `duelrank compare`" in page
     assert "--baseline" in page
     assert "### `duelrank rankers rollback`" in page
+    assert "* [`compare`](#duelrank-compare): Compare algorithms" in page
+    assert re.findall(r"^\* .*\.\.\.$", page, re.MULTILINE) == []
 
 
 def test_every_operation_of_the_service_is_described(generated):
