@@ -49,6 +49,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if asked else True
 
 
+APART = ("processes", "data")  # markers, and targets of make that run what has them
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests with these markers to their targets, unless a marker or a file is asked for."""
+    asked = config.option.markexpr or any(".py" in argument for argument in map(str, config.invocation_params.args))
+    apart = [] if asked else [item for item in items if any(item.get_closest_marker(name) for name in APART)]
+    if apart:
+        config.hook.pytest_deselected(items=apart)
+        left_out = set(map(id, apart))
+        items[:] = [item for item in items if id(item) not in left_out]
+
+
 def pack(queries: Sequence[tuple[np.ndarray, Sequence[int]]]) -> Split:
     """Pack (features, labels) pairs into a split, named q0, q1, ..."""
     features = np.ascontiguousarray(np.concatenate([features for features, _ in queries]), np.float64)
