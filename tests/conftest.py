@@ -13,11 +13,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import pytest
+import typer.testing
 from hypothesis import settings
 from tests.effort import SOAK
 
@@ -38,6 +40,18 @@ settings.register_profile(
 settings.load_profile("duelrank")
 
 _numbers = itertools.count(1)
+
+_get_command = typer.testing._get_command
+
+
+@cache
+def _command(app: typer.Typer, *_: int) -> object:
+    return _get_command(app)
+
+
+# A command line that is called in a test has the commands of the call before, unless some were added: making them, 34 with all
+# their options, takes ten times longer than what a call does.
+typer.testing._get_command = lambda app: _command(app, len(app.registered_commands), len(app.registered_groups))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
