@@ -7,7 +7,7 @@ WORKERS ?= auto
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit browser engines lockstep bench soak docs tables links dist format clean
+.PHONY: help install run test static lint types contracts unit processes data browser engines lockstep bench soak docs tables links dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ run: $(VENV)/.core ## compare the six algorithms under three users on the synthe
 	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
-test: $(VENV)/.dev ## lint, types, import contracts and all tests
+test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of the five targets below
 	@$(MAKE) --no-print-directory --jobs=2 unit static
 
 static: lint types contracts
@@ -49,6 +49,13 @@ contracts: $(VENV)/.dev
 unit: export PYTHONDONTWRITEBYTECODE = # hundreds of processes would compile all sources anew
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet
+
+processes: export PYTHONDONTWRITEBYTECODE =
+processes: $(VENV)/.dev ## tests of several processes: workers, clusters, services, databases that are killed, hang, or come back
+	$(BIN)/python -m pytest -n $(WORKERS) --quiet -m processes tests
+
+data: $(VENV)/.dev ## tests on real data sets: published numbers; skipped where there are none in DUELRANK_DATA
+	$(BIN)/python -m pytest -n $(WORKERS) --quiet -m data tests
 
 browser: export PYTHONDONTWRITEBYTECODE =
 browser: $(VENV)/.dev ## tests of the pages in a real browser; skipped where there is no Chromium

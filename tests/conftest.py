@@ -13,11 +13,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import pytest
+import typer.testing
 from hypothesis import settings
 from tests.effort import SOAK
 
@@ -39,6 +41,18 @@ settings.load_profile("duelrank")
 
 _numbers = itertools.count(1)
 
+_get_command = typer.testing._get_command
+
+
+@cache
+def _command(app: typer.Typer, *_: int) -> object:
+    return _get_command(app)
+
+
+# A command line that is called in a test has the commands of the call before, unless some were added: making them, 34 with all
+# their options, takes ten times longer than what a call does.
+typer.testing._get_command = lambda app: _command(app, len(app.registered_commands), len(app.registered_groups))
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave slow suites to those who ask for them: ``make browser``, ``make engines``, ``make lockstep``."""
@@ -47,6 +61,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     asked = any(f"tests/{collection_path.name}" in str(argument) for argument in config.invocation_params.args)
     return None if asked else True
+
+
+APART = ("processes", "data")  # markers, and targets of make that run what has them
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests with these markers to their targets, unless a marker or a file is asked for."""
+    asked = config.option.markexpr or any(".py" in argument for argument in map(str, config.invocation_params.args))
+    apart = [] if asked else [item for item in items if any(item.get_closest_marker(name) for name in APART)]
+    if apart:
+        config.hook.pytest_deselected(items=apart)
+        left_out = set(map(id, apart))
+        items[:] = [item for item in items if id(item) not in left_out]
 
 
 def pack(queries: Sequence[tuple[np.ndarray, Sequence[int]]]) -> Split:

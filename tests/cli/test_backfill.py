@@ -157,6 +157,7 @@ class TestStore:
             assert (result.exit_code, result.stdout) == (2, "")
             assert reason in " ".join(result.stderr.split())
 
+    @pytest.mark.processes
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
     def test_killed_in_between_it_goes_on(self, cli, cli_json, store, tmp_path):
         """Exactly once: what is learned is what an undisturbed run learns."""

@@ -11,6 +11,8 @@ import pytest
 
 import duelrank
 
+pytestmark = pytest.mark.processes
+
 EXTENSION = '''
 """A user's own file."""
 from dataclasses import dataclass

@@ -154,6 +154,7 @@ library.add("some", sys.argv[1], progress=lambda done, total: print(done, flush=
 """
 
 
+@pytest.mark.processes
 def test_a_killed_import_leaves_nothing_that_counts(tmp_path: Path, home: Path) -> None:
     folder = big_folder(tmp_path)
     slow = SCRIPT.replace("print(done, flush=True)", "(print(done, flush=True), __import__('time').sleep(60))")
@@ -210,6 +211,7 @@ def test_a_full_disk_while_preparing(letor_folder: Path, home: Path, monkeypatch
     assert list((home / "datasets" / "some" / "prepared").iterdir()) == []
 
 
+@pytest.mark.processes
 def test_two_imports_at_once(tmp_path: Path, home: Path) -> None:
     folder = big_folder(tmp_path)
     both = [subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder)], stdout=subprocess.DEVNULL) for _ in range(2)]

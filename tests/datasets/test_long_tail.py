@@ -88,6 +88,7 @@ def test_specs_differ_by_every_field() -> None:
     assert pickle.loads(pickle.dumps(datasets)) == datasets
 
 
+@pytest.mark.processes
 def test_workers_see_the_same_popularity() -> None:
     grid = Grid((parse("mgd"),), LongTail(BASE, 1.5), (parse("pbm"), parse("dbn")), runs=1, impressions=40)
     for record in run_all(grid.specs(), workers=2):

@@ -283,6 +283,7 @@ def test_incomplete_results_are_not_shown_as_complete(everything: Plan, frame: F
         select(frame.take(np.arange(1, len(frame))), specs)
 
 
+@pytest.mark.processes
 def test_a_killed_suite_resumes_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     """Kill -9 in the middle, twice; what was finished is kept, and the rest gives the same numbers to the bit."""
     command = [sys.executable, "-m", "duelrank", "reproduce", "quick", "--datasets", SMALL, "--runs", "6"]
@@ -317,6 +318,7 @@ def test_parsed_suites_are_the_registered_recipes() -> None:
     assert parse(load_suite("quick").recipes["MGD-DSP"]) == parse("mgd-dsp")
 
 
+@pytest.mark.processes
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "duelrank", "reproduce", "quick", "--datasets", SMALL, "--impressions", "2000"]
     command += ["--users", "perfect", "--algorithms", "mgd", "--runs", "50"]

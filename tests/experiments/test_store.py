@@ -113,6 +113,7 @@ WRITER = """
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name != "posix", reason="this system has no SIGKILL")
 def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(folder):
     moments = random.Random(7)
@@ -349,6 +350,7 @@ SUITE = """
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name != "posix", reason="this system has no SIGKILL")
 def test_an_experiment_that_was_killed_goes_on_where_it_was(folder, tmp_path):
     script = tmp_path / "suite.py"

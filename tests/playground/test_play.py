@@ -17,6 +17,7 @@ from tests.waiting import FOR_EVER, until
 from duelrank.cli import play
 
 
+@pytest.mark.processes
 def test_one_command_until_ctrl_c(tmp_path):
     """It reads this Python's own library, serves the page, and leaves nothing behind."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)}

@@ -19,6 +19,9 @@ from duelrank.storage import open_storage
 
 ROUNDS = 3 * SOAK
 
+pytestmark = pytest.mark.processes
+
+
 # Serves itself as fast as it can; a line is printed for each promise, never before. Arguments: address, name of this life,
 # and whether the ranker is guarded, so nervously that there are alarms all the time, which somebody ends.
 SERVER = """

@@ -15,6 +15,8 @@ from duelrank.errors import StoreLocked
 from duelrank.serving import Document, Observer, RankRequest, Service
 from duelrank.storage import open_storage
 
+pytestmark = pytest.mark.processes
+
 
 def ids(answer):
     return [each.id for each in answer.ranking]

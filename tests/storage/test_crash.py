@@ -7,6 +7,8 @@ from tests.waiting import until
 
 from duelrank.storage import NewEvent, Receipt, open_storage
 
+pytestmark = pytest.mark.processes
+
 # Four threads append as fast as they can; a line is printed for each batch that was acknowledged, never before.
 WRITER = """
     import threading

@@ -177,6 +177,7 @@ def kill_connections(url):
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
 
 
+@pytest.mark.processes
 class TestRestart:
     def test_lost_connections_are_made_again_unnoticed(self, postgres_url, store, event):
         store.log.append([event(1)])
@@ -257,6 +258,7 @@ HOLDER = """
 """
 
 
+@pytest.mark.processes
 class TestHeartbeat:
     def beat(self, url, change):
         with psycopg.connect(url, autocommit=True) as admin:

@@ -20,6 +20,7 @@ distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is 
 
 # Dask leaves sockets and event loops to the garbage collector when a cluster ends; they are not ours to close.
 pytestmark = [
+    pytest.mark.processes,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -35,6 +35,7 @@ def test_what_is_named_twice_runs_once():
     assert len(twice.specs()) == 1
 
 
+@pytest.mark.processes
 def test_processes_equal_this_process_to_the_bit():
     specs = grid().specs()
     told = []
@@ -47,6 +48,7 @@ def test_processes_equal_this_process_to_the_bit():
             assert getattr(here, name).tobytes() == getattr(apart[spec], name).tobytes()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("workers", [1, 2])
 def test_errors_arrive_as_themselves_name_their_run_and_leave_no_worker(workers):
     fine = grid(runs=1).specs()[0]
@@ -57,6 +59,7 @@ def test_errors_arrive_as_themselves_name_their_run_and_leave_no_worker(workers)
     assert not active_children()
 
 
+@pytest.mark.processes
 def test_stopping_early_ends_the_workers():
     records = local.LocalProcesses(1).run(grid().specs())
     next(records)

@@ -17,6 +17,8 @@ from duelrank.experiments import load_extension, run_all
 from duelrank.experiments.run.local import TRIES, LocalProcesses, _cause
 from duelrank.experiments.run.task import given_up
 
+pytestmark = pytest.mark.processes
+
 EXTENSION = '''
 import os, signal
 from dataclasses import dataclass

@@ -99,6 +99,7 @@ def refused(cli):
     return run
 
 
+@pytest.mark.processes
 def test_from_start_to_stop(server, store):
     assert "no API keys: only requests from this machine are accepted" in server.said
     assert f"store: {store}" in server.said
@@ -123,6 +124,7 @@ def test_from_start_to_stop(server, store):
     assert "Traceback" not in server.said + again.said + server.logged() + again.logged()
 
 
+@pytest.mark.processes
 class TestDashboard:
     """``duelrank dashboard``: a store is looked at, while nobody serves from it and while somebody does."""
 
@@ -175,6 +177,7 @@ class TestDashboard:
         )
 
 
+@pytest.mark.processes
 def test_a_webhook_is_announced_without_its_secret(store):
     server = Server("--store", store, "--webhook", "https://us:pw@hooks.example/T0/secret")
     assert server.stop() == 0
@@ -182,6 +185,7 @@ def test_a_webhook_is_announced_without_its_secret(store):
     assert "secret" not in server.said + server.logged()
 
 
+@pytest.mark.processes
 def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
     with httpx.Client(base_url=server.url, timeout=FOR_EVER) as client:
         assert client.get("/v1/rankers").status_code == 200
@@ -195,6 +199,7 @@ def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
     assert token.split("_", 2)[2] not in server.said + server.logged()
 
 
+@pytest.mark.processes
 def test_a_client_that_vanishes_or_breaks_the_rules(shared):
     half = b"POST /v1/rankers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
     for sent in (half, b"POST", b"\x16\x03\x01\x00", b"GET / HTTP/9\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n"):
@@ -203,6 +208,7 @@ def test_a_client_that_vanishes_or_breaks_the_rules(shared):
     assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
 
 
+@pytest.mark.processes
 def test_a_body_without_a_length_is_cut_off_too(shared):
     def endless():
         while True:
@@ -216,6 +222,7 @@ def test_a_body_without_a_length_is_cut_off_too(shared):
     assert httpx.get(f"{shared.url}/healthz", timeout=FOR_EVER).status_code == 200
 
 
+@pytest.mark.processes
 def test_waiting_requests_are_answered_before_it_stops(server):
     """A request that is on its way when the signal comes is still answered."""
     httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
@@ -291,6 +298,7 @@ def test_without_the_extra(cli, monkeypatch):
     assert "pip install 'duelrank[serve]'" in done.stderr
 
 
+@pytest.mark.processes
 class TestTelemetry:
     def test_a_log_in_json_and_words_for_people(self, store):
         server = Server("--store", store, "--log-format", "json", "--access-log")

@@ -10,6 +10,8 @@ from tests.serving.http.conftest import DOCUMENTS, SHOP
 from tests.serving.http.test_serve import Server
 from tests.waiting import FOR_EVER, until
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def server(postgres_url):
