@@ -7,7 +7,7 @@ WORKERS ?= auto
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit processes data browser engines lockstep bench soak docs tables links dist format clean
+.PHONY: help install run test static lint types contracts unit processes data browser site engines lockstep bench soak docs tables links dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -90,6 +90,10 @@ docs: tables ## build the site into build/site, with its notebooks; any warning 
 	@$(BIN)/python -m sphinx -W --keep-going --quiet -j auto -d build/doctrees docs build/site
 	@! grep -rlE '<(script|link|img)[^>]* (src|href)="(https?:)?//' build/site --include='*.html' || { echo "these pages need another machine"; exit 1; }
 	@echo "open build/site/index.html"
+
+site: export PYTHONDONTWRITEBYTECODE =
+site: docs ## tests of the built site in a real browser, from its folder; skipped where there is no Chromium
+	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/site
 
 tables: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries
 	@$(BIN)/duelrank list --markdown --results docs/league.csv > docs/algorithms.md.new && mv docs/algorithms.md.new docs/algorithms.md

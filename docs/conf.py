@@ -35,6 +35,7 @@ html_title = f"duelrank {release}"
 html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # 120 characters in a line of code
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 pygments_dark_style = "github-dark"  # furo's own underlines the names of modules
 html_show_sphinx = False
 html_show_copyright = False
