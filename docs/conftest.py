@@ -1,4 +1,4 @@
-"""A folder of its own for every page, nothing that a page registers is known to the next one, and a service for those that call one."""
+"""A folder of its own for every page, a registry that forgets, and a service for the pages that call one."""
 
 from __future__ import annotations
 
