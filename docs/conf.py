@@ -31,6 +31,8 @@ version = release = duelrank.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
 html_title = f"duelrank {release}"
 html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # 120 characters in a line of code
 html_static_path = ["_static"]

@@ -1,4 +1,4 @@
-"""A folder of its own for every page, a registry that forgets what a page registers, and a service for pages that call one."""
+"""A folder of its own for every page, a registry that forgets, and a service for the pages that call one."""
 
 from __future__ import annotations
 

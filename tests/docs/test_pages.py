@@ -42,9 +42,24 @@ SMALL = {
     "docs/tuning.md": {
         '["mq2007", "mq2008"], trials=300': '["synthetic(n_queries=10)"], trials=1, impressions=20, workers=1'
     },
-    "docs/gallery/paper.md": {"runs=5, impressions=1_000": "runs=2, impressions=20", "n_queries=50": "n_queries=10"},
+    "docs/gallery/paper.md": {
+        "range(400)": "range(20)",
+        "runs=5, impressions=1_000": "runs=2, impressions=20",
+        "n_queries=50": "n_queries=10",
+    },
     "docs/gallery/hybrid-weights.md": {"n_lists=1_000": "n_lists=100"},
-    "docs/gallery/taste.md": {"range(1_500)": "range(300)"},
+    "docs/gallery/taste.md": {"lists=1_500": "lists=300"},
+    "docs/gallery/win-rate.md": {"3_000": "300"},
+    "docs/gallery/feature-curves.md": {"impressions=10_000": "impressions=200"},
+    "docs/gallery/learning-curves.md": {
+        "runs=3, impressions=1_000": "runs=1, impressions=20",
+        "n_queries=50": "n_queries=10",
+    },
+    "docs/gallery/sweeps.md": {"runs=3, impressions=500": "runs=1, impressions=20", "n_queries=50": "n_queries=10"},
+    "docs/gallery/ablation.md": {
+        '"runs": 3, "impressions": 300': '"runs": 1, "impressions": 20',
+        "n_queries=50": "n_queries=10",
+    },
 }
 
 
