@@ -19,6 +19,19 @@ README = (ROOT / "README.md").read_text()
 FOR_DEVELOPERS = {"test", "dev", "docs"}
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
+FILES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(path for folder in ("docs", "examples", "deploy", "src") for path in (ROOT / folder).rglob("*")),
+)
+TEXTS = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for path in FILES
+    if path.suffix in {".md", ".py", ".ipynb", ".yaml", ".service", ""} and path.is_file()
+}
+#: What is installed where a file says so, if it is duelrank: a folder or the name, perhaps with extras and a version.
+INSTALLED = r"pip install (?:--?[\w-]+ )*'?(?P<what>\.|duelrank\b)(?:\[(?P<extras>[\w,-]+)\])?(?P<rest>[=<>@][^'\s]*)?"
+LINES = [(path, match) for path, text in TEXTS.items() for match in re.finditer(INSTALLED, text)]
+
 
 def name(requirement: str) -> str:
     found = re.match(r"[\w.-]+", requirement)
@@ -99,10 +112,43 @@ class TestWorkflows:
         assert tests["jobs"]["test"]["strategy"]["matrix"]["python"] == named
         assert PROJECT["requires-python"] == f">={named[0]}"
 
-    def test_only_the_job_that_publishes_may_do_more_than_read(self) -> None:
+    def test_only_a_job_that_publishes_may_do_more_than_read(self) -> None:
+        allowed = {}
         for path in WORKFLOWS:
             workflow = yaml.safe_load(path.read_text())
             assert workflow["permissions"] == {"contents": "read"}
-            assert [job for job, what in workflow["jobs"].items() if "permissions" in what] == (
-                ["publish"] if path.stem == "release" else []
-            )
+            jobs = workflow["jobs"].items()
+            allowed[path.stem] = {job: what["permissions"] for job, what in jobs if "permissions" in what}
+        assert allowed == {
+            "tests": {},
+            "docs": {"publish": {"pages": "write", "id-token": "write"}},
+            "release": {"publish": {"id-token": "write"}},
+        }
+
+    def test_publish_the_folder_that_make_docs_writes(self) -> None:
+        docs = yaml.safe_load((ROOT / ".github" / "workflows" / "docs.yml").read_text())
+        (upload,) = [step for step in docs["jobs"]["build"]["steps"] if "pages-artifact" in step.get("uses", "")]
+        recipe = (ROOT / "Makefile").read_text().split("\ndocs:")[1].split("\n\n")[0]
+        assert re.search(rf"-m sphinx .* docs {upload['with']['path']}$", recipe, re.MULTILINE)
+
+
+class TestInstallLines:
+    """A checkout is installed by its folder, and says that it is one; extras of an installation by the name of the package."""
+
+    def test_there_are_some(self) -> None:
+        assert {"README.md", "docs/start/install.md", "src/duelrank/drawing/style.py", "deploy/Dockerfile"} <= {
+            path for path, _ in LINES
+        }
+
+    def test_the_extras_exist(self) -> None:
+        named = {extra for _, match in LINES for extra in (match["extras"] or "").split(",")} - {""}
+        assert named <= set(PROJECT["optional-dependencies"])
+
+    def test_a_folder_is_a_checkout(self) -> None:
+        folders = {path for path, match in LINES if match["what"] == "."}
+        assert {path for path in folders if "checkout" not in TEXTS[path]} == set()
+
+    def test_the_name_adds_extras_to_what_is_installed(self) -> None:
+        """Without an extra, or with another version, pip would look for duelrank in a package index, which does not have it."""
+        by_name = [(path, match) for path, match in LINES if match["what"] == "duelrank"]
+        assert [(path, match[0]) for path, match in by_name if not match["extras"] or match["rest"]] == []

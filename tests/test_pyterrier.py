@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import numpy as np
@@ -90,3 +91,5 @@ def test_without_pyterrier_the_extra_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "duelrank.pyterrier", raising=False)
     with pytest.raises(MissingExtra, match=r"duelrank\[pyterrier\]"):
         Learner("mgd", 2).to_pyterrier()
+    with pytest.raises(MissingExtra, match=r"duelrank\[pyterrier\]"):
+        importlib.import_module("duelrank.pyterrier")

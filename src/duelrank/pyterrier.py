@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Literal, Protocol
 
 import numpy as np
-import pandas as pd
-import pyterrier as pt
 from numpy.typing import NDArray
 
+from duelrank.errors import MissingExtra
 from duelrank.representation.query_scaled import query_scaled
 from duelrank.types import Query
+
+try:
+    import pandas as pd
+    import pyterrier as pt
+except ImportError:
+    raise MissingExtra("duelrank.pyterrier needs PyTerrier: pip install 'duelrank[pyterrier]'") from None
 
 __all__ = ["Reranker"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import duelrank
-from duelrank.cli import info
+from duelrank.cli import app, info
 
 REQUIREMENTS = [
     "numpy>=1.26",
@@ -108,3 +108,21 @@ class TestCompletion:
 
     def test_can_be_installed(self, cli):
         assert "--install-completion" in cli("--help").stdout
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_the_script_of_a_named_shell_can_be_had(self, shell, monkeypatch, capfd):
+        """As the page about installations says; `--show-completion` knows only the shell that it runs in."""
+        monkeypatch.setenv("_DUELRANK_COMPLETE", f"source_{shell}")
+        with pytest.raises(SystemExit) as end:
+            app(prog_name="duelrank")
+        assert end.value.code == 0
+        assert f"_DUELRANK_COMPLETE=complete_{shell}" in capfd.readouterr().out
+
+    def test_a_home_that_cannot_be_written_is_told_in_one_line(self, monkeypatch, tmp_path, cli):
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("HOME", str(tmp_path / "file"))
+        monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
+        done = cli("--install-completion")
+        assert done.exit_code == 2
+        assert done.stderr.startswith(f"error: could not write {tmp_path / 'file'}")
+        assert done.stderr.count("\n") == 1

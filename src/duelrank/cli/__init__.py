@@ -34,7 +34,7 @@ from duelrank.cli import (
     tune,
 )
 from duelrank.cli.console import complain, tell
-from duelrank.errors import DuelrankError
+from duelrank.errors import DuelrankError, StorageFailure
 
 __all__ = ["app", "main"]
 
@@ -56,8 +56,14 @@ class _Commands(TyperGroup):
     """The commands of this package, and those that a file given with ``--load`` has added to `app`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:  # older versions of typer have another class of contexts
+        installs = "--install-completion" in args  # typer writes into the user's home
         with _errors_in_one_line():
-            return super().parse_args(ctx, args)
+            try:
+                return super().parse_args(ctx, args)
+            except OSError as error:
+                if not installs or isinstance(error, DuelrankError):
+                    raise
+                raise StorageFailure(f"could not write {error.filename}: {error.strerror or error}") from None
 
     def invoke(self, ctx: Any) -> Any:
         with _errors_in_one_line():
