@@ -65,7 +65,7 @@ def leads(link: str, places: set[str]) -> bool:
     """Whether a link leads to a place on a page that was looked at, or to another file of the site, such as a source."""
     link = unquote(link).removesuffix("#")
     path = Path(urlsplit(link).path)
-    return link in places or ("_modules" in path.parts or path.suffix != ".html") and path.is_file()
+    return link in places or (("_modules" in path.parts or path.suffix != ".html") and path.is_file())
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -321,6 +321,15 @@ def reproduce(
         Replace those of the suite.
     workers, scheduler, device
         As in `run_all`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.experiments import reproduce
+    >>> with TemporaryDirectory() as folder:
+    ...     report = reproduce("quick", folder, users=["perfect"], algorithms=["mgd"], runs=1, impressions=50, workers=1)
+    >>> len(report.sections)
+    2
     """
     loaded = load_suite(suite) if isinstance(suite, str) else suite
     wanted = plan(loaded, datasets, users, algorithms, runs, impressions)
