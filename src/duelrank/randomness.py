@@ -30,6 +30,7 @@ def stream(seed: int, name: str, number: int = 0) -> Stream:
     Examples
     --------
     >>> from duelrank.kernels.random import uniform
+    >>> from duelrank.randomness import stream
     >>> uniform(stream(7, "user")) == uniform(stream(7, "user"))
     True
     """

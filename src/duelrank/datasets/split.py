@@ -35,6 +35,7 @@ class Split:
 
     Examples
     --------
+    >>> from duelrank.datasets import Split
     >>> split = Split([[0.1], [0.9], [0.5]], labels=[0, 2, 1], offsets=[0, 2, 3], ids=["shoes", "hats"])
     >>> split.query(0).n_documents, split.judgements(0).tolist()
     (2, [0, 2])

@@ -288,6 +288,7 @@ def compare(
 
     Examples
     --------
+    >>> from duelrank.experiments import compare
     >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
     >>> results.table()
     Table('Online and offline nDCG@10': 2 rows, 5 columns)
