@@ -59,6 +59,7 @@ def parameter_of_pair(option: str) -> str:
 
     Examples
     --------
+    >>> from duelrank.api import parameter_of_pair
     >>> parameter_of_pair("rank_features"), parameter_of_pair("sub_queries")
     ('rank_feature', 'sub_query')
     """

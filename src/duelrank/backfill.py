@@ -40,6 +40,7 @@ class LogLearner:
     >>> import numpy as np
     >>> from duelrank import Feedback, Query, parse
     >>> from duelrank.randomness import stream
+    >>> from duelrank.backfill import LogLearner
     >>> ranker = parse("mgd-dsp")
     >>> state = ranker.start(2, stream(1, "start"))
     >>> log = LogLearner(ranker)

@@ -48,7 +48,15 @@ def parse(text: str, kind: Any = Part) -> Part:
 
 
 def as_part(given: P | str, kind: type[P]) -> P:
-    """Return the part; text is parsed."""
+    """Return the part; text is parsed.
+
+    Examples
+    --------
+    >>> from duelrank.grammar import as_part
+    >>> from duelrank.metrics import Metric
+    >>> as_part("nDCG@5", Metric).cutoff
+    5
+    """
     if isinstance(given, kind):
         return given
     if isinstance(given, str):

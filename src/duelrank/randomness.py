@@ -12,7 +12,14 @@ __all__ = ["stream", "stream_key"]
 
 
 def stream_key(seed: int, name: str) -> int:
-    """Return the key of a family of streams; `kernels.random.derive` makes one stream per number from it."""
+    """Return the key of a family of streams; `kernels.random.derive` makes one stream per number from it.
+
+    Examples
+    --------
+    >>> from duelrank.randomness import stream_key
+    >>> stream_key(1, "clicks") == stream_key(2, "clicks")
+    False
+    """
     digest = hashlib.blake2b(f"{whole_number('seed', seed, least=0)}/{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1  # 63 bits: compiled code takes it as a plain int64
 
@@ -23,6 +30,7 @@ def stream(seed: int, name: str, number: int = 0) -> Stream:
     Examples
     --------
     >>> from duelrank.kernels.random import uniform
+    >>> from duelrank.randomness import stream
     >>> uniform(stream(7, "user")) == uniform(stream(7, "user"))
     True
     """

@@ -36,6 +36,17 @@ class Between:
         costs a compilation in lockstep.
     none
         For a number that may also be None: the end of ``tuned`` that comes closest to what None means.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from typing import Annotated
+    >>> from duelrank.registry import Between, Part
+    >>> @dataclass(frozen=True)
+    ... class Share(Part):
+    ...     share: Annotated[float, Between(0.0, 1.0)] = 0.5
+    >>> Share(0.7)
+    Share(share=0.7)
     """
 
     low: float = -float("inf")
@@ -63,6 +74,13 @@ class Part:
 
     A part holds parameters and other parts, never arrays, so it can be hashed, compared, pickled and printed. Field types
     are checked when a part is made, from Python and from text alike.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> part = parse("mgd(n_candidates=3)")
+    >>> part == parse(repr(part)), part.exploration.n_candidates
+    (True, 3)
     """
 
     kind: ClassVar[str] = "part"
@@ -186,13 +204,29 @@ def aliases(kind: type[Part] = Part) -> Mapping[str, Part]:
 
 
 def classes(kind: type[Part] = Part) -> dict[str, type[Part]]:
-    """Return the registered classes of one kind by name."""
+    """Return the registered classes of one kind by name.
+
+    Examples
+    --------
+    >>> from duelrank.metrics import Metric
+    >>> from duelrank.registry import classes
+    >>> "nDCG" in classes(Metric), "MGD" in classes(Metric)
+    (True, False)
+    """
     _import_packages()
     return {name: cls for name, cls in sorted(_CLASSES.items()) if issubclass(cls, kind)}
 
 
 def names(kind: type[Part] = Part) -> list[str]:
-    """Return every name that `parse` accepts for one kind: short names first, then classes."""
+    """Return every name that `parse` accepts for one kind: short names first, then classes.
+
+    Examples
+    --------
+    >>> from duelrank.registry import names
+    >>> from duelrank.users import User
+    >>> "perfect" in names(User), "mgd" in names(User)
+    (True, False)
+    """
     return [*aliases(kind), *classes(kind)]
 
 
@@ -261,7 +295,15 @@ def walk(part: Part, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 
 
 def canonical(part: Part) -> str:
-    """Return the text of a part with all fields; unlike its repr, it does not depend on the defaults."""
+    """Return the text of a part with all fields; unlike its repr, it does not depend on the defaults.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.registry import canonical
+    >>> print(canonical(parse("perfect")))
+    Preset(behaviour='perfect', stop_without_click=True)
+    """
     added = part.added_fields
     given = ((item.name, getattr(part, item.name)) for item in fields(part))
     counting = ((name, value) for name, value in given if name not in added or added[name] != value)
@@ -275,7 +317,18 @@ _spelled: ContextVar[dict[Part, str] | None] = ContextVar("_spelled", default=No
 
 @contextmanager
 def spelling_once() -> Iterator[None]:
-    """Let `spell` remember its answers: for loops over thousands of runs, during which no name is registered."""
+    """Let `spell` remember its answers: for loops over thousands of runs, during which no name is registered.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.registry import spell, spelling_once
+    >>> recipe = parse("mgd(n_candidates=3)")
+    >>> with spelling_once():
+    ...     texts = {spell(recipe) for _ in range(1000)}
+    >>> texts
+    {'mgd(n_candidates=3)'}
+    """
     known = _spelled.get()
     token = _spelled.set({} if known is None else known)
     try:

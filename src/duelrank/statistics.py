@@ -17,6 +17,7 @@ def sign_test(wins: int, losses: int) -> float:
 
     Examples
     --------
+    >>> from duelrank.statistics import sign_test
     >>> round(sign_test(9, 1) * 2**10, 9)  # none or one loss in ten, or the same of wins: 2 · (1 + 10) of 2^10 outcomes
     22.0
     """
@@ -29,6 +30,7 @@ def student_test(t: float, freedom: float) -> float:
 
     Examples
     --------
+    >>> from duelrank.statistics import student_test
     >>> round(student_test(2.776, 4), 3)
     0.05
     """
@@ -64,6 +66,7 @@ def anytime_test(wins: int, losses: int) -> float:
 
     Examples
     --------
+    >>> from duelrank.statistics import anytime_test
     >>> round(anytime_test(9, 1), 3), round(anytime_test(13, 1), 3)
     (0.287, 0.046)
     """
@@ -110,6 +113,7 @@ def mean_test(n: int, total: float, squares: float) -> float:
 
     Examples
     --------
+    >>> from duelrank.statistics import mean_test
     >>> round(mean_test(100, 20.0, 100.0), 3)
     0.042
     """
@@ -129,6 +133,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     Examples
     --------
+    >>> from duelrank.statistics import holm
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """

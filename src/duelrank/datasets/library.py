@@ -39,7 +39,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Info:
-    """One data set: its catalogue entry and its installed description; one of them may be None."""
+    """One data set: its catalogue entry and its installed description; one of them may be None.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import info
+    >>> found = info("mq2008")
+    >>> found.entry.title, found.entry.n_features
+    ('LETOR 4.0 MQ2008', 46)
+    """
 
     name: str
     entry: Entry | None
@@ -58,7 +66,7 @@ class Info:
 
 
 def add(name: str, path: str | Path, *, replace: bool = False, progress: Progress | None = None) -> ImportReport:
-    """Import LETOR text from a folder or an archive, so that the name can be used as a data set.
+    r"""Import LETOR text from a folder or an archive, so that the name can be used as a data set.
 
     Parameters
     ----------
@@ -70,6 +78,19 @@ def add(name: str, path: str | Path, *, replace: bool = False, progress: Progres
         Whether to replace an installed set of that name, once the new one is complete.
     progress
         Called with (bytes read so far, bytes of the input).
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.datasets import add, remove
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("train", "vali", "test"):
+    ...         _ = Path(folder, f"{name}.txt").write_text("2 qid:1 1:0.9 2:0.1\n0 qid:1 1:0.2 2:0.8\n")
+    ...     report = add("my-shop", folder)
+    >>> remove("my-shop")
+    >>> report.n_features, report.n_grades
+    (2, 3)
     """
     check_name(name)
     if not replace and _raw(name).exists():
@@ -99,7 +120,14 @@ def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = N
 
 
 def installed() -> dict[str, Info]:
-    """Return the installed sets by name, without damaged ones, which raise an error when they are opened by name."""
+    """Return the installed sets by name, without damaged ones, which raise an error when they are opened by name.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import installed
+    >>> "mq2008" in installed()  # not before it was imported
+    False
+    """
     found: dict[str, Info] = {}
     for path in sorted((home() / "datasets").glob("*/raw/meta.json")):
         name = path.parent.parent.name
@@ -131,7 +159,14 @@ def keep(name: str, write: Callable[[Path], Meta]) -> None:
 
 
 def info(name: str) -> Info:
-    """Return the description of one data set, installed or not."""
+    """Return the description of one data set, installed or not.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import info
+    >>> info("mslr-web10k").entry.n_features
+    136
+    """
     if name not in CATALOGUE and not is_installed(name):
         raise UnknownName.among("data set", name, {*CATALOGUE, *installed()})
     here = is_installed(name)

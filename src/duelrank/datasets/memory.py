@@ -16,7 +16,7 @@ __all__ = ["read_letor"]
 
 
 def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: int = CHUNK_BYTES) -> Split:
-    """Read one LETOR (SVMlight) file, compressed or not, without any preparation.
+    r"""Read one LETOR (SVMlight) file, compressed or not, without any preparation.
 
     Parameters
     ----------
@@ -24,6 +24,18 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
         Minimum number of features: a sparse file need not contain the highest feature number.
     chunk_bytes
         Size of the text buffer.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.datasets import read_letor
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "train.txt")
+    ...     _ = file.write_text("2 qid:shoes 1:0.9 2:0.1\n0 qid:shoes 1:0.2 2:0.8\n")
+    ...     split = read_letor(file)
+    >>> split.labels.tolist(), split.features.tolist()
+    ([2, 0], [[0.9, 0.1], [0.2, 0.8]])
     """
     source = open_source(Path(path), lambda _: True)
     members = source.members()

@@ -33,6 +33,12 @@ class Preparation:
         "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
     drop_irrelevant_test
         Drop test queries without a relevant document: all their rankings are equally good.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import Preparation
+    >>> Preparation(scale="none")
+    Preparation(drop_constant=True, scale='none', drop_irrelevant_test=True)
     """
 
     drop_constant: bool = True

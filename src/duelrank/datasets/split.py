@@ -35,6 +35,7 @@ class Split:
 
     Examples
     --------
+    >>> from duelrank.datasets import Split
     >>> split = Split([[0.1], [0.9], [0.5]], labels=[0, 2, 1], offsets=[0, 2, 3], ids=["shoes", "hats"])
     >>> split.query(0).n_documents, split.judgements(0).tolist()
     (2, [0, 2])
@@ -160,6 +161,14 @@ class Fold:
         Number of grades; labels are from 0 to n_grades − 1.
     popularity
         (n_training_queries,) relative frequency of each training query; None: equal frequencies.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import Fold, Split
+    >>> split = Split([[0.1], [0.9], [0.5]], labels=[0, 2, 1], offsets=[0, 2, 3], ids=["shoes", "boots"])
+    >>> fold = Fold(train=split, validation=split, test=split, n_grades=3)
+    >>> len(fold.train), fold.test.n_documents
+    (2, 3)
     """
 
     train: Split

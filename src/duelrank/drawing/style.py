@@ -47,5 +47,12 @@ def style_panel(panel: Axes, title: str) -> None:
 
 
 def escape_formulas(text: str) -> str:
-    """Return text that matplotlib does not interpret as a formula."""
+    r"""Return text that matplotlib does not interpret as a formula.
+
+    Examples
+    --------
+    >>> from duelrank.drawing import escape_formulas
+    >>> print(escape_formulas("5 $"))
+    5 \$
+    """
     return text.replace("$", r"\$")

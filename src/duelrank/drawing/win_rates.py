@@ -35,6 +35,14 @@ class WinRate:
         Number of recorded lists at each point in time.
     rate, low, high
         The share of decisive lists that it had won by then, and the ends of the band.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.drawing import WinRate
+    >>> rate = WinRate("new against old", np.array([10, 20]), np.array([0.6, 0.55]), np.array([0.3, 0.4]), np.array([0.9, 0.7]))
+    >>> bool(rate.low[-1] > 0.5)  # not better yet
+    False
     """
 
     title: str
@@ -53,6 +61,14 @@ def win_rates(pairs: Sequence[WinRate], level: float) -> Figure:
         What to draw.
     level
         The probability that a band is ever wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.drawing import WinRate, win_rates
+    >>> rate = WinRate("new against old", np.array([10, 20]), np.array([0.6, 0.55]), np.array([0.3, 0.4]), np.array([0.9, 0.7]))
+    >>> len(win_rates([rate], level=0.05).axes)
+    1
     """
     shown = pairs[:_MOST]
     rows, columns = -(-len(shown) // _COLUMNS), min(len(shown), _COLUMNS)

@@ -288,6 +288,7 @@ def compare(
 
     Examples
     --------
+    >>> from duelrank.experiments import compare
     >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
     >>> results.table()
     Table('Online and offline nDCG@10': 2 rows, 5 columns)
@@ -321,6 +322,15 @@ def reproduce(
         Replace those of the suite.
     workers, scheduler, device
         As in `run_all`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.experiments import reproduce
+    >>> with TemporaryDirectory() as folder:
+    ...     report = reproduce("quick", folder, users=["perfect"], algorithms=["mgd"], runs=1, impressions=50, workers=1)
+    >>> len(report.sections)
+    2
     """
     loaded = load_suite(suite) if isinstance(suite, str) else suite
     wanted = plan(loaded, datasets, users, algorithms, runs, impressions)

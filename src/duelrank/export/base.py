@@ -139,7 +139,14 @@ def export(model: LinearModel, format: str, **options: Any) -> bytes:
 
 
 def format_options() -> list[Option]:
-    """Return the options of all formats; formats share an option of the same name."""
+    """Return the options of all formats; formats share an option of the same name.
+
+    Examples
+    --------
+    >>> from duelrank.export import format_options
+    >>> [option.name for option in format_options()][:3]
+    ['offset_feature', 'offset', 'allow_negative']
+    """
     found: dict[str, Option] = {}
     for format, cls in FORMATS.items():
         for each in _options(format, cls):

@@ -31,6 +31,15 @@ class Elasticsearch(Format):
     that is new for each version. Lucene asks for scores of 0 or above, and documents that are not rescored count 0: those below
     would come after them. Trees are lifted to 0, which changes no order; ``model/linear`` has no bias, but a feature that is 1 for
     every document keeps its scores at 0 or above.
+
+    Examples
+    --------
+    >>> import json
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> text = export(model, "elasticsearch", allow_negative=True).decode()
+    >>> json.loads(text)["model"]["model"]["definition"]
+    '{"bm25": 0.75, "vector": 0.25}'
     """
 
     offset_feature: Annotated[

@@ -27,6 +27,15 @@ class ElasticsearchFeatures(Format):
 
     The features of a model, each with what computes it: a field with numbers, or a query, whose score is the value. What stands
     in ``{{}}`` in a query is a parameter of the request.
+
+    Examples
+    --------
+    >>> import json
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> text = export(model, "elasticsearch-features").decode()
+    >>> [each["name"] for each in json.loads(text)["featureset"]["features"]]
+    ['bm25', 'vector']
     """
 
     rank_features: Annotated[

@@ -34,6 +34,16 @@ class OpenSearchHybrid(Format):
     """OpenSearch hybrid query, a search pipeline that scales and weighs the scores of its sub-queries.
 
     The weights sum to 1. The n-th one is for the n-th sub-query of the hybrid query, in the order of the features.
+
+    Examples
+    --------
+    >>> import json
+    >>> from duelrank.representation import QueryScaled
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25], QueryScaled())
+    >>> text = export(model, "opensearch-hybrid").decode()
+    >>> json.loads(text)["phase_results_processors"][0]["normalization-processor"]["combination"]["parameters"]
+    {'weights': [0.75, 0.25]}
     """
 
     def write(self, model: LinearModel) -> str:
@@ -72,6 +82,18 @@ class ElasticsearchLinear(Format):
     """Elasticsearch linear retriever, body of _search.
 
     The weights sum to 1. With ``{{…}}`` in the texts of its retrievers it is the source of a search template.
+
+    Examples
+    --------
+    >>> import json
+    >>> from duelrank.export import LinearModel, export
+    >>> from duelrank.representation import QueryScaled
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25], QueryScaled())
+    >>> words = '{"standard": {"query": {"match": {"title": "shoes"}}}}'
+    >>> vector = '{"knn": {"field": "vector", "query_vector": [0.1, 0.9], "k": 100, "num_candidates": 100}}'
+    >>> body = json.loads(export(model, "elasticsearch-linear", sub_queries={"bm25": words, "vector": vector}))
+    >>> [each["weight"] for each in body["retriever"]["linear"]["retrievers"]]
+    [0.75, 0.25]
     """
 
     sub_queries: Annotated[
@@ -100,6 +122,17 @@ class Qdrant(Format):
     """Qdrant formula query, body of points/query.
 
     A sum over the scores of prefetches, as they are: Qdrant cannot scale them within a query.
+
+    Examples
+    --------
+    >>> import json
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> words = '{"query": {"indices": [1, 9], "values": [0.4, 0.6]}, "using": "sparse", "limit": 100}'
+    >>> vector = '{"query": [0.1, 0.9], "using": "dense", "limit": 100}'
+    >>> body = json.loads(export(model, "qdrant", sub_queries={"bm25": words, "vector": vector}))
+    >>> body["query"]["formula"]
+    {'sum': [{'mult': [0.75, '$score[0]']}, {'mult': [0.25, '$score[1]']}]}
     """
 
     sub_queries: Annotated[

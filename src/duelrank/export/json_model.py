@@ -13,7 +13,16 @@ __all__ = ["JsonModel"]
 @register_format("json")
 @dataclass(frozen=True)
 class JsonModel(Format):
-    """JSON with everything, to be read back by duelrank."""
+    """JSON with everything, to be read back by duelrank.
+
+    Examples
+    --------
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> text = export(model, "json").decode()
+    >>> LinearModel.from_json(text).score([[1.0, 2.0]]).tolist()
+    [1.25]
+    """
 
     def write(self, model: LinearModel) -> str:
         """Return what `LinearModel.from_json` reads."""

@@ -31,6 +31,15 @@ class OnnxGraph(Format):
     """ONNX, float32 (N, features) to (N, 1).
 
     A model that depends on the range or the ranks within a query takes the N documents of a batch for those of one query.
+
+    Examples
+    --------
+    >>> import onnx
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> graph = onnx.load_from_string(export(model, "onnx")).graph
+    >>> graph.input[0].type.tensor_type.shape.dim[1].dim_value
+    2
     """
 
     media_type = "application/octet-stream"

@@ -27,6 +27,14 @@ class RankLib(Format):
     that ranker has no bias, so its scores are those of the model up to a constant, which does not change any order. With an offset
     it is ``Linear Regression``, and its scores are those of the model plus the offset. Any other model is an ensemble of trees, one
     for each feature, as ``LambdaMART`` has them.
+
+    Examples
+    --------
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> text = export(model, "ranklib").decode()
+    >>> text.splitlines()[-1]
+    '1:0.75 2:0.25'
     """
 
     media_type = "text/plain"

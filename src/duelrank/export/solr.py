@@ -29,6 +29,15 @@ class Solr(Format):
 
     A linear model is a ``LinearModel`` of Solr, any other one its ``MultipleAdditiveTreesModel``, with one tree for each feature;
     under a name that is new for each version.
+
+    Examples
+    --------
+    >>> import json
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> text = export(model, "solr").decode()
+    >>> json.loads(text)["params"]["weights"]
+    {'bm25': 0.75, 'vector': 0.25}
     """
 
     store: Annotated[str | None, "Name of the feature store; Solr's default store unless given."] = None

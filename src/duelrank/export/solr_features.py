@@ -29,6 +29,15 @@ class SolrFeatures(Format):
 
     The features of a model, each with what computes it in Solr: a field, ``score`` for the score of the query that is reranked,
     ``${name}`` for a number that comes with the request as ``efi.name``, or a query of Solr, whose score is the value.
+
+    Examples
+    --------
+    >>> import json
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> text = export(model, "solr-features").decode()
+    >>> [each["name"] for each in json.loads(text)]
+    ['bm25', 'vector']
     """
 
     rank_features: Annotated[

@@ -58,6 +58,14 @@ class Vespa(Format):
 
     A model that depends on the range of values within a query is computed in the global phase, over the hits that are re-ranked. A
     feature whose name is a rank feature itself, such as ``bm25(title)``, needs no expression.
+
+    Examples
+    --------
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "price"), [0.75, -0.25])
+    >>> text = export(model, "vespa", rank_features={"bm25": "bm25(title)", "price": "attribute(price)"}).decode()
+    >>> next(line.strip() for line in text.splitlines() if "0.75" in line)
+    'query(w_bm25) double: 0.75  # "bm25"'
     """
 
     media_type = "text/plain"

@@ -43,6 +43,7 @@ class ConfidenceSequence(Value, frozen=True):
 
     Examples
     --------
+    >>> from duelrank.guard import ConfidenceSequence
     >>> sequence = ConfidenceSequence(wins=560, losses=440)
     >>> low, high = sequence.interval
     >>> round(low, 3), round(sequence.rate, 3), round(high, 3)

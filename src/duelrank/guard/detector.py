@@ -40,6 +40,7 @@ class Detector(Value, frozen=True):
 
     Examples
     --------
+    >>> from duelrank.guard import Detector
     >>> detector = Detector(false_alarm_every=1000)
     >>> for won in [False] * 12:
     ...     detector = detector.update(won)

@@ -28,6 +28,7 @@ class EValue(Value, frozen=True):
 
     Examples
     --------
+    >>> from duelrank.guard import EValue
     >>> round(EValue(wins=60, losses=40).value, 2)
     1.78
     >>> EValue(wins=70, losses=30).proves(0.05)

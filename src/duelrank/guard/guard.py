@@ -106,6 +106,7 @@ class Guard(Value, frozen=True):
 
     Examples
     --------
+    >>> from duelrank.guard import Guard, GuardSpec
     >>> guard = Guard.begin(GuardSpec(false_alarm_every=1000))
     >>> while guard.due is None:
     ...     guard = guard.count("loss")

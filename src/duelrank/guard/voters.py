@@ -21,6 +21,13 @@ class Voters:
         Counted from the beginning of 1970.
     hashes
         Of those who have voted, one after the other, the first vote first.
+
+    Examples
+    --------
+    >>> from duelrank.guard import Voters
+    >>> voters = Voters()
+    >>> [voters.admit(user, time=0.0) for user in (b"11111111", b"22222222", b"11111111")], len(voters)
+    ([True, True, False], 2)
     """
 
     def __init__(self, day: int = 0, hashes: bytes = b"") -> None:

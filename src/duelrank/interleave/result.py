@@ -59,6 +59,17 @@ class Result:
         was fixed in advance; "credit" for the mean difference in credit.
     history
         The wins at earlier times, up to now.
+
+    Examples
+    --------
+    >>> from duelrank import Comparison
+    >>> comparison = Comparison(["old", "new"], seed=1)
+    >>> for _ in range(20):
+    ...     shown = comparison.show({"old": ["a", "b", "c"], "new": ["c", "a", "b"]})
+    ...     _ = comparison.record(shown, clicks=["c"])
+    >>> result = comparison.result()
+    >>> result.impressions, result.wins.tolist()
+    (20, [[0, 0], [20, 0]])
     """
 
     rankers: tuple[str, ...]

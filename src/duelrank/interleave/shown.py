@@ -24,6 +24,14 @@ class Shown:
         The ranking of each ranker.
     seed, number
         The random stream that made the list. `record` makes the list again from it, so that a manipulated list is detected.
+
+    Examples
+    --------
+    >>> from duelrank import Comparison
+    >>> comparison = Comparison(["old", "new"], seed=1)
+    >>> shown = comparison.show({"old": ["a", "b", "c"], "new": ["c", "a", "b"]})
+    >>> shown.documents
+    ('a', 'c', 'b')
     """
 
     documents: tuple[Document, ...]

@@ -41,7 +41,16 @@ _BYTES_EVALUATED = 96  # of each, with all that comes of it
 
 
 def why_not(spec: RunSpec) -> list[str]:
-    """Return what keeps a run from lockstep, as sentences; nothing if it can run."""
+    """Return what keeps a run from lockstep, as sentences; nothing if it can run.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Grid
+    >>> from duelrank.lockstep import why_not
+    >>> (spec,) = Grid(["mgd"], "synthetic", "perfect", runs=1).specs()
+    >>> why_not(spec)
+    []
+    """
     fold = spec.dataset.fold(spec.fold)
     found = [*obstacles(spec.algorithm), users.obstacle(spec.user, fold.n_grades), metrics.obstacle(spec.metric)]
     if isinstance(spec.user, PBM) and any(isinstance(part, Observed) for _, part in walk(spec.algorithm)):

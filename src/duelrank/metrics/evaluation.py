@@ -34,7 +34,18 @@ class Judged(Protocol):
 
 
 def per_query(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> NDArray[np.float64]:
-    """Rank every query of a split by the weights, with ties at random, and return the metric (or its text) of each list."""
+    """Rank every query of a split by the weights, with ties at random, and return the metric (or its text) of each list.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank import Synthetic
+    >>> from duelrank.metrics import per_query
+    >>> from duelrank.randomness import stream
+    >>> test = Synthetic(n_queries=40, n_features=20).fold(1).test
+    >>> per_query(np.ones(20), test, "nDCG@10", stream(1, "ties")).round(2)[:3].tolist()
+    [0.74, 0.85, 0.78]
+    """
     measure = as_part(metric, Metric)
     n_features = split.features.shape[1]
     if weights.shape != (n_features,):

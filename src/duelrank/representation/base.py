@@ -34,6 +34,14 @@ class Curve:
         height holds from behind its value on, the first before all.
     shape
         "line": the straight line through two points, without end; "ramps": straight between points; "steps": level between.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import Curve
+    >>> curve = Curve(values=np.array([0.0, 20.0, 100.0]), heights=np.array([0.0, 1.0, 0.5]), shape="ramps")
+    >>> curve.at(np.array([10.0, 60.0, 500.0])).tolist()
+    [0.5, 0.75, 0.5]
     """
 
     values: NDArray[np.float64]

@@ -13,7 +13,20 @@ GuardEvent = Literal["alarm", "promotion", "resume"]
 
 
 class Observer:
-    """Is told what happens; by itself it does nothing. Methods are called from several threads and must be quick."""
+    """Is told what happens; by itself it does nothing. Methods are called from several threads and must be quick.
+
+    Examples
+    --------
+    >>> from duelrank.serving import Observer
+    >>> class Count(Observer):
+    ...     total = 0
+    ...     def ranked(self, name, n_documents):
+    ...         self.total += n_documents
+    >>> counting = Count()
+    >>> counting.ranked("shop", 10)
+    >>> counting.total
+    10
+    """
 
     def ranked(self, name: str, n_documents: int) -> None:
         """An impression was made of so many documents."""

@@ -109,6 +109,27 @@ class Service:
     read_only
         Only look: take no lease, write nothing, learn nothing, and refuse what would change the store. Another process may serve
         from the store meanwhile; what it does is seen.
+
+    Examples
+    --------
+    A service without HTTP, with a store in memory:
+
+    >>> import asyncio
+    >>> from duelrank.api import Document, FeedbackEvent, RankerSpec, RankRequest
+    >>> from duelrank.serving import Service
+    >>> from duelrank.storage import open_storage
+    >>> async def first_click():
+    ...     with open_storage("sqlite://") as storage:
+    ...         service = Service(storage)
+    ...         await service.start()
+    ...         await service.create(RankerSpec("shop", "mgd-dsp", ["bm25", "price"]))
+    ...         documents = [Document("d1", [0.3, 0.9]), Document("d2", [0.8, 0.1])]
+    ...         answer = await service.rank("shop", RankRequest(documents, impression_id="i1"))
+    ...         counts = await service.feedback("shop", [FeedbackEvent("i1", ["d2"], close=True)])
+    ...         await service.stop()
+    ...     return len(answer.ranking), counts.accepted
+    >>> asyncio.run(first_click())
+    (2, 1)
     """
 
     def __init__(

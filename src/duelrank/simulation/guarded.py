@@ -129,6 +129,13 @@ class GuardHistory:
         For each of `PROOF_LEVELS`, the list after which gain was first proved; 0 where it never was.
     harm_decisive
         The decisive lists before the accident.
+
+    Examples
+    --------
+    >>> from duelrank import simulate
+    >>> record = simulate("mgd", "synthetic(n_queries=10)", "perfect", impressions=200, guard="Guarded(Feature(0), share=0.5)")
+    >>> sum(record.guard.kinds.values())
+    200
     """
 
     guard: Guard

@@ -58,7 +58,17 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, with its place in the log; an earlier version of duelrank may have removed its body."""
+    """Something that happened, with its place in the log; an earlier version of duelrank may have removed its body.
+
+    Examples
+    --------
+    >>> from duelrank.storage import NewEvent, open_storage
+    >>> with open_storage("sqlite://") as store:
+    ...     _ = store.log.append([NewEvent("shop", "ranked", key="i1", time=0.0, body=b"a list")])
+    ...     (event,) = store.log.read()
+    >>> event.number, event.body
+    (1, b'a list')
+    """
 
     number: int
     ranker: str
@@ -70,7 +80,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where an appended event is: its number, and whether it is new or the duplicate of an earlier one."""
+    """Where an appended event is: its number, and whether it is new or the duplicate of an earlier one.
+
+    Examples
+    --------
+    >>> from duelrank.storage import NewEvent, open_storage
+    >>> event = NewEvent("shop", "ranked", key="i1", time=0.0, body=b"a list")
+    >>> with open_storage("sqlite://") as store:
+    ...     receipts = store.log.append([event]) + store.log.append([event])
+    >>> receipts  # the second is the same event
+    [Receipt(number=1, new=True), Receipt(number=1, new=False)]
+    """
 
     number: int
     new: bool

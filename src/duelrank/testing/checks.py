@@ -28,7 +28,14 @@ Check = Callable[[Algorithm], None]
 
 
 def check_algorithm(algorithm: Algorithm | str) -> None:
-    """Run all checks on an algorithm or its text; a failed check raises an AssertionError or the error of the algorithm."""
+    """Run all checks on an algorithm or its text; a failed check raises an AssertionError or the error of the algorithm.
+
+    Examples
+    --------
+    >>> from duelrank.testing import check_algorithm
+    >>> print(check_algorithm("mgd(n_candidates=2)"))  # nothing is wrong with it
+    None
+    """
     recipe = as_part(algorithm, Algorithm)
     for check in CHECKS:
         check(recipe)

@@ -17,6 +17,12 @@ def check_storage(url: str) -> None:
     """Run all checks on the store at an address, which must be empty and is not empty afterwards.
 
     A failed check raises an AssertionError or the error of the store. Each check has a ranker of its own.
+
+    Examples
+    --------
+    >>> from duelrank.testing import check_storage
+    >>> print(check_storage("sqlite://"))  # nothing is wrong with it
+    None
     """
     with open_storage(url) as store:
         for check in STORAGE_CHECKS:

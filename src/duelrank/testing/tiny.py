@@ -37,7 +37,14 @@ def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 20, 
 
 @dataclass(frozen=True, repr=False)
 class Tiny(Dataset):
-    """The tiny queries as a data set, with different queries for training and test, and one fold per seed."""
+    """The tiny queries as a data set, with different queries for training and test, and one fold per seed.
+
+    Examples
+    --------
+    >>> from duelrank.testing import Tiny
+    >>> Tiny(n_documents=4).fold(1).train.features.shape[1]
+    20
+    """
 
     n_documents: Annotated[int, Between(1)] = 8
     n_features: Annotated[int, Between(1)] = 20
@@ -54,7 +61,17 @@ class Tiny(Dataset):
 
 
 def play(algorithm: Algorithm, n_impressions: int, seed: int = 0, learner: Learner | None = None) -> Learner:
-    """Run a learner, by default a new one, on the tiny queries for some impressions."""
+    """Run a learner, by default a new one, on the tiny queries for some impressions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank import parse
+    >>> from duelrank.testing import play
+    >>> learner = play(parse("mgd"), n_impressions=30)
+    >>> float(np.linalg.norm(learner.weights).round(2))
+    0.03
+    """
     split = tiny_split()
     learner = learner or Learner(algorithm, split.n_features, seed, length=5)
     for _ in range(n_impressions):

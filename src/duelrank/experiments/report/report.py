@@ -72,7 +72,15 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The report of a suite: its sections and the `provenance` of its results."""
+    """The report of a suite: its sections and the `provenance` of its results.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Report, Section
+    >>> report = Report("Shoes", (Section("Speed", "How fast is it?"),), {"commit": "1234567"})
+    >>> [section.title for section in report.sections]
+    ['Speed']
+    """
 
     title: str
     sections: tuple[Section, ...]

@@ -32,6 +32,7 @@ class Frame:
 
     Examples
     --------
+    >>> from duelrank.experiments import Frame
     >>> frame = Frame.of([{"user": "perfect", "fold": 1}, {"user": "perfect", "fold": 2}])
     >>> frame["fold"].tolist()
     [1, 2]

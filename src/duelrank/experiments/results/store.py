@@ -159,6 +159,16 @@ def load_results(folder: str | Path, suite: str | None = None) -> Frame:
     ----------
     suite
         The expected name of the suite; any by default.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.experiments import load_results, reproduce
+    >>> with TemporaryDirectory() as folder:
+    ...     report = reproduce("quick", folder, users=["perfect"], algorithms=["mgd"], runs=1, impressions=50, workers=1)
+    ...     results = load_results(folder)
+    >>> len(results)
+    1
     """
     folder = Path(folder)
     if not (folder / _ABOUT).is_file():

@@ -65,6 +65,14 @@ class Estimate:
         Mean time of an impression, without evaluation.
     worst
         The lowest of the runs.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, summarise
+    >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> estimate = summarise(results, "offline").estimates[1]
+    >>> estimate.baseline, round(estimate.mean, 2), round(estimate.change, 3)
+    ('mgd', 0.8, 0.028)
     """
 
     measure: Measure
@@ -94,6 +102,14 @@ class Summary:
     ----------
     devices
         Where the runs were made, as far as the rows say.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, summarise
+    >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> summary = summarise(results, "online")
+    >>> summary.metric, len(summary.estimates)
+    ('nDCG@10', 2)
     """
 
     measure: Measure
@@ -133,7 +149,16 @@ class Summary:
 
 @dataclass(frozen=True)
 class Curve:
-    """The mean over runs of a value at each checkpoint; ``half_width`` is that of its 95% interval, empty for one run."""
+    """The mean over runs of a value at each checkpoint; ``half_width`` is that of its 95% interval, empty for one run.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, mean_curves
+    >>> results = compare("mgd", "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> curve = mean_curves(results)[0]
+    >>> curve.impressions[-1], round(curve.mean[-1], 2)
+    (50, 0.78)
+    """
 
     dataset: str
     user: str
@@ -156,6 +181,14 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
         The algorithm that all others are compared with; without one, each projected algorithm is compared with its base.
     tests
         Whether to compute changes and tests; figures need only means and intervals.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, summarise
+    >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> summary = summarise(results, "offline")
+    >>> [(estimate.algorithm, estimate.runs, round(estimate.mean, 2)) for estimate in summary.estimates]
+    [('mgd', 2, 0.78), ('mgd-dsp', 2, 0.8)]
     """
     metric = check_comparable(frame)
     if baseline and baseline not in frame["algorithm"]:
@@ -191,7 +224,16 @@ def in_families(bases: dict[str, str]) -> dict[str, str]:
 
 
 def mean_curves(frame: Frame, column: str = "offline_curve") -> list[Curve]:
-    """Return the mean curve of each data set, user and algorithm."""
+    """Return the mean curve of each data set, user and algorithm.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, mean_curves
+    >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> curves = mean_curves(results)
+    >>> [(curve.algorithm, curve.impressions[-1], round(curve.mean[-1], 2)) for curve in curves]
+    [('mgd', 50, 0.78), ('mgd-dsp', 50, 0.8)]
+    """
     check_comparable(frame)
     return [_curve(place, runs.sorted("fold", "seed"), column) for place, runs in frame.groups(*_CURVE)]
 

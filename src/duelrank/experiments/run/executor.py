@@ -69,6 +69,14 @@ def run_all(
     device
         "gpu" makes runs in lockstep on an accelerator, thousands at once; a recipe with a part that has no lockstep twin runs on
         the CPU. "lockstep" takes whatever device JAX finds. Needs the extra ``lockstep``.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Grid, run_all
+    >>> grid = Grid(["mgd"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50)
+    >>> records = list(run_all(grid.specs(), workers=1))
+    >>> [record.spec.seed for record in records], round(float(records[0].offline[-1]), 2)
+    ([1, 1], 0.75)
     """
     tell = progress or (lambda done, total: None)
     executor = choose(len(specs), workers, scheduler, device)

@@ -40,6 +40,7 @@ class Grid:
 
     Examples
     --------
+    >>> from duelrank.experiments import Grid
     >>> grid = Grid(["mgd", "mgd-dsp"], "synthetic", "perfect", runs=2)
     >>> [spec.id for spec in grid.specs()][:2]
     ['mgd/perfect/synthetic/fold1/seed1', 'mgd/perfect/synthetic/fold2/seed1']

@@ -46,6 +46,13 @@ class Suite:
         As in `RunSpec`.
     guards
         From each label to a guard, for the experiments that name it.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import load_suite
+    >>> suite = load_suite("sigir19")
+    >>> suite.runs, suite.impressions
+    (15, 10000)
     """
 
     name: str
@@ -104,12 +111,27 @@ class Suite:
 
 
 def suite_names() -> list[str]:
-    """Return the names of the shipped suites."""
+    """Return the names of the shipped suites.
+
+    Examples
+    --------
+    >>> from duelrank.experiments.suite import suite_names
+    >>> "sigir19" in suite_names()
+    True
+    """
     return sorted(path.name.removesuffix(".toml") for path in _folder().iterdir() if path.name.endswith(".toml"))
 
 
 def load_suite(name: str) -> Suite:
-    """Read a suite by its name, or by the path of a ``.toml`` file."""
+    """Read a suite by its name, or by the path of a ``.toml`` file.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import load_suite
+    >>> suite = load_suite("quick")
+    >>> suite.users, len(suite.recipes)
+    (('perfect', 'navigational', 'informational'), 6)
+    """
     if name.endswith(".toml"):
         return _load_file(Path(name))
     if name not in suite_names():

@@ -14,7 +14,16 @@ __all__ = ["to_html"]
 
 
 def to_html(table: Table) -> str:
-    """Return a table as HTML; all texts in it are escaped."""
+    """Return a table as HTML; all texts in it are escaped.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Table
+    >>> from duelrank.experiments.tables import Cell, Column, Row, to_html
+    >>> table = Table("speed", "Speed", (Column("µs"),), (Row("mgd", (Cell("70", "3"),)), Row("dbgd", (Cell("30", "2"),))))
+    >>> to_html(table).count("<tr")
+    3
+    """
     grouped = any(column.group for column in table.columns)
     return _template().render(table=table, grouped=grouped)
 

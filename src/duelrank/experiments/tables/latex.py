@@ -34,7 +34,16 @@ _CODE = {
 
 
 def to_latex(table: Table) -> str:
-    """Return a ``table*`` with its caption, and below it the exact recipe of every label."""
+    """Return a ``table*`` with its caption, and below it the exact recipe of every label.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Table
+    >>> from duelrank.experiments.tables import Cell, Column, Row, to_latex
+    >>> table = Table("speed", "Speed", (Column("µs"),), (Row("mgd", (Cell("70", "3"),)), Row("dbgd", (Cell("30", "2"),))))
+    >>> to_latex(table).count("&")
+    3
+    """
     caption = escape(" ".join([f"{table.title}.", *table.notes]))
     names = "ll" if table.section_head else "l"
     lines = [

@@ -11,7 +11,19 @@ __all__ = ["to_markdown"]
 
 
 def to_markdown(table: Table) -> str:
-    """Return a table, its notes, and the exact recipe of every label."""
+    """Return a table, its notes, and the exact recipe of every label.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Table
+    >>> from duelrank.experiments.tables import Cell, Column, Row, to_markdown
+    >>> table = Table("speed", "Speed", (Column("µs"),), (Row("mgd", (Cell("70", "3"),)), Row("dbgd", (Cell("30", "2"),))))
+    >>> print(to_markdown(table))
+    | algorithm | µs |
+    | --- | ---: |
+    | mgd | 70 3 |
+    | dbgd | 30 2 |
+    """
     sections = [table.section_head] if table.section_head else []
     heads = [*sections, table.row_head, *table.heads()]
     lines = [_line(map(escape, heads)), _line([*("---" for _ in (*sections, "")), *("---:" for _ in table.columns)])]

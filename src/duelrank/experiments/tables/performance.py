@@ -49,6 +49,14 @@ def performance_table(
         Whether to add columns with p-values and with the time per impression.
     worst
         Whether to add a column with the worst run, in parts of the mean.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, performance_table, summarise
+    >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> table = performance_table(summarise(results, "offline"))
+    >>> [row.name for row in table.rows]
+    ['mgd', 'mgd-dsp']
     """
     summaries = (summaries,) if isinstance(summaries, Summary) else tuple(summaries)
     first = summaries[0]
@@ -125,6 +133,14 @@ def league_table(summaries: Sequence[Summary], labels: Labels | None = None) -> 
     ----------
     summaries
         The measures of runs on one data set, with equal numbers of runs per algorithm and user.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, league_table, summarise
+    >>> results = compare(["mgd", "dbgd"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> table = league_table([summarise(results, "offline")])
+    >>> [row.name for row in table.rows]  # the best first
+    ['1. mgd', '2. dbgd']
     """
     first = summaries[0]
     if len(first.datasets) != 1 or len({each.runs for each in first.estimates}) != 1:

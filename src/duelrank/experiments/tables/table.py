@@ -79,6 +79,17 @@ class Table:
         Sentences that explain the table.
     recipes
         The exact recipe of every label.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Table
+    >>> from duelrank.experiments.tables import Cell, Column, Row, to_markdown
+    >>> table = Table("speed", "Speed", (Column("µs"),), (Row("mgd", (Cell("70", "3"),)), Row("dbgd", (Cell("30", "2"),))))
+    >>> print(to_markdown(table))
+    | algorithm | µs |
+    | --- | ---: |
+    | mgd | 70 3 |
+    | dbgd | 30 2 |
     """
 
     name: str

@@ -125,6 +125,15 @@ def tune(
         As in `Settings`.
     workers, scheduler, device
         As in `run_all`; on a device, all recipes of the search must be able to run in lockstep.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.experiments import tune
+    >>> with TemporaryDirectory() as folder:
+    ...     found = tune("mgd", "synthetic(n_queries=10)", trials=2, users="perfect", out=folder, impressions=50, workers=1)
+    >>> len(found.trials), found.algorithm
+    (2, MGD())
     """
     settings = make_settings(
         algorithm,
