@@ -87,7 +87,7 @@ soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted dat
 	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 
 docs: tables ## build the site into build/site, with its notebooks; any warning is an error
-	@$(BIN)/python -m sphinx -W --keep-going --quiet -j auto -d build/doctrees docs build/site
+	@$(BIN)/python -m sphinx -W --keep-going --quiet --fresh-env -j auto -d build/doctrees docs build/site
 	@! grep -rlE '<(script|link|img)[^>]* (src|href)="(https?:)?//' build/site --include='*.html' || { echo "these pages need another machine"; exit 1; }
 	@echo "open build/site/index.html"
 
