@@ -203,3 +203,9 @@ def test_notebooks_run(page):
     for block in BLOCKS:
         if block.page == page and block.language == "{code-cell}":
             run(block, names)
+
+
+def test_every_figure_is_in_the_gallery():
+    index = (DOCS / "gallery" / "index.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\.\./figures/([\w-]+\.png)", index))
+    assert {figure.name for figure in (DOCS / "figures").iterdir()} == shown
