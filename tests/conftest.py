@@ -74,6 +74,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=apart)
         left_out = set(map(id, apart))
         items[:] = [item for item in items if id(item) not in left_out]
+    _part_the_compiling(items)
+
+
+def _part_the_compiling(items: list[pytest.Item]) -> None:
+    """Let the second of two workers, which begins in the middle, begin with tests that need no kernels.
+
+    In a fresh clone the first one compiles them meanwhile; else both would compile the same ones.
+    """
+    names = ("client", "deploy", "docs", "storage", "test_conventions.py")
+    folders = tuple(str(Path(__file__).parent / name) for name in names)
+    without = [item for item in items if str(item.path).startswith(folders)]
+    others = [item for item in items if not str(item.path).startswith(folders)]
+    half = len(items) // 2
+    items[:] = others[:half] + without + others[half:]
 
 
 def pack(queries: Sequence[tuple[np.ndarray, Sequence[int]]]) -> Split:

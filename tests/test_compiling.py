@@ -150,6 +150,7 @@ class TestAnnouncement:
             "compiling kernels (some seconds, in every process, because no cache folder is writable) ..."
         ]
 
+    @pytest.mark.processes
     def test_kernels_from_the_cache_are_not_announced(self, tmp_path):
         code = (
             "import logging, sys; logging.basicConfig(level=logging.INFO, stream=sys.stdout);"

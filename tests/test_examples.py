@@ -40,6 +40,7 @@ def test_hybrid_weights_are_learned(capsys: pytest.CaptureFixture[str], tmp_path
     assert picture.stat().st_size > 1_000
 
 
+@pytest.mark.processes
 def test_an_algorithm_in_one_file() -> None:
     command = [sys.executable, "-m", "duelrank", "--load", str(EXAMPLES / "one_feature.py"), "run"]
     options = ["one-feature(n_candidates=3)", "--dataset", "synthetic(n_queries=10)", "--impressions", "50", "--json"]

@@ -62,6 +62,9 @@ EXTRAS = dict(
 )
 
 
+pytestmark = pytest.mark.processes
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
     folder = tmp_path_factory.mktemp("extras")

@@ -93,6 +93,7 @@ def completed(words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.processes
 class TestCompletion:
     def test_of_commands(self):
         assert {"run", "compare", "info", "data"} <= set(completed("duelrank "))

@@ -187,6 +187,7 @@ except StorageFailure as error:
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("limit", [64, 10_000, 900_000])
 def test_a_full_disk(tmp_path: Path, home: Path, limit: int) -> None:
     folder = big_folder(tmp_path)

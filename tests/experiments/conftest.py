@@ -48,7 +48,7 @@ def run() -> Callable[..., dict[str, Any]]:
     return row
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def frame() -> Callable[..., Frame]:
     """Make a frame with n runs of everything, fold by fold; the same arguments give the same values."""
 

@@ -51,7 +51,7 @@ class Page(HTMLParser):
             self.references += re.findall(r"url\((.*?)\)", value or "")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sections(frame):
     runs = frame(n=2)
     pictures = [Picture(f"curves {n}", learning_curves(runs), 'Curves, with "quotes" & <tags>.') for n in range(3)]
@@ -64,6 +64,11 @@ def sections(frame):
 
 def page_of(sections, title="A title", made=None):
     return Page(Report(title, tuple(sections), made or {}).to_html())
+
+
+@pytest.fixture(scope="module")
+def page(sections):
+    return page_of(sections, made={"Seeds": "1"})
 
 
 def test_tables_figures_and_one_page_that_needs_nothing_else(tmp_path, sections):
@@ -90,29 +95,26 @@ def test_tables_of_the_same_name_have_files_of_their_own(frame):
     assert list(report.tables()) == ["online-offline", "online-offline-2"]
 
 
-def test_the_report_opens_with_a_picture_and_shows_each_once(sections):
-    page = page_of(sections)
+def test_the_report_opens_with_a_picture_and_shows_each_once(page):
     order = [tag for tag, _ in page.tags if tag in ("h1", "svg", "h2")]
     assert order[:3] == ["h1", "svg", "h2"]
     assert order.count("svg") == 3
 
 
-def test_recipes_show_all_parameters_once(sections):
-    text = "".join(page_of(sections).text)
+def test_recipes_show_all_parameters_once(page):
+    text = "".join(page.text)
     assert text.count("exploration = UniformSphere(n_candidates=9)") == 1
     assert "step = Step(learning_rate=0.01" in text
 
 
-def test_references_lead_somewhere_and_ids_are_unique(sections):
-    page = page_of(sections, made={"Seeds": "1"})
+def test_references_lead_somewhere_and_ids_are_unique(page):
     assert len(page.ids) == len(set(page.ids))
     assert {reference.removeprefix("#") for reference in page.references} <= set(page.ids)
     labels = {attrs["aria-labelledby"] for _, attrs in page.tags if "aria-labelledby" in attrs}
     assert labels <= set(page.ids)
 
 
-def test_figures_are_described_and_styles_stay_outside(sections):
-    page = page_of(sections)
+def test_figures_are_described_and_styles_stay_outside(sections, page):
     drawings = [attrs for tag, attrs in page.tags if tag == "svg"]
     assert all(attrs["role"] == "img" and attrs["aria-label"] == sections[0].figures[0].caption for attrs in drawings)
     assert sum(tag == "figcaption" for tag, _ in page.tags) == 3

@@ -313,6 +313,7 @@ FULL = """
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name != "posix", reason="this system has no limits on files")
 def test_a_full_disk(folder):
     done = subprocess.run(

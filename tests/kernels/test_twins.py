@@ -665,7 +665,7 @@ def test_every_kernel_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("key", CASES, ids=".".join)
-@examples(30)
+@examples(15)
 @given(data=st.data())
 def test_kernel_equals_its_twin(key: tuple[str, str], data: st.DataObject) -> None:
     case = CASES[key](data.draw)

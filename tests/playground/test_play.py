@@ -40,6 +40,7 @@ def test_one_command_until_ctrl_c(tmp_path):
     assert [path for path in Path(tmp_path).rglob("*") if "numba" not in str(path)] == []
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("words", "said"),
     [

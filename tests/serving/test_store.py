@@ -186,6 +186,7 @@ class TestReplay:
         versions.save(replace(third, state=versions.load(2).state))
         assert "version 3" in replay(storage, "shop").difference
 
+    @pytest.mark.processes
     def test_another_processor_is_equal_within_a_tolerance(self, sqlite_url, kit):
         """Numba without fused multiply-add, as on an old processor: other bits, the same weights."""
         import os

@@ -22,26 +22,31 @@ def found(tmp_path_factory):
     return tune("mgd-dsp", TINY, users=USERS, out=folder, **given)
 
 
+@pytest.fixture(scope="module")
+def page(found):
+    """Where the report was written; its tables are beside it."""
+    return write_report(found, "duelrank tune mgd-dsp …")
+
+
 def rows(path):
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def test_the_page_says_what_was_found_and_how(found):
-    page = write_report(found, "duelrank tune mgd-dsp …").read_text(encoding="utf-8")
-    for text in (
+def test_the_page_says_what_was_found_and_how(found, page):
+    text = page.read_text(encoding="utf-8")
+    for said in (
         found.recipe,
         "reward=1, validation=1",
         "duelrank tune mgd-dsp …",
         "Optuna, tpe, seed 1, 7 trials at a time",
     ):
-        assert text in page
-    assert page.count("<svg") == 3
+        assert said in text
+    assert text.count("<svg") == 3
 
 
-def test_the_best_ten_are_in_order_and_the_start_is_below_them(found):
-    write_report(found)
-    best = rows(found.folder / "best-trials.csv")
+def test_the_best_ten_are_in_order_and_the_start_is_below_them(found, page):
+    best = rows(page.parent / "best-trials.csv")
     assert len(best) == 11
     values = [float(row["value"]) for row in best[:-1]]
     assert values == sorted(values, reverse=True)
@@ -49,17 +54,15 @@ def test_the_best_ten_are_in_order_and_the_start_is_below_them(found):
     assert (best[-1]["trial"], best[-1]["value"], best[-1]["learning_rate"]) == ("as it was", "1.0", "0.01")
 
 
-def test_cells_compare_the_best_recipe_with_the_start(found):
-    write_report(found)
-    cells = rows(found.folder / "cells.csv")
+def test_cells_compare_the_best_recipe_with_the_start(found, page):
+    cells = rows(page.parent / "cells.csv")
     assert len(cells) == len(USERS) * 4
     relative = [float(row["after"]) / float(row["before"]) for row in cells if row["measure"] == "reward mean"]
     assert sum(relative) / len(relative) == pytest.approx(found.scores.reward)
 
 
-def test_the_table_of_parameters_has_their_values(found):
-    write_report(found)
-    parameters = {row["parameter"]: row for row in rows(found.folder / "parameters.csv")}
+def test_the_table_of_parameters_has_their_values(found, page):
+    parameters = {row["parameter"]: row for row in rows(page.parent / "parameters.csv")}
     assert parameters.keys() == {"learning_rate", "delta", "n_candidates", "beyond"}
     rate = parameters["learning_rate"]
     assert (rate["before"], float(rate["best"])) == ("0.01", found.algorithm.base.step.learning_rate)

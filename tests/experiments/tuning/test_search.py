@@ -276,36 +276,7 @@ class TestSettings:
         assert not (tmp_path / "a").exists()
 
 
-def test_in_lockstep(tmp_path):
-    pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
-    found = search(tmp_path / "a", trials=3, folds=1, device="lockstep")
-    assert set(load_results(tmp_path / "a")["device"].tolist()) == {"cpu, in lockstep"}
-    assert len(found.trials) == 3
-
-
 class TestOneEngine:
-    @pytest.fixture
-    def other_device(self, monkeypatch):
-        """Make runs in lockstep on the CPU count as those of another device."""
-        engine = pytest.importorskip("duelrank.lockstep.engine", reason="the extra 'lockstep' is not installed")
-        monkeypatch.setattr(engine, "device_name", lambda: "some accelerator")
-
-    def test_a_search_does_not_go_on_with_another_engine(self, tmp_path):
-        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
-        search(tmp_path / "a", trials=2, folds=1)
-        before = (tmp_path / "a" / "study.log").read_bytes()
-        with pytest.raises(InvalidValue, match="were made on cpu, not on cpu, in lockstep, and runs of two devices"):
-            search(tmp_path / "a", trials=4, folds=1, device="lockstep")
-        assert (tmp_path / "a" / "study.log").read_bytes().startswith(before)
-        assert len(search(tmp_path / "a", trials=3, folds=1).trials) == 3  # none had begun on the other one
-
-    def test_nor_on_another_device(self, tmp_path, request):
-        pytest.importorskip("jax", reason="the extra 'lockstep' is not installed")
-        search(tmp_path / "a", trials=2, folds=1, device="lockstep")
-        request.getfixturevalue("other_device")
-        with pytest.raises(InvalidValue, match="were made on cpu, in lockstep, not on some accelerator"):
-            search(tmp_path / "a", trials=4, folds=1, device="lockstep")
-
     def test_a_finished_search_needs_no_device(self, whole, monkeypatch):
         monkeypatch.setitem(sys.modules, "jax", None)
         assert search(whole.folder, device="gpu").recipe == whole.recipe
