@@ -37,7 +37,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     Attributes
     ----------
-    coef\_
+    coef_
         (n_features,) the weights; with a representation before the algorithm, those of its columns.
     learner\_
         The underlying `Learner`, which can continue online.
