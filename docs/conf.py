@@ -11,11 +11,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from docutils import nodes
 
 import duelrank
+from duelrank.export import Format
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -115,7 +116,10 @@ def _read(app: Any, name: str, source: list[str]) -> None:
         _tell(f"running the notebook {name} ...")
     made = _generated().get(name)
     text = source[0] + (made() if made else "")
-    source[0] = text.replace("](../CONTRIBUTING.md", "](reference/contributing.md")
+    up = "../" * name.count("/")
+    for page in ("CONTRIBUTING", "CHANGELOG"):
+        text = text.replace(f"]({up}../{page}.md", f"]({up}reference/{page.lower()}.md")
+    source[0] = text
 
 
 def _begin(app: Any) -> None:
@@ -139,11 +143,12 @@ def _no_empty_last_line(app: Any, document: nodes.document) -> None:
 
 
 def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, signature: Any, returns: Any) -> Any:
-    """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`: `duelrank list NAME` has the ranges."""
+    """Show `float` where a parameter is `Annotated[float, Between(0, 1)]`, whose range `duelrank list NAME` has, or has a text."""
     if signature is None:
         return None
     signature, returns = (_short(text) for text in (signature, returns))
-    return re.sub(r"[~.\w]*Annotated\[(.+?), [~.\w]+\((?:[^()]|\([^()]*\))*\)\]", r"\1", signature), returns
+    about = r"""[~.\w]+\((?:[^()]|\([^()]*\))*\)|'[^']*'|"[^"]*\""""
+    return re.sub(rf"[~.\w]*Annotated\[(.+?), (?:{about})\]", r"\1", signature), returns
 
 
 def _short(text: str | None) -> str | None:
@@ -151,19 +156,30 @@ def _short(text: str | None) -> str | None:
     return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])(duelrank\.types\.\w+)", r"~\1\2", text)
 
 
-def _inherited_parameters(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Describe the parameters of a class by its base, where it has the same ones and other defaults."""
+def _parameters(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Describe the parameters of a class that says them elsewhere: in its annotations, or in its base's docstring."""
     if what != "class" or "Parameters" in lines or not dataclasses.is_dataclass(thing):
         return
-    for base in thing.__mro__[1:]:
-        text = inspect.cleandoc(vars(base).get("__doc__") or "")
-        section = re.search(r"(?:^|\n)(Parameters\n-+\n.*?)(?:\n\n\w+\n-+\n|\Z)", text, re.DOTALL)
-        if section:
-            end = next(
-                (i for i, line in enumerate(lines[1:]) if set(line) == {"-"}), len(lines)
-            )  # of the first section
-            lines[end:end] = ["", *section[1].splitlines(), ""]
-            return
+    section = _annotated(thing) or _of_a_base(thing)
+    if section:
+        end = next((i for i, line in enumerate(lines[1:]) if line and set(line) == {"-"}), len(lines))
+        lines[end:end] = ["", "Parameters", "----------", *section, ""]  # before the first section
+
+
+def _annotated(thing: type) -> list[str]:
+    """Return the texts in the annotations of an export format: its fields are options of the command line, too."""
+    if not issubclass(thing, Format):
+        return []
+    hints = get_type_hints(thing, include_extras=True)
+    told = ((each.name, getattr(hints[each.name], "__metadata__", ())) for each in dataclasses.fields(thing))
+    return [line for name, about in told for text in about if isinstance(text, str) for line in (name, f"    {text}")]
+
+
+def _of_a_base(thing: type) -> list[str]:
+    """Return the section of the nearest base that has one: the fields are the same, only defaults differ."""
+    texts = (inspect.cleandoc(vars(base).get("__doc__") or "") for base in thing.__mro__[1:])
+    found = (re.search(r"(?:^|\n)Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", text, re.DOTALL) for text in texts)
+    return next((section[1].splitlines() for section in found if section), [])
 
 
 def _not_a_type(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -180,5 +196,5 @@ def setup(app: Any) -> None:
     app.connect("source-read", _read)
     app.connect("doctree-read", _no_empty_last_line)
     app.connect("autodoc-process-signature", _without_ranges)
-    app.connect("autodoc-process-docstring", _inherited_parameters, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", _parameters, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", _not_a_type, priority=400)

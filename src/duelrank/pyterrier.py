@@ -35,6 +35,17 @@ class Reranker(pt.Transformer):
         The object, such as a `Learner`, that scores the documents.
     scale
         "query": first scale every feature to [0, 1] within each query; "none": do not scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from duelrank import Learner
+    >>> reranker = Learner("pdgd", weights=[1.0, 0.0]).to_pyterrier()
+    >>> features = [np.array([0.2, 0.9]), np.array([0.8, 0.1])]
+    >>> found = reranker(pd.DataFrame({"qid": ["q1", "q1"], "docno": ["d1", "d2"], "features": features}))
+    >>> found["score"].tolist()
+    [0.2, 0.8]
     """
 
     def __init__(self, ranker: _Scoring, scale: Literal["none", "query"] = "none") -> None:

@@ -23,7 +23,7 @@ __all__ = ["ClickRanker"]
 
 
 class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    r"""Learn a ranker from a log of shown lists and the clicks on them.
+    """Learn a ranker from a log of shown lists and the clicks on them.
 
     Consecutive rows with the same query id form one list, with its documents from top to bottom. The ranker learns from each list
     once, in the order of the rows.
@@ -37,11 +37,11 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     Attributes
     ----------
-    coef\_
+    coef_
         (n_features,) the weights; with a representation before the algorithm, those of its columns.
-    learner\_
+    learner_
         The underlying `Learner`, which can continue online.
-    n_features_in\_, feature_names_in\_
+    n_features_in_, feature_names_in_
         As in scikit-learn; the names exist only if X was a data frame.
 
     Examples
