@@ -9,8 +9,8 @@ import re
 import shlex
 import shutil
 import subprocess
-import tomllib
 import sys
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
