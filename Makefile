@@ -54,6 +54,7 @@ processes: export PYTHONDONTWRITEBYTECODE =
 processes: $(VENV)/.dev ## tests of several processes: workers, clusters, services, databases that are killed, hang, or come back
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet -m processes tests
 
+data: export PYTHONDONTWRITEBYTECODE =
 data: $(VENV)/.dev ## tests on real data sets: published numbers; skipped where there are none in DUELRANK_DATA
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet -m data tests
 
