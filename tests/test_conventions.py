@@ -21,6 +21,7 @@ import pytest
 
 import duelrank
 import duelrank.experiments  # registers kinds of experiments, and a baseline
+import duelrank.export
 from duelrank import registry
 from duelrank.grammar import parse
 from duelrank.registry import Part, aliases, classes, spell, walk
@@ -376,7 +377,20 @@ def has_examples(thing: object) -> bool:
     """Whether an example of a thing makes sense: the page of the HTTP API has those of its structures."""
     if not inspect.isclass(thing):
         return inspect.isfunction(thing)
-    return not (inspect.isabstract(thing) or issubclass(thing, Exception) or thing.__module__ == "duelrank.api")
+    interface = inspect.isabstract(thing) or getattr(thing, "_is_protocol", False)
+    return not (interface or issubclass(thing, Exception) or thing.__module__ == "duelrank.api")
+
+
+def takes_parameters(cls: type) -> bool:
+    """Whether a class is made with arguments, and is not an error, whose argument is its message."""
+    return not issubclass(cls, Exception) and bool(inspect.signature(cls).parameters)
+
+
+def describes_parameters(cls: type) -> bool:
+    """Whether a class or a base has a section about parameters; options of export formats are described one by one."""
+    return issubclass(cls, duelrank.export.Format) or any(
+        "\nParameters\n---" in inspect.cleandoc(vars(each).get("__doc__") or "") for each in cls.__mro__
+    )
 
 
 DESCRIBED = described()
@@ -394,7 +408,6 @@ class TestExamples:
             ("alias", "register", "register_format", "register_storage", "load_extension", "load_extensions"),
             "what it registers would stay for the tests after it; CONTRIBUTING.md has whole files",
         ),
-        "Executor": "what run_all hides",
         "Experiment": "CONTRIBUTING.md has a kind of one's own",
         **dict.fromkeys(("Entry", "ImportReport", "remove"), "the examples of info and add have it"),
         **dict.fromkeys(("Cell", "Column", "Row"), "the example of Table has it"),
@@ -458,6 +471,16 @@ class TestExamples:
         used = {node.id for node in names if isinstance(node.ctx, ast.Load)}
         assert used - made - imported - set(vars(builtins)) == set()
         assert imported <= used, "it imports something for nothing"
+
+    #: Classes with parameters that have no section about them, because their first sentence says it all.
+    SAID: ClassVar = {
+        *("AsyncClient", "Column", "Picture", "Receipt", "Rejected", "Replication", "SnapshotInfo", "Usage"),
+    }
+
+    def test_every_class_describes_its_parameters_or_has_those_of_a_base(self):
+        taking = {name: cls for name, cls in self.ALL.items() if inspect.isclass(cls) and takes_parameters(cls)}
+        silent = {name for name, cls in taking.items() if not describes_parameters(cls)}
+        assert silent == self.SAID
 
     def test_doctests_of_the_package_are_collected(self, pytestconfig):
         assert "src" in pytestconfig.getini("testpaths")

@@ -37,12 +37,8 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     Attributes
     ----------
-    coef_
-        (n_features,) the weights; with a representation before the algorithm, those of its columns.
     learner_
         The underlying `Learner`, which can continue online.
-    n_features_in_, feature_names_in_
-        As in scikit-learn; the names exist only if X was a data frame.
 
     Examples
     --------

@@ -34,6 +34,17 @@ _DAMAGE = (
 class Snapshot:
     """The saved state of a learner: recipe, seed, counters and `State`.
 
+    Parameters
+    ----------
+    algorithm
+        The text of the recipe.
+    n_features, seed, length, feature_names
+        As in `Learner`.
+    ranked
+        How many lists the learner has made.
+    state
+        What it has learned.
+
     Examples
     --------
     A learner goes to disk, and another one continues where it was:

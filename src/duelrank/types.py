@@ -145,6 +145,15 @@ def checked_table(given: ArrayLike) -> Features:
 class Impression:
     """One list as it was shown, with everything that `learn` needs to know about how it was made.
 
+    Parameters
+    ----------
+    query
+        What was asked.
+    ranking
+        The documents shown, best first, as their rows in the features of the query.
+    trace
+        What the algorithm wrote down about how it made the list, by name.
+
     Examples
     --------
     >>> from duelrank import Learner, Query

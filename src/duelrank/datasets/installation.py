@@ -25,7 +25,21 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class ImportReport:
-    """The result of an import: sizes by fold and split, and differences from the catalogue."""
+    """The result of an import: sizes by fold and split, and differences from the catalogue.
+
+    Parameters
+    ----------
+    name
+        Of the set.
+    folds
+        From each fold and split to its numbers of queries and documents.
+    n_features, n_grades
+        Of all folds.
+    warnings
+        Differences from the catalogue, as sentences.
+    seconds, bytes_read
+        How long the import took, and how much text it read.
+    """
 
     name: str
     folds: dict[int, dict[str, SplitSize]]

@@ -41,6 +41,17 @@ __all__ = [
 class Info:
     """One data set: its catalogue entry and its installed description; one of them may be None.
 
+    Parameters
+    ----------
+    name
+        Of the set.
+    entry
+        What the catalogue says; None for a set of one's own.
+    meta
+        What the import found; None for a set that is not installed.
+    path
+        The folder of an installed set.
+
     Examples
     --------
     >>> from duelrank.datasets import info

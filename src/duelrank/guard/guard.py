@@ -31,7 +31,17 @@ SLACK = 0.01
 
 
 class GuardCounts(Value, frozen=True):
-    """Closed guard lists of all kinds, since the guard began."""
+    """Closed guard lists of all kinds, since the guard began.
+
+    Parameters
+    ----------
+    wins, losses
+        Lists that decided for the learned ranker, and against it.
+    ties, no_click
+        Lists that decided nothing.
+    repeated
+        Lists of users who had voted on that day.
+    """
 
     wins: int = 0
     losses: int = 0
@@ -59,7 +69,23 @@ class Reason(Value, frozen=True):
 
 
 class Alarm(Value, frozen=True):
-    """An alarm: when, with which version, on what evidence, and what was done."""
+    """An alarm: when, with which version, on what evidence, and what was done.
+
+    Parameters
+    ----------
+    time
+        Seconds, by the clock of the service.
+    version
+        The model version that was served.
+    statistic
+        Of the detector, which has reached its threshold.
+    wins, losses
+        Decisive lists of the period by then.
+    lately
+        As in `Guard`.
+    did, to_version
+        What was done, and the version that it went back to, if any.
+    """
 
     time: float
     version: int

@@ -60,6 +60,13 @@ class NewEvent:
 class Event:
     """Something that happened, with its place in the log; an earlier version of duelrank may have removed its body.
 
+    Parameters
+    ----------
+    number
+        The place in the log, counted from 1 over all rankers.
+    ranker, kind, key, time, body
+        As in `NewEvent`.
+
     Examples
     --------
     >>> from duelrank.storage import NewEvent, open_storage
@@ -98,7 +105,19 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was learned or published of a ranker, under a kind and a number."""
+    """What was learned or published of a ranker, under a kind and a number.
+
+    Parameters
+    ----------
+    ranker, kind
+        Whose it is, and a short word for what it is.
+    number
+        The newest one has the highest.
+    time
+        Seconds, by the caller's clock.
+    body
+        Whatever the caller wants to have back, as bytes.
+    """
 
     ranker: str
     kind: str

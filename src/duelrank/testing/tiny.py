@@ -39,6 +39,11 @@ def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 20, 
 class Tiny(Dataset):
     """The tiny queries as a data set, with different queries for training and test, and one fold per seed.
 
+    Parameters
+    ----------
+    n_documents, n_features
+        Of each query.
+
     Examples
     --------
     >>> from duelrank.testing import Tiny

@@ -74,6 +74,15 @@ class Section:
 class Report:
     """The report of a suite: its sections and the `provenance` of its results.
 
+    Parameters
+    ----------
+    title
+        The heading.
+    sections
+        One for each experiment.
+    provenance
+        What the results came from, such as versions and the machine.
+
     Examples
     --------
     >>> from duelrank.experiments import Report, Section

@@ -30,6 +30,11 @@ class Frame:
 
     Text and numbers are plain arrays; a column of curves is an object array of float arrays.
 
+    Parameters
+    ----------
+    columns
+        From the name of each column to its values.
+
     Examples
     --------
     >>> from duelrank.experiments import Frame

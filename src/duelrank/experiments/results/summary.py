@@ -151,6 +151,15 @@ class Summary:
 class Curve:
     """The mean over runs of a value at each checkpoint; ``half_width`` is that of its 95% interval, empty for one run.
 
+    Parameters
+    ----------
+    dataset, user, algorithm, base
+        Of which runs, as in `Estimate`.
+    impressions
+        The checkpoints: so many lists were shown.
+    mean, half_width
+        At each checkpoint.
+
     Examples
     --------
     >>> from duelrank.experiments import compare, mean_curves
