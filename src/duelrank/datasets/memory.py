@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from duelrank.datasets.reader import CHUNK_BYTES, read_blocks
-from duelrank.datasets.sources import open_source
+from duelrank.datasets.sources import Member, Source, open_source
 from duelrank.datasets.split import Split
 from duelrank.errors import DataFormatError
 from duelrank.types import Features, Labels
@@ -38,10 +39,19 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
     ([2, 0], [[0.9, 0.1], [0.2, 0.8]])
     """
     source = open_source(Path(path), lambda _: True)
-    members = source.members()
-    member = next(members, None)
-    if member is None:
-        raise DataFormatError(f"{path} contains no file")
+    with closing(
+        source.members()
+    ) as members:  # also where an error ends the reading: else the file is left to the collector
+        member = next(members, None)
+        if member is None:
+            raise DataFormatError(f"{path} contains no file")
+        split = _read(source, member, n_features, chunk_bytes)
+        if next(members, None) is not None:
+            raise DataFormatError(f"{path} contains more than one file; import it as a data set instead")
+    return split
+
+
+def _read(source: Source, member: Member, n_features: int | None, chunk_bytes: int) -> Split:
     table, labels = np.empty((0, max(n_features or 1, 1))), np.empty(0, np.int8)
     starts: list[int] = []
     names: list[bytes] = []
@@ -59,10 +69,8 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
         starts += [rows + row for row, _ in block.queries]
         names += [name for _, name in block.queries]
         rows, widest = stop, max(widest, block.widest)
-    if next(members, None) is not None:
-        raise DataFormatError(f"{path} contains more than one file; import it as a data set instead")
     if not rows:
-        raise DataFormatError(f"{path} has no documents")
+        raise DataFormatError(f"{source.path} has no documents")
     offsets = np.array([*starts, rows], np.int64)
     exact = np.ascontiguousarray(table[:rows, :widest])
     return Split.trusted(exact, labels[:rows], offsets, np.array(names, np.bytes_))

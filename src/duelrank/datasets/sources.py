@@ -8,7 +8,7 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -42,7 +42,7 @@ class Source:
 
     path: Path
     size: int
-    members: Callable[[], Iterator[Member]]
+    members: Callable[[], Generator[Member, None, None]]
     position: Callable[[], int]
 
 
@@ -76,7 +76,7 @@ def _folder(folder: Path, wanted: Callable[[PurePosixPath], bool]) -> Source:
     done = 0
     current: BinaryIO | None = None
 
-    def members() -> Iterator[Member]:
+    def members() -> Generator[Member, None, None]:
         nonlocal done, current
         for path in files:
             with reading(str(path)), path.open("rb") as current:
@@ -98,7 +98,7 @@ def _file(path: Path, wanted: Callable[[PurePosixPath], bool]) -> Source:
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
     current: BinaryIO | None = None
 
-    def members() -> Iterator[Member]:
+    def members() -> Generator[Member, None, None]:
         nonlocal current
         with reading(str(path)), path.open("rb") as current:
             yield from _zip(current, path, wanted) if kind == ".zip" else _stream(current, path, kind, wanted)
