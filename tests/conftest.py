@@ -41,17 +41,16 @@ settings.load_profile("duelrank")
 
 _numbers = itertools.count(1)
 
-_get_command = typer.testing._get_command
 
-
-@cache
-def _command(app: typer.Typer, *_: int) -> object:
-    return _get_command(app)
+def _command_once(get_command: Callable[[typer.Typer], object]) -> Callable[[typer.Typer], object]:
+    made = cache(lambda app, *_: get_command(app))
+    return lambda app: made(app, len(app.registered_commands), len(app.registered_groups))
 
 
 # A command line that is called in a test has the commands of the call before, unless some were added: making them, 34 with all
-# their options, takes ten times longer than what a call does.
-typer.testing._get_command = lambda app: _command(app, len(app.registered_commands), len(app.registered_groups))
+# their options, takes ten times longer than what a call does. Where typer has no such name, tests are only slower.
+if hasattr(typer.testing, "_get_command"):
+    typer.testing._get_command = _command_once(typer.testing._get_command)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
@@ -96,19 +96,20 @@ def _read_all(
     written: dict[tuple[int, str], Written] = {}
     origins: dict[tuple[int, str], str] = {}
     width = entry.n_features if entry else 1
-    for member in source.members():
-        where = _place(member.path, prefix)
-        if where in origins:
-            raise DataFormatError(
-                f"two files for the {where[1]} queries of fold {where[0]}: {origins[where]} and {member.display};"
-                " give the folder of one data set"
-            )
-        origins[where] = member.display
-        blocks = _watched(member, source, width, progress)
-        written[where] = write_split(folder / f"fold{where[0]}", where[1], blocks)
-        width = max(width, written[where].columns)
-        if where[1] != "validation" and written[where].size.documents == 0:
-            raise DataFormatError(f"{member.display} has no documents")
+    with closing(source.members()) as members:  # also where an error ends the reading
+        for member in members:
+            where = _place(member.path, prefix)
+            if where in origins:
+                raise DataFormatError(
+                    f"two files for the {where[1]} queries of fold {where[0]}: {origins[where]} and {member.display};"
+                    " give the folder of one data set"
+                )
+            origins[where] = member.display
+            blocks = _watched(member, source, width, progress)
+            written[where] = write_split(folder / f"fold{where[0]}", where[1], blocks)
+            width = max(width, written[where].columns)
+            if where[1] != "validation" and written[where].size.documents == 0:
+                raise DataFormatError(f"{member.display} has no documents")
     _check_complete(source, written, entry)
     return written
 

@@ -39,9 +39,7 @@ def read_letor(path: str | Path, *, n_features: int | None = None, chunk_bytes: 
     ([2, 0], [[0.9, 0.1], [0.2, 0.8]])
     """
     source = open_source(Path(path), lambda _: True)
-    with closing(
-        source.members()
-    ) as members:  # also where an error ends the reading: else the file is left to the collector
+    with closing(source.members()) as members:  # also where an error ends the reading
         member = next(members, None)
         if member is None:
             raise DataFormatError(f"{path} contains no file")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from hashlib import blake2b
 from keyword import iskeyword
 from pathlib import Path, PurePosixPath
@@ -129,10 +130,11 @@ def from_letor(
     many = source.is_dir() or bool(_ARCHIVES & {suffix.lower() for suffix in source.suffixes})
     wanted: Callable[[PurePosixPath], bool] = (lambda inside: place(inside) is not None) if many else (lambda _: True)
     digest = blake2b(digest_size=6)
-    for member in open_source(source, wanted).members():
-        digest.update(str(member.path).encode() if many else repr((split, seed)).encode())
-        while piece := member.stream.read(1 << 20):
-            digest.update(piece)
+    with closing(open_source(source, wanted).members()) as members:
+        for member in members:
+            digest.update(str(member.path).encode() if many else repr((split, seed)).encode())
+            while piece := member.stream.read(1 << 20):
+                digest.update(piece)
     named = _named(_plain_name(source) if name is None else name, digest.hexdigest())
     if not library.is_installed(named):
         if many:
