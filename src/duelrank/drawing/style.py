@@ -18,7 +18,15 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 
 def figure_class() -> Any:
-    """Return a figure class that draws without a window, and that notebooks show; matplotlib is imported only here."""
+    """Return a figure class that draws without a window, and that notebooks show; matplotlib is imported only here.
+
+    Examples
+    --------
+    >>> from duelrank.drawing import figure_class
+    >>> figure = figure_class()(figsize=(4, 3))
+    >>> figure._repr_png_()[1:4]
+    b'PNG'
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:
