@@ -32,12 +32,10 @@ version = release = duelrank.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "myst_nb", "sphinx_copybutton"]
 exclude_patterns = ["**/.ipynb_checkpoints"]
 html_theme = "furo"
-html_static_path = ["_static"]
-html_css_files = ["gallery.css"]
 html_title = f"duelrank {release}"
 html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # 120 characters in a line of code
 html_static_path = ["_static"]
-html_css_files = ["site.css"]
+html_css_files = ["site.css", "gallery.css"]
 html_js_files = ["site.js"]
 pygments_dark_style = "github-dark"  # furo's own underlines the names of modules
 html_show_sphinx = False
@@ -60,7 +58,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 # Instead of ndarray[tuple[Any, ...], dtype[float64]].
-autodoc_type_aliases = {name: f"duelrank.types.{name}" for name in TYPES}
+autodoc_type_aliases = {name: f"duelrank.types.{name}" for name in TYPES} | {"ArrayLike": "numpy.typing.ArrayLike"}
 autodoc_default_options = {"show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
@@ -153,7 +151,15 @@ def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, si
 
 def _short(text: str | None) -> str | None:
     """Show `Weights`, not `duelrank.types.Weights`, nor what Sphinx makes of it within a tuple."""
-    return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])(duelrank\.types\.\w+)", r"~\1\2", text)
+    names = r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])((?:duelrank\.types|numpy\.typing)\.\w+)"
+    return text and re.sub(names, r"~\1\2", text)
+
+
+def _no_object(app: Any, document: nodes.document) -> None:
+    """Leave out the base that every class has."""
+    for line in list(document.findall(nodes.paragraph)):
+        if line.astext() == "Bases: object":
+            line.parent.remove(line)
 
 
 def _parameters(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -195,6 +201,7 @@ def setup(app: Any) -> None:
     app.connect("write-started", _write)
     app.connect("source-read", _read)
     app.connect("doctree-read", _no_empty_last_line)
+    app.connect("doctree-read", _no_object)
     app.connect("autodoc-process-signature", _without_ranges)
     app.connect("autodoc-process-docstring", _parameters, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", _not_a_type, priority=400)

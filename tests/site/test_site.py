@@ -68,6 +68,11 @@ def leads(link: str, places: set[str]) -> bool:
     return link in places or (("_modules" in path.parts or path.suffix != ".html") and path.is_file())
 
 
+def test_pictures_of_the_gallery_stand_side_by_side(visit):
+    first, second = visit("gallery/index.html").page.locator(".gallery .picture").all()[:2]
+    assert first.bounding_box()["y"] == second.bounding_box()["y"]
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_search_finds_pages_without_a_server(visit, width):
     tab = visit(width=width)
