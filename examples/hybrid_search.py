@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import sys
+import weakref
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ class Index:
     def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = documents
         self._words = sqlite3.connect(":memory:")
+        weakref.finalize(self, self._words.close)  # Python 3.13 warns of a connection that nobody closes
         self._words.execute("CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='porter unicode61')")
         texts = [f"{each.id.replace('.', ' ').replace('_', ' ')} {each.text}" for each in documents]
         self._words.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", enumerate(texts))
