@@ -36,6 +36,7 @@ def test_the_commands_of_the_readme_work(url):
         answers.append(httpx.post(f"{url}{path}", content=body, timeout=FOR_EVER).raise_for_status().json())
     created, ranked, told = answers
     assert created["guard"]
+    assert created["warnings"] == []
     assert sorted(each["id"] for each in ranked["ranking"]) == ["a", "b"]
     assert told["accepted"] == 1
 
