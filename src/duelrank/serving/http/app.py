@@ -209,7 +209,9 @@ class Endpoint:
         if caller.rankers:
             self._check_rankers(caller, path)
         if not operation.always and not desk.service.ready:
-            raise NotReady("what was learned is being restored; GET /readyz says when that is done")
+            raise NotReady(
+                "kernels are being compiled, or what was learned is being restored; GET /readyz says when that is done"
+            )
         call = Call(desk, desk.service, caller, path, headers)
         if operation.query is not None:
             call.query = operation.decoded_query(scope["query_string"])

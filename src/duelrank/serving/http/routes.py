@@ -489,7 +489,7 @@ async def healthz(call: Call) -> Health:
 async def readyz(call: Call) -> Health:
     """Say that everything was restored; 503 until then, and while the store keeps the service from going on."""
     if not call.service.ready:
-        raise NotReady("what was learned is being restored")
+        raise NotReady("kernels are being compiled, or what was learned is being restored")
     if call.service.failure is not None:
         raise NotReady("the service cannot go on; the server's log says why")
     return Health("ready")
