@@ -31,7 +31,7 @@ run: $(VENV)/.core ## compare the six algorithms under three users on the synthe
 	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
-test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of the five targets below
+test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of processes, data, browser, site, engines and lockstep
 	@$(MAKE) --no-print-directory --jobs=2 unit static
 
 static: lint types contracts
@@ -88,6 +88,7 @@ soak: $(VENV)/.dev ## survival, for minutes: kill -9 under load, a restarted dat
 	DUELRANK_SOAK=20 $(BIN)/python -m pytest -n $(WORKERS) --quiet --timeout=3600 $(SEARCHES)
 
 docs: tables ## build the site into build/site, with its notebooks; any warning is an error
+	@rm -rf build/site
 	@$(BIN)/python -m sphinx -W --keep-going --quiet --fresh-env -j auto -d build/doctrees docs build/site
 	@! grep -rlE '<(script|link|img)[^>]* (src|href)="(https?:)?//' build/site --include='*.html' || { echo "these pages need another machine"; exit 1; }
 	@echo "open build/site/index.html"
@@ -103,16 +104,20 @@ tables: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.m
 links: $(VENV)/.dev ## ask the addresses that the site links to; needs the internet (links within the site are checked by make docs)
 	$(BIN)/python -m sphinx -b linkcheck -D nb_execution_mode=off --quiet -d build/doctrees docs build/links
 
-dist: $(VENV)/.dev ## build the source distribution and the wheel from it, and check both
+dist: $(VENV)/.dev ## build the source distribution and the wheel from it, and check both: tests of the one read what is in the other
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
+	rm -rf build/sdist build/wheel && mkdir -p build/sdist
+	tar -xzf dist/*.tar.gz -C build/sdist --strip-components=1
+	$(BIN)/python -m zipfile -e dist/*.whl build/wheel
+	cd build/sdist && PYTHONPATH=../wheel $(abspath $(BIN))/python -m pytest -n 0 --quiet tests/test_packaging.py tests/test_conventions.py
 
 format: $(VENV)/.dev ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## remove the virtual environment and all caches
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove the virtual environment, all caches and what was built
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -12,6 +12,9 @@ from tests.serving.http.served import FAST, serving
 from duelrank.serving import Service
 from duelrank.storage import open_storage
 
+#: The configuration of the site, which sets variables of the process, is no module with examples.
+collect_ignore = ["conf.py", "generated.py"]
+
 #: Pages that call a service at `url`: on the page a line that is not run sets it to that of a service of the reader's own.
 SERVED = {"behind-a-search-engine.md"}
 

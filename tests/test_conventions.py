@@ -361,7 +361,9 @@ def described() -> dict[str, object]:
     Where two have one name, the later one's is followed by its module.
     """
     found: dict[str, object] = {}
-    for page in sorted((ROOT.parents[1] / "docs" / "reference" / "api").glob("*.md")):
+    pages = sorted((Path(__file__).parents[1] / "docs" / "reference" / "api").glob("*.md"))
+    assert pages
+    for page in pages:
         text = page.read_text(encoding="utf-8")
         for name, options in re.findall(r"^\.\. automodule:: (\S+)\n((?:   :.*\n)*)", text, re.MULTILINE):
             module = importlib.import_module(name)
@@ -376,7 +378,7 @@ def described() -> dict[str, object]:
 def has_examples(thing: object) -> bool:
     """Whether an example of a thing makes sense: the page of the HTTP API has those of its structures."""
     if not inspect.isclass(thing):
-        return inspect.isfunction(thing)
+        return inspect.isfunction(inspect.unwrap(thing))  # also one that remembers what it returned
     interface = inspect.isabstract(thing) or getattr(thing, "_is_protocol", False)
     return not (interface or issubclass(thing, Exception) or thing.__module__ == "duelrank.api")
 
@@ -528,15 +530,15 @@ class TestImporting:
                     assert all(name.startswith(ours) for name in names if name.startswith("duelrank")), module
 
 
-def kernels() -> list[tuple[str, ast.FunctionDef]]:
-    """Return all kernels, each with the path of its module."""
+def kernels(private: bool = False) -> list[tuple[str, ast.FunctionDef]]:
+    """Return all public kernels, and perhaps the private ones, each with the path of its module."""
     return [
         (module, node)
         for module, tree in trees().items()
         if module.startswith("kernels/")
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
-        and not node.name.startswith("_")
+        and (private or not node.name.startswith("_"))
         and any(name.startswith("kernel") for name in decorators(node))
     ]
 
@@ -563,6 +565,16 @@ class TestKernels:
             or (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"))
         }
         assert importers == {"compiling.py", "testing/swap.py"}
+
+    def test_kernels_multiply_no_matrices_for_which_numba_needs_scipy(self):
+        needing = [
+            f"{module}:{node.lineno}: {ast.unparse(node)}"
+            for module, kernel in kernels(private=True)
+            for node in ast.walk(kernel)
+            if (isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.MatMult))
+            or (isinstance(node, ast.Attribute) and node.attr in ("dot", "vdot", "linalg"))
+        ]
+        assert needing == []
 
     def test_no_twin_has_lost_its_kernel(self):
         known = {(module.split("/")[1], node.name) for module, node in kernels()}

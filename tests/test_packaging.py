@@ -66,9 +66,11 @@ class TestVersion:
         assert headings[:2] == ["Unreleased", duelrank.__version__]
 
     def test_the_changelog_has_the_headings_of_its_form(self) -> None:
-        kinds = re.findall(r"^### (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-        assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-        assert len(kinds) == len(set(kinds)), "a heading comes twice; that is wrong within one version"
+        _, *versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+        for version in versions:
+            kinds = re.findall(r"^### (.+)$", version, re.MULTILINE)
+            assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+            assert len(kinds) == len(set(kinds)), f"a heading comes twice in {version.partition(']')[0]}]"
 
 
 class TestDependencies:

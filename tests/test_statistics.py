@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from duelrank.errors import InvalidValue
 from duelrank.guard import EValue
 from duelrank.statistics import _PRIORS, anytime_test, holm, mean_test, sign_test, student_quantile, student_test
 
@@ -44,6 +45,11 @@ class TestStudent:
     @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
     def test_quantiles_are_scipys(self, level, freedom):
         assert student_quantile(level, freedom) == pytest.approx(special.stdtrit(freedom, (1 + level) / 2), rel=1e-10)
+
+    @pytest.mark.parametrize("level", [-0.5, 0.0, 1.0, 95, nan])
+    def test_a_level_that_is_none_is_refused(self, level):
+        with pytest.raises(InvalidValue, match="level must be between 0 and 1"):
+            student_quantile(level, 4)
 
 
 def exact_anytime(wins: int, losses: int) -> Fraction:

@@ -7,6 +7,8 @@ from functools import lru_cache
 from itertools import count
 from math import erfc, exp, isnan, lgamma, log, log1p, nan, sqrt
 
+from duelrank.errors import InvalidValue
+
 __all__ = ["anytime_test", "holm", "mean_test", "sign_test", "student_quantile", "student_test"]
 
 _PRIORS = (1.0, 10.0, 100.0, 1000.0)  # from large differences, found at once, to those of a few percent
@@ -46,9 +48,12 @@ def student_quantile(level: float, freedom: float) -> float:
 
     Examples
     --------
+    >>> from duelrank.statistics import student_quantile
     >>> round(student_quantile(0.95, 4), 3)
     2.776
     """
+    if not 0.0 < level < 1.0:
+        raise InvalidValue(f"level must be between 0 and 1, got {level!r}")
     low, high = 0.0, 1.0
     while student_test(high, freedom) > 1.0 - level:
         low, high = high, 2.0 * high

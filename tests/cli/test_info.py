@@ -1,5 +1,6 @@
 """What a bug report should tell, and what shells complete."""
 
+import importlib.metadata
 import os
 import platform
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import duelrank
-from duelrank.cli import app, info
+from duelrank.cli import app
 
 REQUIREMENTS = [
     "numpy>=1.26",
@@ -25,7 +26,7 @@ REQUIREMENTS = [
 
 @pytest.fixture(autouse=True)
 def _requirements(monkeypatch):
-    monkeypatch.setattr(info, "requires", lambda _: REQUIREMENTS)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: REQUIREMENTS)
 
 
 def installed(name: str) -> str | None:
@@ -77,7 +78,7 @@ class TestInfo:
         def missing(name):
             raise PackageNotFoundError(name)
 
-        monkeypatch.setattr(info, "requires", missing)
+        monkeypatch.setattr(importlib.metadata, "requires", missing)
         told = cli_json("info")
         assert told["extras"] == {}
         assert set(told["packages"]) == {"numpy", "numba", "llvmlite", "scipy"}

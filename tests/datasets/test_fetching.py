@@ -22,11 +22,13 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        """Break off in the middle of any file of this folder."""
-        if not self.path.startswith("/broken/"):
+        """Break off in the middle of any file of one folder, send a page instead of one of another, and no length in a third."""
+        lengths = {"broken": "1000", "moved": "400", "odd": "many"}
+        length = lengths.get(self.path.split("/")[1])
+        if length is None:
             return super().do_GET()
         self.send_response(200)
-        self.send_header("Content-Length", "1000")
+        self.send_header("Content-Length", length)
         self.end_headers()
         self.wfile.write(b"x" * 400)
         return None
@@ -76,6 +78,14 @@ def test_a_download_that_breaks_off_is_refused(mirror: str, home: Path) -> None:
     assert not [path for path in home.rglob("*") if path.is_file()]
 
 
+def test_a_page_instead_of_an_archive_is_not_kept(mirror: str, home: Path) -> None:
+    """Where no checksum is known, it is the import that finds out; the next call asks again."""
+    with pytest.raises(DataFormatError):
+        library.fetch("mq2008", mirror=f"{mirror}/moved")
+    assert not [path for path in home.rglob("*") if path.is_file()]
+    assert library.fetch("mq2008", mirror=mirror).folds[1]["train"].documents == 16
+
+
 def test_an_archive_that_is_there_is_not_downloaded_again(tmp_path: Path, mirror: str, home: Path) -> None:
     (home / "downloads").mkdir(parents=True)
     (home / "downloads" / "mq2008.tar.xz").write_bytes((tmp_path / "served" / "mq2008.tar.xz").read_bytes())
@@ -101,6 +111,9 @@ def test_what_cannot_be_fetched(mirror: str) -> None:
         library.fetch("mq2007", mirror=mirror)
     with pytest.raises(MissingData, match="could not download"):
         library.fetch("mq2007", mirror="http://127.0.0.1:9")
+    for odd in ("http://[bad", "http://ex ample.org", "http://exämple.org/ä", f"{mirror}/odd"):
+        with pytest.raises(MissingData, match="could not download"):
+            library.fetch("mq2007", mirror=odd)
     with pytest.raises(MissingData, match="addresses begin with http"):
         library.fetch("mq2007", mirror="file:///etc")
     with pytest.raises(UnknownName, match="did you mean mq2007"):

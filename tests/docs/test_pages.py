@@ -197,8 +197,9 @@ def test_what_makes_a_page_small_is_on_it(page):
 
 
 @pytest.mark.parametrize("page", NOTEBOOKS)
-def test_notebooks_run(page):
+def test_notebooks_run(page, tmp_path, monkeypatch, clean_registry):
     """All cells, one after the other; the site shows what they return."""
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCKS:
         if block.page == page and block.language == "{code-cell}":

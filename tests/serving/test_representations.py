@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import nullcontext
-from itertools import cycle
 from unittest.mock import patch
 
 import msgspec
@@ -163,7 +162,8 @@ class TestSpecs:
 
 
 class TestLearning:
-    @pytest.mark.parametrize(("representation", "algorithm"), [*zip(CURVES, cycle(["mgd-dsp", "pdgd"]))])
+    @pytest.mark.parametrize("representation", CURVES)
+    @pytest.mark.parametrize("algorithm", ["mgd-dsp", "pdgd"])
     def test_curves_grow_over_restarts_and_are_replayed_to_the_bit(self, sqlite_url, kit, representation, algorithm):
         """Some lists are open while knots move, and learned from with those that they were made with."""
         spec, rounds, late = kit.spec(algorithm=algorithm, representation=representation), [], {}

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import sys
-from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +88,8 @@ def _requirements() -> tuple[dict[str, str | None], dict[str, dict[str, str | No
 
 
 def _metadata() -> list[str]:
+    from importlib.metadata import PackageNotFoundError, requires  # imported here, because it takes long
+
     try:
         return requires("duelrank") or []
     except PackageNotFoundError:  # run from its sources, without being installed
@@ -96,6 +97,8 @@ def _metadata() -> list[str]:
 
 
 def _version(name: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

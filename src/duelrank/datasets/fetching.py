@@ -29,7 +29,7 @@ def download(entry: Entry, mirror: str | None, folder: Path, progress: Progress 
             f" ({entry.terms}), then: duelrank data add {entry.name} PATH; or name a mirror that has {name}"
         )
     path = folder / name
-    if path.is_file() and entry.sha256 in ("", _checksum(path)):
+    if path.is_file() and (not entry.sha256 or _checksum(path) == entry.sha256):
         return path
     with writing(f"the download {name}", folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def _receive(url: str, path: Path, progress: Progress | None) -> None:
             done = _copy(answer, path, total, progress)
     except DuelrankError:
         raise
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: an address or a length that cannot be read
         raise MissingData(f"could not download {url}: {error}") from error
     if done < total:
         raise MissingData(f"could not download {url}: the connection ended after {done:,} of {total:,} bytes")

@@ -125,7 +125,12 @@ def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = N
     if _raw(name).exists():
         raise InvalidValue(f"{name} is already installed in {_raw(name)}; remove it first")
     archive = fetching.download(entry, mirror or os.environ.get("DUELRANK_MIRROR"), home() / "downloads", progress)
-    report = add(name, archive, progress=progress)
+    try:
+        report = add(name, archive, progress=progress)
+    except DataFormatError:
+        if not entry.sha256:  # perhaps a page that a mirror sent instead: the next call asks again
+            archive.unlink(missing_ok=True)
+        raise
     archive.unlink(missing_ok=True)
     return report
 

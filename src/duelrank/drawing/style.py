@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from duelrank.errors import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "escape_formulas", "figure_class", "style_panel"]
 
@@ -28,22 +25,12 @@ def figure_class() -> Any:
     b'PNG'
     """
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401 - also where the next line finds its module imported already
+
+        from duelrank.drawing._shown import ShownFigure
     except ImportError:
         raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'") from None
-    return _shown(Figure)
-
-
-@cache
-def _shown(base: type[Figure]) -> type[Figure]:
-    """Return figures that a notebook shows, also where nobody has imported ``matplotlib.pyplot``, which teaches notebooks to."""
-    return type("ShownFigure", (base,), {"_repr_png_": _png})
-
-
-def _png(figure: Figure) -> bytes:
-    picture = BytesIO()
-    figure.savefig(picture, format="png")
-    return picture.getvalue()
+    return ShownFigure
 
 
 def style_panel(panel: Axes, title: str) -> None:

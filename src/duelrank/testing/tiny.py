@@ -24,7 +24,15 @@ CLICKER = Cascade(click_probability=(0.1, 0.5, 0.9), stop_probability=(0.05, 0.1
 
 @lru_cache(maxsize=32)
 def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 20, seed: int = 0) -> Split:
-    """Make queries whose grades, 0 to 2, follow hidden weights 1, −1, 1, … without noise."""
+    """Make queries whose grades, 0 to 2, follow hidden weights 1, −1, 1, … without noise.
+
+    Examples
+    --------
+    >>> from duelrank.testing import tiny_split
+    >>> split = tiny_split()
+    >>> split.features.shape, len(split.offsets) - 1
+    ((96, 20), 12)
+    """
     fresh = stream(seed, "tiny")
     n = n_queries * n_documents
     features = normals(fresh, n, n_features)
