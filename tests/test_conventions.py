@@ -376,7 +376,7 @@ def described() -> dict[str, object]:
 
 
 def has_examples(thing: object) -> bool:
-    """Whether an example of a thing makes sense: those of structures are on the page of the HTTP API, which shows their docstrings."""
+    """Whether an example of a thing makes sense: the HTTP API has those of its structures, and shows their docstrings."""
     if not inspect.isclass(thing):
         return inspect.isfunction(inspect.unwrap(thing))  # also one that remembers what it returned
     interface = inspect.isabstract(thing) or getattr(thing, "_is_protocol", False)
