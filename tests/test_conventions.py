@@ -514,6 +514,12 @@ class TestImporting:
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert found.stdout.strip() == "[]"
 
+    def test_a_command_line_that_completes_a_word_leaves_what_takes_long_for_later(self):
+        slow = ("numba", "scipy", "matplotlib", "http.client", "importlib.metadata")
+        code = f"import sys, duelrank.cli; print([name for name in {slow!r} if name in sys.modules])"
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert found.stdout.strip() == "[]"
+
     def test_kernels_import_numbers_only(self):
         allowed = {"__future__", "math", "typing", "numpy", "duelrank"}
         ours = ("duelrank.kernels", "duelrank.compiling")
