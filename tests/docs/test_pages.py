@@ -200,6 +200,7 @@ def test_what_makes_a_page_small_is_on_it(page):
 def test_notebooks_run(page, tmp_path, monkeypatch, clean_registry):
     """All cells, one after the other; the site shows what they return."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # as in the checkout that a page is read in
     names: dict[str, object] = {"__name__": "__main__"}
     for block in BLOCKS:
         if block.page == page and block.language == "{code-cell}":

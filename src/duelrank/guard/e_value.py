@@ -29,10 +29,10 @@ class EValue(Value, frozen=True):
     Examples
     --------
     >>> from duelrank.guard import EValue
-    >>> round(EValue(wins=60, losses=40).value, 2)
-    1.78
     >>> EValue(wins=70, losses=30).proves(0.05)
     True
+    >>> round(EValue(wins=60, losses=40).value, 2), round(EValue(wins=70, losses=30).value, 2)
+    (1.78, 854.59)
     """
 
     wins: int = 0

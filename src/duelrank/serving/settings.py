@@ -48,6 +48,15 @@ class Settings:
         Recipes that are compiled before the service is ready.
     webhook
         The http or https address that is told what guards do, for rankers whose guard names none.
+
+    Examples
+    --------
+    A replay shall go back a day; events are kept for a week, as always:
+
+    >>> from duelrank.serving import Settings
+    >>> settings = Settings(keep_features=24 * 3600.0)
+    >>> settings.keep_features / 3600, settings.retention / 3600
+    (24.0, 168.0)
     """
 
     publish_every: float = 1.0

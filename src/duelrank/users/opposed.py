@@ -36,8 +36,9 @@ class Opposed(User):
     >>> import numpy as np
     >>> from duelrank.randomness import stream
     >>> from duelrank.users import Opposed
-    >>> Opposed("perfect").for_grades(3).click(np.array([2, 0, 2, 0], np.int8), stream(1, "user")).clicks.tolist()
-    [False, True, False, True]
+    >>> clicks = Opposed("perfect").for_grades(3).click(np.array([2, 0, 2, 0], np.int8), stream(1, "user")).clicks
+    >>> clicks.nonzero()[0].tolist()
+    [1, 3]
     """
 
     base: User = Preset()

@@ -45,6 +45,20 @@ class Store:
         The folder; it is created if it does not exist. A folder with other files is rejected.
     suite
         The name of the suite; a folder of another suite is rejected.
+
+    Examples
+    --------
+    Of two runs one is finished:
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank import simulate
+    >>> from duelrank.experiments import Grid, Store
+    >>> specs = Grid("mgd", "synthetic(n_queries=10)", "perfect", runs=2, impressions=20).specs()
+    >>> with TemporaryDirectory() as folder, Store(folder, "mine") as store:
+    ...     store.append(simulate(specs[0]).row())
+    ...     left = store.missing(specs)
+    >>> len(specs), len(left)
+    (2, 1)
     """
 
     def __init__(self, folder: str | Path, suite: str) -> None:

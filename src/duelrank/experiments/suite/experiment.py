@@ -40,6 +40,15 @@ class Study:
         From each label to the guard.
     impressions
         Of the runs that no experiment makes longer; 0 where all are equally long.
+
+    Examples
+    --------
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Study, compare
+    >>> runs = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> study = Study(runs, {"plain": parse("mgd"), "projected": parse("mgd-dsp")}, published={}, skylines={})
+    >>> round(study.summary("offline", baseline="plain").estimates[1].change, 3)
+    0.028
     """
 
     frame: Frame

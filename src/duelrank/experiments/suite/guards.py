@@ -54,8 +54,8 @@ class Guards(Experiment):
     >>> guards = {"tell": parse("Guarded(on_alarm='tell')"), "stop": parse("Guarded(on_alarm='baseline')")}
     >>> experiment = Guards(title="Guards", recipes=("MGD",), guards=("tell", "stop"), columns=("alarm", "mean"))
     >>> (grid,) = experiment.further(Grid("mgd", "synthetic", "perfect", runs=1), {"MGD": parse("mgd")}, guards)
-    >>> [spec.guard.on_alarm for spec in grid.specs()]
-    ['tell', 'baseline']
+    >>> len(grid.specs())
+    2
     """
 
     recipes: tuple[str, ...]
