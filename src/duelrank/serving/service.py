@@ -122,6 +122,7 @@ class Service:
     ...     with open_storage("sqlite://") as storage:
     ...         service = Service(storage)
     ...         await service.start()
+    ...         await service.wait_ready()
     ...         await service.create(RankerSpec("shop", "mgd-dsp", ["bm25", "price"]))
     ...         documents = [Document("d1", [0.3, 0.9]), Document("d2", [0.8, 0.1])]
     ...         answer = await service.rank("shop", RankRequest(documents, impression_id="i1"))

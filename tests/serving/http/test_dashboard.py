@@ -189,7 +189,7 @@ class TestLive:
                 time.sleep(0.5)
                 return count > 3 and len(made) == count
 
-            until(stands)
+            until(stands, lambda: f"{len(made)} messages, and {slow.recv(300)!r}")
             assert len(made) < 200
             assert httpx.get(f"{served.url}/healthz", timeout=FOR_EVER).status_code == 200
         until(lambda: served.desk.streams == 0)
