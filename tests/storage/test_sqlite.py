@@ -16,7 +16,6 @@ import pytest
 
 from duelrank.errors import (
     InvalidValue,
-    MissingExtra,
     StorageFailure,
     StoreCorrupt,
     StoreFull,
@@ -80,13 +79,6 @@ class TestOpening:
         with pytest.raises(InvalidValue, match="address") as caught:
             open_storage("mysql://me:secret@host/db")
         assert "secret" not in str(caught.value)
-
-    def test_without_psycopg_the_extra_is_named(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "psycopg", None)
-        for module in [name for name in sys.modules if name.startswith("duelrank.storage.postgres")]:
-            monkeypatch.delitem(sys.modules, module)
-        with pytest.raises(MissingExtra, match=r"duelrank\[postgres\]"):
-            open_storage("postgresql://host/db")
 
     def test_importing_does_not_import_the_driver(self, process):
         assert process("print('psycopg' in sys.modules)").communicate()[0] == "False\n"

@@ -289,15 +289,6 @@ class TestKeys:
         assert "no keys" in cli("keys", "list", "--store", store).stderr
 
 
-def test_without_the_extra(cli, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("duelrank.serving.http")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    done = cli("serve", "--store", "sqlite://")
-    assert done.exit_code == 2
-    assert "pip install 'duelrank[serve]'" in done.stderr
-
-
 @pytest.mark.processes
 class TestTelemetry:
     def test_a_log_in_json_and_words_for_people(self, store):
