@@ -83,13 +83,10 @@ class Table:
     Examples
     --------
     >>> from duelrank.experiments import Table
-    >>> from duelrank.experiments.tables import Cell, Column, Row, to_markdown
-    >>> table = Table("speed", "Speed", (Column("µs"),), (Row("mgd", (Cell("70", "3"),)), Row("dbgd", (Cell("30", "2"),))))
-    >>> print(to_markdown(table))
-    | algorithm | µs |
-    | --- | ---: |
-    | mgd | 70 3 |
-    | dbgd | 30 2 |
+    >>> from duelrank.experiments.tables import Cell, Column, Row
+    >>> table = Table("speed", "Speed", (Column("µs"),), (Row("mgd", (Cell("70"),)), Row("dbgd", (Cell("30"),))))
+    >>> {row.name: row.cells[0].text for row in table.rows}
+    {'mgd': '70', 'dbgd': '30'}
     """
 
     name: str
