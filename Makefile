@@ -7,7 +7,7 @@ WORKERS ?= auto
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test static lint types contracts unit processes data browser site engines lockstep bench soak docs tables links dist format clean
+.PHONY: help install run test static lint types contracts unit processes data bits browser site engines lockstep bench soak docs tables links dist format clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ run: $(VENV)/.core ## compare the six algorithms under three users on the synthe
 	@echo "six algorithms, three users, one synthetic data set; results go to results/quick ..."
 	@$(BIN)/duelrank reproduce quick
 
-test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of processes, data, browser, site, engines and lockstep
+test: $(VENV)/.dev ## lint, types, import contracts and all tests but those of processes, data, bits, browser, site, engines and lockstep
 	@$(MAKE) --no-print-directory --jobs=2 unit static
 
 static: lint types contracts
@@ -61,6 +61,10 @@ data: $(VENV)/.dev ## tests on real data sets: published numbers; skipped where 
 browser: export PYTHONDONTWRITEBYTECODE =
 browser: $(VENV)/.dev ## tests of the pages in a real browser; skipped where there is no Chromium
 	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/browser
+
+bits: export PYTHONDONTWRITEBYTECODE =
+bits: $(VENV)/.dev ## the same bits on other processors: kernels are compiled for four of them
+	$(BIN)/python -m pytest -n 0 --quiet tests/bits
 
 lockstep: export PYTHONDONTWRITEBYTECODE =
 lockstep: $(VENV)/.dev ## tests of the lockstep engine, on JAX for CPU; skipped where there is no JAX

@@ -59,8 +59,8 @@ if hasattr(typer.testing, "_get_command"):
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave slow suites to those who ask for them: ``make browser``, ``make site``, ``make engines``, ``make lockstep``."""
-    apart = ("browser", "engines", "lockstep", "site")
+    """Leave slow suites to those who ask for them: ``make bits``, ``make browser``, ``make engines`` …"""
+    apart = ("bits", "browser", "engines", "lockstep", "site")
     if collection_path.parent != Path(__file__).parent or collection_path.name not in apart:
         return None
     asked = any(f"tests/{collection_path.name}" in str(argument) for argument in config.invocation_params.args)

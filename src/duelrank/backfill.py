@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from duelrank.algorithms import Algorithm, LogPairs, Represented
 from duelrank.errors import InvalidRecipe
+from duelrank.kernels.span import norm
 from duelrank.memory import replaced
 from duelrank.randomness import stream as named_stream
 from duelrank.registry import spell
@@ -104,7 +103,7 @@ class LogLearner:
         weights = self._ranker.allowed(logged.weights)
         if logged.updates:
             trusted = LENGTH * min(1.0, math.sqrt(logged.updates / ENOUGH))
-            weights = _scaled(weights, max(trusted, float(np.linalg.norm(state.weights))))
+            weights = _scaled(weights, max(trusted, norm(state.weights)))
         for name, known in seen.items():
             memory = replaced(memory, name, known)
         return State(weights, state.step, state.updates, memory)
@@ -121,5 +120,5 @@ def _seen(state: State) -> Memory:
 
 
 def _scaled(weights: Weights, length: float) -> Weights:
-    present = float(np.linalg.norm(weights))
+    present = norm(weights)
     return frozen(weights * (length / present)) if present > 0.0 else weights

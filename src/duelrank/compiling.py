@@ -23,7 +23,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from duelrank.home import home
 
-__all__ = ["Kernel", "kernel", "kernel_folder"]
+__all__ = ["Intrinsic", "Kernel", "intrinsic", "kernel", "kernel_folder"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,7 +74,9 @@ class Kernel(Generic[P, R]):
             if isinstance(known.get(name), Kernel):
                 known[name] = known[name].callee
         function = FunctionType(self._function.__code__, known, self._function.__name__)
-        return _dispatcher(update_wrapper(function, self._function), folder, options | self._options)
+        return _dispatcher(
+            update_wrapper(function, self._function), folder, {"error_model": "numpy"} | options | self._options
+        )
 
     def _replace_by_compiled(self) -> None:
         """Replace this object by the dispatcher in all modules of the package, so that later calls have no overhead."""
@@ -82,6 +84,32 @@ class Kernel(Generic[P, R]):
             for name, value in list(vars(module).items()):
                 if value is self:
                     setattr(module, name, self._compiled)
+
+
+class Intrinsic(Kernel[P, R]):
+    """A kernel for which instructions of LLVM are written, where numba would not find them; only other kernels can call those.
+
+    Python calls the function itself, which defines the result.
+    """
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """Call the function in Python."""
+        result: R = self._function(*arguments, **named)
+        return result
+
+    @property
+    def callee(self) -> Any:
+        """What kernels call: numba's intrinsic function."""
+        if self._callee is None:
+            from numba.extending import intrinsic
+
+            self._callee = intrinsic(self._options["typed"])
+        return self._callee
+
+
+def intrinsic(typed: Callable[..., Any]) -> Callable[[Callable[P, R]], Intrinsic[P, R]]:
+    """Declare a kernel by its instructions: ``typed`` returns its signature and what emits them, as `numba.extending` describes."""
+    return lambda function: Intrinsic(function, {"typed": typed})
 
 
 @overload

@@ -16,6 +16,7 @@ from duelrank.backfill import LogLearner
 from duelrank.errors import InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
+from duelrank.kernels.ranking import linear_scores
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell
 from duelrank.representation import Raw, Representation
@@ -256,7 +257,7 @@ class Learner:
         self._check_weights("scores")
         self._check_features(query)
         columns = self.algorithm.columns(self.state, query.features, np.array([0, query.n_documents]))
-        scores: NDArray[np.float64] = columns @ self.weights
+        scores: NDArray[np.float64] = linear_scores(self.weights, columns)
         return scores
 
     def curves(self) -> list[ShownCurve]:

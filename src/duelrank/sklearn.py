@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.errors import MissingExtra, ShapeMismatch
+from duelrank.kernels.ranking import linear_scores
 from duelrank.learner import Learner
 from duelrank.types import Feedback, Query, Weights, checked_table
 
@@ -106,7 +107,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             raise ShapeMismatch(f"X has {len(table)} rows; qid has shape {queries.shape}")
         learner = self.learner_
         columns = learner.algorithm.columns(learner.state, table, _bounds(queries))
-        scores: NDArray[np.float64] = columns @ learner.weights
+        scores: NDArray[np.float64] = linear_scores(learner.weights, columns)
         return scores
 
     @property

@@ -21,6 +21,7 @@ from duelrank.datasets.generated import (
     scaled_in_queries,
 )
 from duelrank.datasets.split import Fold
+from duelrank.kernels.elementary import exps, log1ps, logs
 from duelrank.kernels.random import normals
 from duelrank.randomness import stream
 from duelrank.registry import Between, alias, register
@@ -100,7 +101,7 @@ class _Kind(NamedTuple):
 
 
 def _similarity(z: Values) -> Values:
-    return 1.0 / (1.0 + np.exp(-z))
+    return 1.0 / (1.0 + exps(-z))
 
 
 def _around_half(value: Values) -> Values:
@@ -108,15 +109,13 @@ def _around_half(value: Values) -> Values:
 
 
 _KINDS = (
-    _Kind(
-        lambda z: np.rint(100.0 * np.exp(3.0 + z)) / 100.0, lambda price: np.log(np.maximum(price, 0.01)) - 3.0, "bump"
-    ),
+    _Kind(lambda z: np.rint(100.0 * exps(3.0 + z)) / 100.0, lambda price: logs(np.maximum(price, 0.01)) - 3.0, "bump"),
     _Kind(_similarity, _around_half, "rise"),
-    _Kind(lambda z: np.floor(np.exp(2.0 + 1.5 * z)), lambda sales: (np.log1p(sales) - 2.2) / 1.3, "rise"),
-    _Kind(lambda z: np.power(1.0 + np.exp(1.7 * z), 1.0 / 1.1), lambda links: np.log(links) - 0.9, "rise"),
+    _Kind(lambda z: np.floor(exps(2.0 + 1.5 * z)), lambda sales: (log1ps(sales) - 2.2) / 1.3, "rise"),
+    _Kind(lambda z: exps(log1ps(exps(1.7 * z)) / 1.1), lambda links: logs(links) - 0.9, "rise"),
     _Kind(lambda z: np.rint(z.clip(-1.0, 1.0)) + 1.0, lambda category: category - 1.0, "bump"),
-    _Kind(lambda z: np.floor(np.exp(1.5 * z) - 1.0).clip(0.0), lambda reviews: np.log1p(reviews), "first ones"),
-    _Kind(lambda z: np.floor(np.exp(4.0 + 1.2 * z)), lambda days: (np.log1p(days) - 4.0) / 1.2, "bump"),
+    _Kind(lambda z: np.floor(exps(1.5 * z) - 1.0).clip(0.0), lambda reviews: log1ps(reviews), "first ones"),
+    _Kind(lambda z: np.floor(exps(4.0 + 1.2 * z)), lambda days: (log1ps(days) - 4.0) / 1.2, "bump"),
     _Kind(_similarity, _around_half, "rise"),
 )
 _NOW_AND_THEN = len(_KINDS) - 1  # the kind that is 0 for all documents of every other query
@@ -179,5 +178,5 @@ def _curve(feature: int, values: Values, centre: float) -> Values:
     kind = _KINDS[feature % len(_KINDS)]
     place = kind.place(values)
     if kind.curve == "bump":
-        return np.exp(-0.5 * np.square((place - centre) / _WIDTH))
-    return place if kind.curve == "rise" else np.tanh(place)
+        return exps(-0.5 * np.square((place - centre) / _WIDTH))
+    return place if kind.curve == "rise" else 1.0 - 2.0 / (1.0 + exps(2.0 * place))

@@ -80,12 +80,12 @@ def draw_offsets(n_queries: int, n_documents: int, draws: Stream) -> NDArray[np.
 def draw_loadings(n_features: int, draws: Stream) -> NDArray[np.float64]:
     """Draw how much of each latent factor is in each feature, (n_factors, n_features), with columns of length 1."""
     loadings: NDArray[np.float64] = normals(draws, max(2, n_features // _FEATURES_PER_FACTOR), n_features)
-    return np.asarray(loadings / np.linalg.norm(loadings, axis=0))
+    return np.asarray(loadings / np.sqrt(np.square(loadings).sum(axis=0)))
 
 
 def draw_latent(loadings: NDArray[np.float64], correlation: float, n_rows: int, draws: Stream) -> NDArray[np.float64]:
     """Draw (n_rows, n_features) standard normal numbers that share latent factors."""
-    # Not BLAS, whose products may differ in the last bit with the number of threads.
+    # Not BLAS, whose products may differ in the last bit with the processor and the number of threads.
     shared = products(np.ascontiguousarray(loadings.T), normals(draws, n_rows, len(loadings))).T
     own = normals(draws, n_rows, loadings.shape[1])
     latent: NDArray[np.float64] = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own
@@ -111,7 +111,7 @@ def scaled_in_queries(features: Features, offsets: NDArray[np.int64]) -> Feature
 
 def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float64]:
     """Return the minimum score of each grade; every grade is rarer than the one below."""
-    shares = (1.0 - _IRRELEVANT) * 0.4 ** np.arange(n_grades - 1)
+    shares = (1.0 - _IRRELEVANT) * np.cumprod(np.append(1.0, np.full(n_grades - 2, 0.4)))
     thresholds: NDArray[np.float64] = np.quantile(scores, 1.0 - shares)
     return thresholds
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import numpy as np
-
 from duelrank.datasets.base import Dataset
 from duelrank.datasets.split import Fold
+from duelrank.kernels.elementary import exps, logs
 from duelrank.kernels.random import permutation
 from duelrank.randomness import stream
 from duelrank.registry import Between, register
@@ -55,4 +54,4 @@ class LongTail(Dataset):
         """Open one fold of the base, and add the popularity of its training queries."""
         fold = self.base.fold(number)
         ranks = 1.0 + permutation(stream(self.seed, "long-tail", number), len(fold.train))
-        return replace(fold, popularity=np.power(ranks, -self.exponent))
+        return replace(fold, popularity=exps(-self.exponent * logs(ranks)))

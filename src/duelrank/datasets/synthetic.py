@@ -20,6 +20,7 @@ from duelrank.datasets.generated import (
     scaled_in_queries,
 )
 from duelrank.datasets.split import Fold
+from duelrank.kernels.elementary import exps
 from duelrank.kernels.random import normals
 from duelrank.kernels.ranking import scores as products
 from duelrank.randomness import stream
@@ -106,7 +107,7 @@ def _world(recipe: Synthetic) -> _World:
 
 def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> Drawn:
     offsets = draw_offsets(n_queries, recipe.n_documents, draws)
-    skewed = np.exp(0.5 * draw_latent(world.loadings, recipe.correlation, int(offsets[-1]), draws))
+    skewed = exps(0.5 * draw_latent(world.loadings, recipe.correlation, int(offsets[-1]), draws))
     features = scaled_in_queries(skewed, offsets)
     scores = products(world.weights[None, :], features)[0]
     return Drawn(features, add_noise(scores, offsets, recipe.noise, draws), offsets)

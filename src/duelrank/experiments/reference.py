@@ -23,6 +23,7 @@ from duelrank.experiments.results.provenance import fingerprint
 from duelrank.home import home
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.random import permutation
+from duelrank.kernels.span import norm
 from duelrank.metrics import evaluate, nDCG
 from duelrank.randomness import stream
 from duelrank.registry import canonical
@@ -129,7 +130,7 @@ def _one_epoch(
 
 
 def _unit(weights: Weights) -> Weights:
-    length = np.linalg.norm(weights)
+    length = norm(weights)
     if length == 0.0:
         raise InvalidValue(
             "cannot train the reference: no training query has documents that differ in label and in features"

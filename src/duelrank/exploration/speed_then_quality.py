@@ -11,6 +11,7 @@ import numpy as np
 from duelrank.exploration.base import Exploration
 from duelrank.exploration.reference_documents import ReferenceDocuments
 from duelrank.kernels.exploration import unit_directions
+from duelrank.kernels.span import dot, norm
 from duelrank.memory import replaced
 from duelrank.registry import Between, register
 from duelrank.types import Credit, Directions, Feedback, Impression, Memory, Query, State, Stream, Weights
@@ -84,5 +85,5 @@ class SpeedThenQuality(Exploration):
 
 def _direction_change(before: Weights, now: Weights) -> float:
     """Return 1 − the cosine between two vectors; infinite if one is zero."""
-    lengths = float(np.linalg.norm(before) * np.linalg.norm(now))
-    return 1.0 - float(before @ now) / lengths if lengths > 0.0 else math.inf
+    lengths = norm(before) * norm(now)
+    return 1.0 - dot(before, now) / lengths if lengths > 0.0 else math.inf

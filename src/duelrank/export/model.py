@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, ShapeMismatch
 from duelrank.export.model_json import model_from_json, model_to_json
 from duelrank.grammar import parse
+from duelrank.kernels.ranking import linear_scores
 from duelrank.representation import Curve, Raw, Representation
 from duelrank.representation.base import Domain, knots_of, with_knots
 from duelrank.snapshot import Snapshot
@@ -133,7 +134,7 @@ class LinearModel:
         raw = Query("", features).features
         if raw.shape[1] != len(self.features):
             raise ShapeMismatch(f"the model has {len(self.features)} features, the documents have {raw.shape[1]}")
-        scores: NDArray[np.float64] = self.representation.apply(raw, self.memory) @ self.weights
+        scores: NDArray[np.float64] = linear_scores(self.weights, self.representation.apply(raw, self.memory))
         return scores
 
     def to_json(self) -> str:

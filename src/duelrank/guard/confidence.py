@@ -9,6 +9,7 @@ import math
 
 from duelrank.errors import InvalidValue
 from duelrank.guard.values import Value
+from duelrank.kernels.elementary import log
 
 __all__ = ["ConfidenceSequence", "check_counts", "check_level"]
 
@@ -75,7 +76,7 @@ class ConfidenceSequence(Value, frozen=True):
         if not n:
             return math.inf
         spread = n / 4.0 + _RHO
-        return math.sqrt(spread * (math.log(spread / _RHO) - 2.0 * math.log(self.level))) / n
+        return math.sqrt(spread * (log(spread / _RHO) - 2.0 * log(self.level))) / n
 
     @property
     def interval(self) -> tuple[float, float]:

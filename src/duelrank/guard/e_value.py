@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from duelrank.guard.confidence import check_counts, check_level
 from duelrank.guard.values import Value
+from duelrank.kernels.elementary import exp, log, log1p, log_gamma
 
 __all__ = ["EValue"]
 
-_LN2 = math.log(2.0)
+_LN2 = 0.6931471805599453
 # The largest that is told as a plain number.
 _MOST_LOG = 690.0
 
@@ -45,21 +44,21 @@ class EValue(Value, frozen=True):
     def log(self) -> float:
         """The natural logarithm of the e-value."""
         if self.wins <= self.losses:
-            return math.log(_below_half(self.wins, self.losses))
+            return log(_below_half(self.wins, self.losses))
         whole = _log_whole(self.wins, self.losses)
-        return whole + math.log1p(-_below_half(self.losses, self.wins) * math.exp(-whole))
+        return whole + log1p(-_below_half(self.losses, self.wins) * exp(-whole))
 
     @property
     def value(self) -> float:
         """The e-value, or the largest that is told, 10^299, where it is larger."""
-        return math.exp(min(self.log, _MOST_LOG))
+        return exp(min(self.log, _MOST_LOG))
 
     def proves(self, level: float = 0.05) -> bool:
         """Whether it is proved, at this level, that the ranker wins more than half."""
         check_level(level)
-        if self.wins <= self.losses or _log_whole(self.wins, self.losses) < -math.log(level):
+        if self.wins <= self.losses or _log_whole(self.wins, self.losses) < -log(level):
             return False  # the e-value is below 1, or below its cheap upper bound
-        return self.log >= -math.log(level)
+        return self.log >= -log(level)
 
     def update(self, won: bool) -> EValue:
         """Return the e-value after one more decisive list."""
@@ -69,7 +68,7 @@ class EValue(Value, frozen=True):
 def _log_whole(wins: int, losses: int) -> float:
     """The logarithm of the same with the integral over all p from 0 to 1."""
     n = wins + losses
-    return (n + 1) * _LN2 + math.lgamma(wins + 1) + math.lgamma(losses + 1) - math.lgamma(n + 2)
+    return (n + 1) * _LN2 + log_gamma(float(wins + 1)) + log_gamma(float(losses + 1)) - log_gamma(float(n + 2))
 
 
 def _below_half(wins: int, losses: int) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import log, power
 from duelrank.kernels.random import permutation
 
 Ints = NDArray[np.int64]
@@ -23,7 +24,7 @@ BATCH, SEEN, CLICKED, ALL_SEEN, ALL_CLICKED, POSITIONS, STAGE = range(7)
 @kernel
 def stage_length(stage: int, horizon: int) -> int:
     """n_ℓ = ⌈16 · Δ̃_ℓ^−2 · log T⌉ with Δ̃_ℓ = 2^−ℓ, at least 1: how often a stage counts each document."""
-    return max(1, math.ceil(16.0 * 4.0**stage * math.log(horizon)))
+    return max(1, math.ceil(16.0 * power(4.0, stage) * log(horizon)))
 
 
 @kernel

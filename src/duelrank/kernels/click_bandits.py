@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import expm1, log
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,13 +28,13 @@ def kl_upper(mean: float, radius: float) -> float:
     if radius <= 0.0 or mean >= 1.0:
         return mean
     if mean <= 0.0:
-        return -math.expm1(-radius)
-    entropy = mean * math.log(mean) + (1.0 - mean) * math.log(1.0 - mean)
-    q = min(mean + math.sqrt(0.5 * radius), -math.expm1((entropy - radius) / (1.0 - mean)))
+        return -expm1(-radius)
+    entropy = mean * log(mean) + (1.0 - mean) * log(1.0 - mean)
+    q = min(mean + math.sqrt(0.5 * radius), -expm1((entropy - radius) / (1.0 - mean)))
     for _ in range(30):
         if q >= 1.0:
             return 1.0
-        excess = entropy - mean * math.log(q) - (1.0 - mean) * math.log(1.0 - q) - radius
+        excess = entropy - mean * log(q) - (1.0 - mean) * log(1.0 - q) - radius
         step = excess * q * (1.0 - q) / (q - mean)
         if step < 1e-14:
             break
@@ -44,14 +45,14 @@ def kl_upper(mean: float, radius: float) -> float:
 @kernel
 def kl_budget(t: float) -> float:
     """How surprising an estimate may be after t rounds: log t + 3 log log t, and 0 where that is negative."""
-    return max(math.log(t) + 3.0 * math.log(math.log(t)), 0.0) if t > 2.0 else 0.0
+    return max(log(t) + 3.0 * log(log(t)), 0.0) if t > 2.0 else 0.0
 
 
 @kernel
 def ucb1(model: Ints, rounds: int) -> Floats:
     """clicks/seen + √(1.5 · log rounds / seen) of each document; infinite where it was never seen."""
     bounds = np.full(model.shape[1], np.inf)
-    log_rounds = math.log(max(rounds, 1))
+    log_rounds = log(max(rounds, 1))
     for document in range(model.shape[1]):
         seen = model[0, document]
         if seen > 0:

@@ -13,34 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import exp, power
+from duelrank.kernels.span import dot
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_SUMS = {"reassoc", "contract"}
 FAR = 30.0  # a score beyond is as sure: σ(30) = 1 − 1e-13, and nothing ever is impossible
 PACE = 2.0  # half of what would be the longest safe step on a list, as intercept and slopes move at once
 
 
-@kernel(fastmath=_SUMS)
+@kernel
 def _attractions(features: Floats, ranking: Ints, documents: Floats) -> Floats:
     """P(click | seen) of each shown document."""
     d = features.shape[1]
-    start = documents[0, d]
-    for k in range(d):
-        start -= documents[0, k] * documents[1, k]
+    start = documents[0, d] - dot(documents[0, :d], documents[1, :d])
     attraction = np.empty(ranking.shape[0])
     for i in range(ranking.shape[0]):
-        row = features[ranking[i]]
-        score = start
-        for k in range(d):
-            score += row[k] * documents[0, k]
-        attraction[i] = 1.0 / (1.0 + math.exp(-min(max(score, -FAR), FAR)))
+        score = start + dot(features[ranking[i]], documents[0, :d])
+        attraction[i] = 1.0 / (1.0 + exp(-min(max(score, -FAR), FAR)))
     return attraction
 
 
-@kernel(fastmath=_SUMS)
+@kernel
 def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats, forgetting: float) -> None:
     """Move the regression along the errors of one list, in place, by a step that is safe for it divided by √(lists known)."""
     n, d = ranking.shape[0], features.shape[1]
@@ -52,7 +48,7 @@ def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats,
         for k in range(d):
             pull[k] += error * row[k]
             mean[k] += row[k]
-            squares += row[k] * row[k]
+        squares += dot(row, row)
     documents[1, d] = forgetting * documents[1, d] + 1.0
     total = np.sum(errors)
     spread, shift = squares, 0.0
@@ -84,7 +80,7 @@ def _fading(trials: float) -> float:
     Most of what the position-based model learns from is hidden. If all trials counted alike, those that were judged by the first
     guess would hold the estimate back for ever; steps of t^−0.6 forget them (Cappé and Moulines, 2009).
     """
-    return 1.0 - (1.0 - 0.6 * trials ** (-2.0 / 3.0)) / trials
+    return 1.0 - (1.0 - 0.6 * power(trials, -2.0 / 3.0)) / trials
 
 
 @kernel

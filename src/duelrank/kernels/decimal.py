@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import power_of_two
 
 EXACT, UNDECIDED, MALFORMED = 0, 1, 2  # what `read_number` says of the value that it returns
 
@@ -177,7 +178,7 @@ def nearest(mantissa: Any, exponent: int) -> Any:
 def _scaled(digits: Any, power: Any) -> Any:
     """Return digits * 2^power exactly, in two steps that neither overflow nor round where the result does not."""
     half = power // 2
-    return np.float64(digits) * 2.0**half * 2.0 ** (power - half)
+    return np.float64(digits) * power_of_two(half) * power_of_two(power - half)
 
 
 @kernel

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import exp, log
 from duelrank.kernels.inference import MARGIN
 from duelrank.kernels.probabilistic import _masses, preference, whole_gains
 from duelrank.kernels.random import below, uniform
+from duelrank.kernels.ranking import scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SUMS = {"reassoc", "contract"}
 
-
-@kernel(fastmath=_SUMS)
+@kernel
 def draw_chances(ranks: Ints, n_documents: int, tau: float) -> Floats:
     """P(the ranker draws the document shown at a position | those above are gone), from their ranks: (n_rankers, length)."""
     n_rankers, length = ranks.shape
@@ -51,35 +51,8 @@ def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
         chance = 0.0
         for i in range(ranks.shape[0]):
             chance += chances[i, position]
-        total += math.log(chance / ranks.shape[0])
+        total += log(chance / ranks.shape[0])
     return total
-
-
-@kernel(fastmath=_SUMS)
-def _scores(rankers: Floats, features: Floats) -> Floats:
-    """Score as `ranking.scores` does, but three rankers and two documents at a time: there are many of both.
-
-    The last block is as large as any, with rows that repeat, so that all are summed in the same order and equals get equal scores.
-    """
-    n_rankers, n_features = rankers.shape
-    n_documents = features.shape[0]
-    table = np.empty((n_rankers, n_documents))
-    for i in range(0, n_rankers, 3):
-        i2, i3 = min(i + 1, n_rankers - 1), min(i + 2, n_rankers - 1)
-        for j in range(0, n_documents, 2):
-            j2 = min(j + 1, n_documents - 1)
-            a = b = c = d = e = f = 0.0
-            for k in range(n_features):
-                x, y = features[j, k], features[j2, k]
-                a += x * rankers[i, k]
-                b += x * rankers[i2, k]
-                c += x * rankers[i3, k]
-                d += y * rankers[i, k]
-                e += y * rankers[i2, k]
-                f += y * rankers[i3, k]
-            table[i, j], table[i2, j], table[i3, j] = a, b, c
-            table[i, j2], table[i2, j2], table[i3, j2] = d, e, f
-    return table
 
 
 @kernel
@@ -90,7 +63,7 @@ def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: f
     the earlier place comes first; there may be more places than documents.
     """
     n_rankers, n_documents, length = rankers.shape[0], features.shape[0], ranking.shape[0]
-    table = _scores(rankers, features)
+    table = scores(rankers, features)
     ranks = np.empty((n_rankers, length), np.int64)
     for i in range(n_rankers):
         for position in range(length):
@@ -115,7 +88,7 @@ def replayed_outcome(one: Floats, other: Floats, gains: Floats, log_source: floa
     log_weight = -log_source
     for position in range(gains.shape[0]):
         both = one[position] + other[position]
-        log_weight += math.log(0.5 * both)
+        log_weight += log(0.5 * both)
         if gains[position] > 0.0:
             shares[n, 0], shares[n, 1] = one[position] / both, other[position] / both
             n += 1
@@ -130,9 +103,9 @@ def _match(one: int, other: int, chances: Floats, gains: Floats, log_sources: Fl
         if times[item] > 0:
             weight, outcome = replayed_outcome(chances[item, one], chances[item, other], gains[item], log_sources[item])
             if weight > largest:
-                total *= math.exp(largest - weight)
+                total *= exp(largest - weight)
                 largest = weight
-            total += times[item] * math.exp(weight - largest) * outcome
+            total += times[item] * exp(weight - largest) * outcome
     return total
 
 

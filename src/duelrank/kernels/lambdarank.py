@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import exp, log2, power, power_of_two
 from duelrank.kernels.metrics import ideal_dcg
+from duelrank.kernels.span import dot
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Labels = NDArray[np.int8]
-
-_SUMS = {"reassoc", "contract"}  # as in `duelrank.kernels.ranking`
 
 
 @kernel
 def _logistic(x: float) -> float:
     """1 / (1 + exp(−x)), without an exponential that could overflow."""
     if x >= 0.0:
-        return 1.0 / (1.0 + math.exp(-x))
-    small = math.exp(x)
+        return 1.0 / (1.0 + exp(-x))
+    small = exp(x)
     return small / (1.0 + small)
 
 
@@ -59,12 +59,12 @@ def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats
     depth = min(cutoff, n)
     places, discounts = _places(scored, depth), np.zeros(depth + 1)
     for position in range(depth):
-        discounts[position] = 1.0 / math.log2(position + 2.0)
+        discounts[position] = 1.0 / log2(position + 2.0)
     for i in range(n):
         for j in range(n if places[i] < depth else 0):
             if places[i] < places[j] and labels[i] != labels[j]:
                 lost = discounts[places[i]] - discounts[places[j]]
-                delta = abs(2.0 ** labels[i] - 2.0 ** labels[j]) * lost / ideal
+                delta = abs(power_of_two(labels[i]) - power_of_two(labels[j])) * lost / ideal
                 sign = 1.0 if labels[i] > labels[j] else -1.0
                 pull = sign * sigma * delta * _logistic(sign * sigma * (scored[j] - scored[i]))
                 slopes[i] -= pull
@@ -81,19 +81,14 @@ def _varied(labels: Labels) -> bool:
     return varied
 
 
-@kernel(fastmath=_SUMS)
+@kernel
 def _add_query(weights: Floats, features: Floats, labels: Labels, sigma: float, cutoff: int, total: Floats) -> int:
     """Add one query's gradient to the total; returns 1, or 0 for a query that has none."""
     if not _varied(labels):
         return 0
-    scored = np.empty(
-        features.shape[0]
-    )  # by a loop of our own: `ranking.scores` is for many rankers and compiles longer
+    scored = np.empty(features.shape[0])  # `ranking.scores` is for many rankers and compiles longer
     for document in range(features.shape[0]):
-        score = 0.0
-        for k in range(features.shape[1]):
-            score += features[document, k] * weights[k]
-        scored[document] = score
+        scored[document] = dot(features[document], weights)
     slopes = lambdas(scored, labels, sigma, cutoff)
     for document in range(features.shape[0]):
         if slopes[document] != 0.0:
@@ -123,7 +118,7 @@ def adam_step(weights: Floats, moments: Floats, step: int, slope: Floats, rate: 
     step
         Counted from 1.
     """
-    unbias, unbias_square = 1.0 - 0.9**step, 1.0 - 0.999**step
+    unbias, unbias_square = 1.0 - power(0.9, step), 1.0 - power(0.999, step)
     for k in range(weights.shape[0]):
         moments[0, k] += (1.0 - 0.9) * (slope[k] - moments[0, k])
         moments[1, k] += (1.0 - 0.999) * (slope[k] * slope[k] - moments[1, k])

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import log2, power_of_two
 
 Labels = NDArray[np.int8]
 
 
 @kernel
 def _gain(label: int, exponential: bool) -> float:
-    return 2.0**label - 1.0 if exponential else float(label)
+    return power_of_two(label) - 1.0 if exponential else float(label)
 
 
 @kernel
@@ -23,7 +22,7 @@ def dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
     total = 0.0
     for position in range(min(cutoff, labels.shape[0])):
         if labels[position] > 0:
-            total += _gain(labels[position], exponential) / math.log2(position + 2.0)
+            total += _gain(labels[position], exponential) / log2(position + 2.0)
     return total
 
 
@@ -36,7 +35,7 @@ def ideal_dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
     total, position = 0.0, 0
     for grade in range(counts.shape[0] - 1, 0, -1):
         for _ in range(min(counts[grade], cutoff - position)):
-            total += _gain(grade, exponential) / math.log2(position + 2.0)
+            total += _gain(grade, exponential) / log2(position + 2.0)
             position += 1
     return total
 
@@ -77,7 +76,7 @@ def expected_reciprocal_rank(shown: Labels, cutoff: int, max_grade: int) -> floa
     """
     going_on, total = 1.0, 0.0
     for position in range(min(cutoff, shown.shape[0])):
-        satisfied = (2.0 ** min(shown[position], max_grade) - 1.0) / 2.0**max_grade
+        satisfied = (power_of_two(min(shown[position], max_grade)) - 1.0) / power_of_two(max_grade)
         total += going_on * satisfied / (position + 1.0)
         going_on *= 1.0 - satisfied
     return total

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import exp, tanh
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import scores, sorted_rows
 from duelrank.kernels.span import dot, subtract
@@ -24,7 +25,7 @@ Flags = NDArray[np.bool_]
 @kernel
 def _certain(lead: float, squared_norm: float, width: float) -> bool:
     """Whether the lower bound of P(i ≻ j) is over 1/2, with the lead of i in score and |x_i − x_j|² in the norm of M⁻¹."""
-    return 1.0 / (1.0 + math.exp(-lead)) - width * math.sqrt(max(squared_norm, 0.0)) > 0.5
+    return 1.0 / (1.0 + exp(-lead)) - width * math.sqrt(max(squared_norm, 0.0)) > 0.5
 
 
 @kernel
@@ -137,7 +138,7 @@ def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
 @kernel
 def _bound(lead: float) -> float:
     """Jaakkola and Jordan's (σ(m) − 1/2) / m, the curvature of a parabola that touches the logistic loss at m, never under it."""
-    return 0.25 if abs(lead) < 1e-6 else 0.5 * math.tanh(0.5 * lead) / lead
+    return 0.25 if abs(lead) < 1e-6 else 0.5 * tanh(0.5 * lead) / lead
 
 
 @kernel

@@ -5,12 +5,11 @@ Reference: Oosterhuis and de Rijke, "Differentiable unbiased online learning to 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import exp, log, log1p, log_normal
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.random import uniform
 from duelrank.kernels.ranking import best_first, scores
@@ -30,14 +29,16 @@ def draw(weights: Floats, features: Floats, length: int, stream: NDArray[np.uint
     scored = scores(weights.copy().reshape(1, -1), features)[0]
     keys = np.empty(scored.shape[0])
     for document in range(scored.shape[0]):
-        keys[document] = scored[document] - math.log(-math.log(1.0 - uniform(stream)))
+        keys[document] = 1.0 - uniform(stream)
+    for document in range(scored.shape[0]):
+        keys[document] = scored[document] - log_normal(-log_normal(keys[document]))
     return best_first(keys)[:length].copy(), scored
 
 
 @kernel
 def _log_add(a: float, b: float) -> float:
     """log(exp(a) + exp(b)); one of them may be −inf."""
-    return max(a, b) + math.log1p(math.exp(min(a, b) - max(a, b)))
+    return max(a, b) + log1p(exp(min(a, b) - max(a, b)))
 
 
 @kernel
@@ -57,9 +58,9 @@ def _log_masses(scored: Floats, ranking: Ints) -> Floats:
             highest = max(highest, scored[document])
     for document in range(scored.shape[0]):
         if unshown[document]:
-            total += math.exp(scored[document] - highest)
+            total += exp(scored[document] - highest)
     if total > 0.0:
-        masses[length] = highest + math.log(total)
+        masses[length] = highest + log(total)
     for position in range(length - 1, -1, -1):
         masses[position] = _log_add(masses[position + 1], scored[ranking[position]])
     return masses
@@ -78,7 +79,7 @@ def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lo
     for position in range(lower, upper, -1):
         gap += swapped - masses[position]
         swapped = _log_add(swapped, scored[ranking[position - 1]])
-    return 1.0 / (1.0 + math.exp(gap))
+    return 1.0 / (1.0 + exp(gap))
 
 
 @kernel
@@ -100,7 +101,7 @@ def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: In
     for upper in range(depth):
         for lower in range(upper + 1, depth):
             if gains[upper] != gains[lower]:
-                decay = math.exp(-abs(now[upper] - now[lower]))
+                decay = exp(-abs(now[upper] - now[lower]))
                 slope = _swapped_share(scored, ranking, masses, upper, lower) * decay / (1.0 + decay) ** 2
                 slope *= gains[upper] - gains[lower]
                 coefficients[upper] += slope
@@ -125,7 +126,7 @@ def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Float
         for j in range(length):
             if gains[i] > gains[j]:
                 gap = now[i] - now[j]
-                decay = math.exp(-abs(gap))
+                decay = exp(-abs(gap))
                 slope = 0.25 * seen[j] * (decay if gap > 0.0 else 1.0) / (1.0 + decay) * (gains[i] - gains[j])
                 coefficients[i] += slope
                 coefficients[j] -= slope

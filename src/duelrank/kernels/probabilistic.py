@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import power
 from duelrank.kernels.leaving import MISSING, returned
 from duelrank.kernels.random import below, categories, multinomial, uniform
 
@@ -26,7 +27,7 @@ def _masses(n_documents: int, tau: float) -> Floats:
     masses = np.empty(n_documents)
     for r in range(n_documents):
         rank = r + 1.0
-        masses[r] = 1.0 / (rank * rank * rank) if tau == 3.0 else rank**-tau  # the usual τ without a power
+        masses[r] = 1.0 / (rank * rank * rank) if tau == 3.0 else power(rank, -tau)  # the usual τ without a power
     return masses
 
 

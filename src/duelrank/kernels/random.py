@@ -6,13 +6,14 @@ ziggurat (2005) with 128 layers.
 
 from __future__ import annotations
 
-import math
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import exp, log, log1p, log_gamma
 
 _LAYERS = 128
 _TAIL = 3.442619855899  # where the tail of the 128-layer ziggurat begins
@@ -20,13 +21,18 @@ _AREA = 9.91256303526217e-3  # of every layer, the tail's included
 
 
 def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Right edges of the layers, widest first, and the ratio of each edge to the one before."""
-    edges = np.empty(_LAYERS + 1)
-    edges[0], edges[1], edges[_LAYERS] = _AREA / math.exp(-0.5 * _TAIL**2), _TAIL, 0.0
-    for layer in range(2, _LAYERS):
-        height = _AREA / edges[layer - 1] + math.exp(-0.5 * edges[layer - 1] ** 2)
-        edges[layer] = math.sqrt(-2.0 * math.log(height))
-    return edges, edges[1:] / edges[:-1]
+    """Right edges of the layers, widest first, and the ratio of each edge to the one before.
+
+    Decimals round their logarithms correctly, so the edges are the same on every machine.
+    """
+    with localcontext(prec=25):
+        area, edges = Decimal(repr(_AREA)), [Decimal(repr(_TAIL))]
+        density = [(-(edges[0] ** 2) / 2).exp()]
+        while len(edges) < _LAYERS - 1:
+            density.append(area / edges[-1] + density[-1])
+            edges.append((-2 * density[-1].ln()).sqrt())
+        table = np.array([area / density[0], *edges, 0], np.float64)
+    return table, table[1:] / table[:-1]
 
 
 _EDGES, _RATIOS = _ziggurat()
@@ -125,8 +131,8 @@ def _normal_at_edge(stream: Any, layer: Any, u: Any) -> Any:
         if layer == 0:
             return _normal_tail(stream, u < 0.0)
         x = u * _EDGES[layer]
-        upper = math.exp(-0.5 * (_EDGES[layer] * _EDGES[layer] - x * x))
-        lower = math.exp(-0.5 * (_EDGES[layer + 1] * _EDGES[layer + 1] - x * x))
+        upper = exp(-0.5 * (_EDGES[layer] * _EDGES[layer] - x * x))
+        lower = exp(-0.5 * (_EDGES[layer + 1] * _EDGES[layer + 1] - x * x))
         if lower + uniform(stream) * (upper - lower) < 1.0:
             return x
         layer, u = _layer_and_position(bits(stream))
@@ -135,8 +141,8 @@ def _normal_at_edge(stream: Any, layer: Any, u: Any) -> Any:
 @kernel
 def _normal_tail(stream: Any, negative: bool) -> Any:
     while True:
-        x = math.log(1.0 - uniform(stream)) / _TAIL
-        y = math.log(1.0 - uniform(stream))
+        x = log(1.0 - uniform(stream)) / _TAIL
+        y = log(1.0 - uniform(stream))
         if -2.0 * y >= x * x:
             return x - _TAIL if negative else _TAIL - x
 
@@ -218,8 +224,8 @@ def binomial(stream: Any, n: int, chance: float) -> Any:
         return n if chance >= 1.0 else 0
     odds = chance / (1.0 - chance)
     mode: Any = min(np.int64((n + 1) * chance), n)
-    ways = math.lgamma(n + 1.0) - math.lgamma(mode + 1.0) - math.lgamma(n - mode + 1.0)
-    up = down = math.exp(ways + mode * math.log(chance) + (n - mode) * math.log1p(-chance))
+    ways = log_gamma(n + 1.0) - log_gamma(mode + 1.0) - log_gamma(n - mode + 1.0)
+    up = down = exp(ways + mode * log(chance) + (n - mode) * log1p(-chance))
     rest = uniform(stream) - up
     high = low = mode
     while rest >= 0.0 and (up > 0.0 or down > 0.0):

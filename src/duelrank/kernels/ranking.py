@@ -6,49 +6,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.lanes import lane_dot, lane_dots
 from duelrank.kernels.random import permutation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Sums may be reordered, so that they run in vector registers; nothing else is relaxed.
-_SUMS = {"reassoc", "contract"}
 _ALL_BUT_SIGN = (1 << 63) - 1
 
 
-@kernel(fastmath=_SUMS)
+@kernel
 def scores(rankers: Floats, features: Floats) -> Floats:
     """Score every document with every ranker: (n_rankers, n_documents).
 
-    Four rankers share each pass over a document. The last block overlaps the one before instead of being shorter, so that all
-    rows are summed in the same order and equal rankers get equal scores.
+    A score does not depend on what else is scored, so equal rankers and equal documents get equal scores.
     """
-    n_rankers, n_features = rankers.shape
-    n_documents = features.shape[0]
+    rows, documents = np.ascontiguousarray(rankers), np.ascontiguousarray(features)
+    n_rankers, n_documents = rows.shape[0], documents.shape[0]
     table = np.empty((n_rankers, n_documents))
-    if n_rankers < 4:
-        for i in range(n_rankers):
-            for document in range(n_documents):
-                total = 0.0
-                for k in range(n_features):
-                    total += features[document, k] * rankers[i, k]
-                table[i, document] = total
-        return table
-    for block in range(0, n_rankers, 4):
-        i = min(block, n_rankers - 4)
-        for document in range(n_documents):
-            a = b = c = d = 0.0
-            for k in range(n_features):
-                x = features[document, k]
-                a += x * rankers[i, k]
-                b += x * rankers[i + 1, k]
-                c += x * rankers[i + 2, k]
-                d += x * rankers[i + 3, k]
-            table[i, document] = a
-            table[i + 1, document] = b
-            table[i + 2, document] = c
-            table[i + 3, document] = d
+    for i in range(0, n_rankers - 1, 2):
+        for j in range(0, n_documents - 1, 2):
+            lane_dots(rows, i, documents, j, table)
+    for i in range(n_rankers):
+        alone = n_rankers % 2 == 1 and i == n_rankers - 1
+        for j in range(0 if alone else n_documents - n_documents % 2, n_documents):
+            table[i, j] = lane_dot(rows[i], documents[j])
     return table
+
+
+@kernel
+def linear_scores(weights: Floats, features: Floats) -> Floats:
+    """Score every document with one ranker."""
+    return scores(weights.copy().reshape(1, -1), features)[0]
 
 
 @kernel

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import power
 from duelrank.kernels.leaving import MISSING
 
 
@@ -24,5 +25,5 @@ def credit(ranks: NDArray[np.int64], gains: NDArray[np.float64], tau: float) -> 
                     rank = 1.0
                     for other in range(length):
                         rank += ranks[i, other] < ranks[i, position]
-                    sums[i] += gains[position] * rank**-tau
+                    sums[i] += gains[position] * power(rank, -tau)
     return sums

@@ -8,23 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.lanes import lane_dot
+from duelrank.kernels.ranking import best_first, scores
 
 Floats = NDArray[np.float64]
 
-_SUMS = {"reassoc", "contract"}
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@kernel(fastmath=_SUMS)
+@kernel
 def dot(a: Floats, b: Floats) -> float:
     """Return a · b."""
-    total = 0.0
-    for k in range(a.shape[0]):
-        total += a[k] * b[k]
-    return total
+    return lane_dot(a, b)
 
 
-@kernel(fastmath=_SUMS)
+@kernel
+def norm(vector: Floats) -> float:
+    """Return the Euclidean length of a vector."""
+    return math.sqrt(dot(vector, vector))
+
+
+@kernel
 def subtract(a: Floats, factor: float, b: Floats) -> None:
     """Subtract factor · b from a, in place."""
     for k in range(a.shape[0]):
@@ -123,18 +127,41 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     return rest[:rank].copy()
 
 
+@kernel
 def svd_basis(rows: Floats, tolerance: float) -> Floats:
     """Orthonormal rows that span the given rows: their right singular vectors within the span that `qr_basis` keeps.
 
     What is dropped is decided there, for both. A singular value is a share of the length of all rows together, a remainder one of
-    the longest row: cut at the same number, they would differ on rows that are equal but for rounding. It is no kernel, because
-    numba needs SciPy for singular values, and numpy does not.
+    the longest row: cut at the same number, they would differ on rows that are equal but for rounding. Pairs of basis vectors are
+    turned until the coordinates of the rows along them are orthogonal (Hestenes, 1958); the longest coordinates come first.
     """
-    kept = qr_basis(rows, tolerance)
-    if kept.shape[0] == 0:
-        return kept
-    basis: Floats = np.linalg.svd(rows @ kept.T, full_matrices=False)[2] @ kept
-    return basis
+    basis = qr_basis(rows, tolerance)
+    along = scores(basis, _divided(rows, max(_largest(rows), 1e-300)))
+    n, turned = basis.shape[0], True
+    while turned:
+        turned = False
+        for i in range(n):
+            for j in range(i + 1, n):
+                turned |= _turn(along[i], along[j], basis[i], basis[j])
+    lengths = np.empty(n)
+    for i in range(n):
+        lengths[i] = dot(along[i], along[i])
+    return basis[best_first(lengths)]
+
+
+@kernel
+def _turn(one: Floats, other: Floats, first: Floats, second: Floats) -> bool:
+    """Turn two rows of coordinates, in place, with their basis vectors, so that they are orthogonal; return False if they were."""
+    a, b, c = dot(one, one), dot(other, other), dot(one, other)
+    if abs(c) <= 1e-15 * math.sqrt(a * b):
+        return False
+    slope = (b - a) / (2.0 * c)
+    tangent = math.copysign(1.0, slope) / (abs(slope) + math.sqrt(1.0 + slope * slope))
+    cosine = 1.0 / math.sqrt(1.0 + tangent * tangent)
+    for x, y in ((one, other), (first, second)):
+        for k in range(x.shape[0]):
+            x[k], y[k] = cosine * (x[k] - tangent * y[k]), cosine * (y[k] + tangent * x[k])
+    return True
 
 
 @kernel

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import power
 from duelrank.kernels.random import uniform
 
 Floats = NDArray[np.float64]
@@ -53,7 +54,7 @@ def browse(
         label, rank = labels[position], position + 1
         if not 0 <= label < click.shape[0]:
             return clicks, False
-        clicks[position] = uniform(stream) < ((last + 1) / rank) ** exponent * click[label]
+        clicks[position] = uniform(stream) < power((last + 1) / rank, exponent) * click[label]
         if clicks[position] and remembers:
             last, exponent = rank, decay_clicked
     return clicks, True

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.errors import InvalidValue
+from duelrank.kernels.elementary import logs
 from duelrank.kernels.random import uniform
 from duelrank.multileaving.base import Multileaver
 from duelrank.multileaving.unbiased import click_chances, earned, list_chances, prefix_bias, top_ranks, worth
@@ -113,9 +114,8 @@ def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return P(a click decides) · entropy of the winner, for each list."""
     lead = worth[:, 0] - worth[:, 1]
     clicks = click_chances(lead.shape[1])
-    wins = np.stack([(lead > 0) @ clicks, (lead < 0) @ clicks])
+    wins = np.stack([((lead > 0) * clicks).sum(axis=1), ((lead < 0) * clicks).sum(axis=1)])
     decided = wins.sum(axis=0)
     shares = np.divide(wins, decided, out=np.zeros_like(wins), where=decided > 0)
-    logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    values: NDArray[np.float64] = decided * -(shares * logs).sum(axis=0)
+    values: NDArray[np.float64] = decided * -(shares * logs(np.where(shares > 0, shares, 1.0))).sum(axis=0)
     return values

@@ -61,7 +61,7 @@ class OptimizedMultileaving(Multileaver):
         lists = np.unique(draw_lists(rankings, length, self.n_lists, stream), axis=0)
         ranks = np.stack([top_ranks(rankings, each, length) for each in lists])
         credits = worth(ranks)
-        chances = list_chances(prefix_bias(credits), -(credits @ click_chances(length)).var(axis=1))
+        chances = list_chances(prefix_bias(credits), -(credits * click_chances(length)).sum(axis=2).var(axis=1))
         chosen = min(int(np.searchsorted(chances.cumsum(), uniform(stream), side="right")), len(lists) - 1)
         return lists[chosen], {"ranks": ranks[chosen]}
 

@@ -65,7 +65,7 @@ def list_chances(bias: Floats, gain: Floats) -> Floats:
     balance = np.hstack([bias, -slack, slack])
     certain = np.concatenate([np.ones(n_lists), np.zeros(2 * n_constraints)])
     violation = 1.0 - certain
-    least = float(violation @ _solve(violation, np.vstack([balance, certain])))
+    least = float((violation * _solve(violation, np.vstack([balance, certain]))).sum())
     wanted = np.concatenate([-gain, np.zeros(2 * n_constraints)])
     chances = _solve(wanted, np.vstack([balance, certain]), violation, least + _SLACK)[:n_lists]
     return _normalised(np.maximum(chances, 0.0))

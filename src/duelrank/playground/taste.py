@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from duelrank.errors import InvalidValue, UnknownName
+from duelrank.kernels.ranking import linear_scores
 from duelrank.playground.features import FEATURES
 from duelrank.representation import QueryScaled
 from duelrank.types import Features, Labels, Weights
@@ -43,7 +44,7 @@ def grades(weights: Weights, features: Features) -> Labels:
     The taste is a linear utility of the features, each scaled to from 0 to 1 within the query. Candidates of equal utility have
     equal grades, and candidates that are all alike have 0.
     """
-    utility = QueryScaled().apply(features, {}) @ weights
+    utility = linear_scores(weights, QueryScaled().apply(features, {}))
     ordered = np.sort(utility)[::-1]
     least = [ordered[max(1, round(share * len(ordered))) - 1] for share in _SHARES]
     reached = np.sum([utility >= each for each in least], axis=0)

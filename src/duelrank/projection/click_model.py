@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.kernels.elementary import log
 from duelrank.projection.base import Examination
 from duelrank.registry import Between
 from duelrank.types import Clicks, Features, Feedback, Impression, Memory, Ranking
@@ -64,7 +64,7 @@ class ClickModel(Examination):
         documents = memory.get("examination_documents")
         if documents is None:
             documents = np.zeros((2, features.shape[1] + 1))
-            documents[0, -1] = math.log(self.attraction / (1.0 - self.attraction))
+            documents[0, -1] = log(self.attraction / (1.0 - self.attraction))
         users = memory.get("examination_users", self._prior)
         return self.step(features, impression.ranking, feedback.clicks, documents, users, forgetting)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from duelrank.kernels import click_models as kernel
+from duelrank.kernels.elementary import power
 from duelrank.projection.click_model import POSITIONS, ClickModel, Table
 from duelrank.registry import Between, register
 from duelrank.types import Clicks, Features, Ranking
@@ -49,7 +50,7 @@ class PositionBased(ClickModel):
 
     def chances(self) -> list[float]:
         """Return P(seen) per position."""
-        return [position**-self.bias for position in range(1, POSITIONS + 1)]
+        return [power(float(position), -self.bias) for position in range(1, POSITIONS + 1)]
 
     @staticmethod
     def step(

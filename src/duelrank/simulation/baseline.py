@@ -11,6 +11,7 @@ import numpy as np
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.kernels.ranking import linear_scores
 from duelrank.metrics import evaluate, nDCG
 from duelrank.randomness import stream
 from duelrank.registry import Between, Part, register, spell
@@ -35,7 +36,7 @@ class Baseline(Part, ABC):
 
 def order(weights: Weights, query: Query) -> Ranking:
     """Return all documents of a query by the weights, best first; equal ones in the order of the data, as in a real index."""
-    return np.argsort(-(query.features @ weights), kind="stable")
+    return np.argsort(-linear_scores(weights, query.features), kind="stable")
 
 
 @register

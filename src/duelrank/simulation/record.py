@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Projected
 from duelrank.errors import MissingExtra
+from duelrank.kernels.elementary import exps, log
+from duelrank.kernels.ranking import linear_scores
+from duelrank.kernels.span import norm
 from duelrank.learner import Learner
 from duelrank.metrics import DISCOUNT, online_performance
 from duelrank.registry import spell
@@ -94,8 +97,8 @@ class Record:
 
     def cosines(self, reference: Weights) -> NDArray[np.float64]:
         """Return the cosine between the weights at each checkpoint and a reference; 0 if the weights are zero."""
-        lengths = np.linalg.norm(self.trajectory, axis=1) * np.linalg.norm(reference)
-        along: NDArray[np.float64] = self.trajectory @ reference
+        lengths = np.linalg.norm(self.trajectory, axis=1) * norm(reference)
+        along: NDArray[np.float64] = linear_scores(reference, self.trajectory)
         return np.asarray(np.divide(along, lengths, out=np.zeros(len(along)), where=lengths > 0.0))
 
     def row(self, reference: Weights | None = None, data: str = "") -> dict[str, Any]:
@@ -147,7 +150,7 @@ class Record:
 
     def _online_curve(self) -> NDArray[np.float64]:
         """Return the online performance up to each checkpoint."""
-        sums = np.cumsum(self.online * DISCOUNT ** np.arange(self.online.size))
+        sums = np.cumsum(self.online * exps(log(DISCOUNT) * np.arange(self.online.size)))
         return np.asarray(sums[self.checkpoints - 1])
 
     def to_pandas(self) -> pandas.DataFrame:

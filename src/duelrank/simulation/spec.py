@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
+from duelrank.kernels.elementary import exps, log
 from duelrank.metrics import Metric, nDCG
 from duelrank.registry import Between, Part, canonical, register, spell
 from duelrank.simulation.guarded import Guarded
@@ -110,5 +111,6 @@ class RunSpec(Part):
     @property
     def checkpoints(self) -> NDArray[np.int64]:
         """The numbers of impressions after which the weights are evaluated: about eight per power of ten, and the last."""
-        n = 1 + int(8 * np.log10(self.impressions))
-        return np.unique(np.geomspace(1, self.impressions, n).round().astype(np.int64))
+        n = len(str(self.impressions**8))
+        steps = np.arange(n) * (log(float(self.impressions)) / max(n - 1, 1))
+        return np.unique([*exps(steps[:-1]).round().astype(np.int64), self.impressions])

@@ -12,18 +12,18 @@ from typing import Any
 from numba.core.registry import CPUDispatcher
 
 import duelrank.kernels
-from duelrank.compiling import Kernel
+from duelrank.compiling import Intrinsic, Kernel
 
 __all__ = ["kernels", "swapped", "twin"]
 
 
 def kernels() -> dict[tuple[str, str], Any]:
-    """Return every public kernel by (module, name), as numba's dispatcher."""
+    """Return every public kernel by (module, name), as numba's dispatcher; intrinsic functions have none."""
     found: dict[tuple[str, str], Any] = {}
     for info in pkgutil.iter_modules(duelrank.kernels.__path__):
         module = importlib.import_module(f"duelrank.kernels.{info.name}")
         for name, value in list(vars(module).items()):
-            kernel = value.compiled if isinstance(value, Kernel) else value
+            kernel = value.compiled if isinstance(value, Kernel) and not isinstance(value, Intrinsic) else value
             own = isinstance(kernel, CPUDispatcher) and kernel.py_func.__module__ == module.__name__
             if own and not name.startswith("_"):
                 found[info.name, name] = kernel

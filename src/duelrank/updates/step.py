@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from duelrank.kernels import updates as kernel
+from duelrank.kernels.elementary import power
 from duelrank.registry import Between, register
 from duelrank.types import Gradient, Memory, State, Weights
 from duelrank.updates.base import Update
@@ -47,7 +48,7 @@ class Step(Update):
 
     def rate(self, state: State) -> float:
         """Return α at a state."""
-        rate = self.learning_rate * self.decay**state.updates
+        rate = self.learning_rate * (1.0 if self.decay == 1.0 else power(self.decay, float(state.updates)))
         return rate if self.slow_down is None else rate / math.sqrt(1.0 + state.step / self.slow_down)
 
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:

@@ -23,6 +23,7 @@ from duelrank.grammar import parse
 from duelrank.guard.guard import check_guard
 from duelrank.guard.lists import draw_kind, guard_list
 from duelrank.kernels.random import derive, uniform
+from duelrank.kernels.span import norm
 from duelrank.memory import replaced
 from duelrank.randomness import stream, stream_key
 from duelrank.registry import spell, walk
@@ -244,8 +245,7 @@ class Definition:
         weights = before.weights
         if weights.shape != after.weights.shape:
             weights = self.algorithm.carry(before, after)  # there are more columns now, for the same curves
-        moved = after.weights - weights
-        return float(np.sqrt(moved @ moved))
+        return norm(after.weights - weights)
 
     def query(self, raw: Features) -> Query:
         """Return documents as the algorithm takes them; raise where what it would make of them is beyond the largest number."""

@@ -16,6 +16,11 @@ def dot(a: Floats, b: Floats) -> float:
     return float(np.dot(a, b))
 
 
+def norm(vector: Floats) -> float:
+    """Return the Euclidean length of a vector."""
+    return float(np.linalg.norm(vector))
+
+
 def subtract(a: Floats, factor: float, b: Floats) -> None:
     """Subtract factor · b from a, in place."""
     a -= factor * b
@@ -33,6 +38,12 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     q, r, _ = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
     lengths = np.abs(np.diag(r))
     return np.asarray(q.T[lengths > relative_tolerance(tolerance, *rows.shape) * lengths[0]])
+
+
+def svd_basis(rows: Floats, tolerance: float) -> Floats:
+    """Return the right singular vectors of the rows, within the span that `qr_basis` keeps."""
+    kept = qr_basis(rows, tolerance)
+    return np.asarray(np.linalg.svd(rows @ kept.T, full_matrices=False)[2] @ kept) if len(kept) else kept
 
 
 def project(vector: Floats, basis: Floats) -> Floats:
