@@ -110,7 +110,8 @@ class TestEstimates:
         assert summarise(Frame.of(row for part in turned for row in part.rows()), "online") == summarise(runs, "online")
 
     @pytest.mark.parametrize(
-        ("name", "value"), [("metric", "MRR"), ("split", "validation"), ("impressions", 7), ("length", 5)]
+        ("name", "value"),
+        [("metric", "MRR"), ("split", "validation"), ("impressions", 7), ("length", 5), ("streams", 1)],
     )
     def test_runs_with_different_settings_are_refused(self, run, name, value):
         with pytest.raises(InvalidValue, match=name):

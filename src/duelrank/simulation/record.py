@@ -119,6 +119,7 @@ class Record:
             "user": spell(spec.user),
             "fold": spec.fold,
             "seed": spec.seed,
+            "streams": spec.streams,
             "impressions": spec.impressions,
             "length": spec.length,
             "metric": repr(spec.metric),

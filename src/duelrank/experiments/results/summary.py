@@ -37,7 +37,7 @@ Labels = Mapping[str, str]
 Measure = Literal["online", "offline"]
 MEASURES: tuple[Measure, Measure] = ("online", "offline")
 
-_SETTINGS = ("metric", "split", "impressions", "length", "guard", "log")
+_SETTINGS = ("metric", "split", "impressions", "length", "guard", "log", "streams")
 
 
 @dataclass(frozen=True)
