@@ -28,8 +28,8 @@ __all__ = ["RunSpec"]
 class RunSpec(Part):
     """All parameters of one run; equal specs give equal records, to the bit.
 
-    Data set, fold, user and seed are the key of all random streams of a run: runs that differ in one of them share no random numbers,
-    and runs that differ only in their algorithm use the same queries and the same random numbers for the user.
+    Data set, fold, user and seed are the key of all random streams of a run. So runs that differ in one of them share no random
+    numbers, and runs that differ only in their algorithm use the same queries and the same random numbers for the user.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class RunSpec(Part):
 
     @cached_property
     def stream_seed(self) -> int:
-        """The seed of every random stream of the run; algorithm, guard and log are not a part of it, so that they can be compared."""
+        """The seed of every random stream of the run; algorithm, guard and log are no part of it, so that they can be compared."""
         return stream_key(self.seed, f"{canonical(self.dataset)}/fold{self.fold}/{canonical(self.user)}")
 
     @property
