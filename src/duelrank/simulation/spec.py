@@ -62,7 +62,7 @@ class RunSpec(Part):
     >>> spec.id
     'mgd-dsp/navigational/synthetic(n_queries=20)/fold1/seed7'
     >>> float(simulate(spec).online.mean().round(2))
-    0.45
+    0.41
     """
 
     kind: ClassVar[str] = "run"

@@ -54,7 +54,7 @@ class Study:
     >>> runs = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
     >>> study = Study(runs, {"plain": parse("mgd"), "projected": parse("mgd-dsp")}, published={}, skylines={})
     >>> round(study.summary("offline", baseline="plain").estimates[1].change, 3)
-    0.028
+    0.203
     """
 
     frame: Frame
