@@ -95,11 +95,11 @@ def probe(recipe: str, runs: int, impressions: int, precision: Any) -> None:
 
 
 def specs(
-    recipes: Iterable[str], datasets: Iterable[str], runs: int, impressions: int, folds: int = 5
+    recipes: Iterable[str], datasets: Iterable[str], runs: int, impressions: int, first: int = 1
 ) -> list[RunSpec]:
     """Return runs over folds first and then over seeds, as suites do."""
     return [
-        RunSpec(recipe, dataset, user, number % folds + 1, number // folds + 1, impressions)
+        RunSpec(recipe, dataset, user, number % 5 + 1, first + number // 5, impressions)
         for recipe in recipes
         for dataset in datasets
         for user in USERS
@@ -139,19 +139,6 @@ def profile(recipe: str, runs: int, impressions: int, precision: Any) -> None:
                     spent[event["name"]] += event.get("dur", 0.0)
     for name, microseconds in spent.most_common(40):
         print(f"  {microseconds / impressions:8.1f} µs per impression of all runs  {name}", flush=True)
-
-
-def independent(
-    recipes: Iterable[str], datasets: Iterable[str], runs: int, impressions: int, first: int
-) -> list[RunSpec]:
-    """Return runs over all folds, each with a seed of its own: runs of one seed on two folds share random numbers."""
-    return [
-        RunSpec(recipe, dataset, user, number % 5 + 1, first + number, impressions)
-        for recipe in recipes
-        for dataset in datasets
-        for user in USERS
-        for number in range(runs)
-    ]
 
 
 def row(record: Record) -> dict[str, Any]:
@@ -243,7 +230,7 @@ def main() -> None:
     else:
         # Seeds of one engine are not those of the other, so that their rows are independent.
         first = 1 if options.device == "cpu" else 1001
-        wanted = independent(recipes, datasets, runs, options.impressions, first)
+        wanted = specs(recipes, datasets, runs, options.impressions, first)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         with options.out.open("w", encoding="utf-8") as file:
             for record in run_all(wanted, options.workers, device=options.device):

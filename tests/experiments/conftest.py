@@ -24,6 +24,7 @@ def row(algorithm="mgd", user="perfect", dataset="mq2007", fold=1, seed=1, onlin
         "user": user,
         "fold": fold,
         "seed": seed,
+        "streams": 2,
         "impressions": 100,
         "length": 10,
         "metric": "nDCG@10",

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from duelrank.experiments import (
 )
 from duelrank.experiments.pipeline import Plan, collect, make_report, plan, select
 from duelrank.experiments.results.provenance import fingerprint
-from duelrank.experiments.suite import load_suite, read_suite
+from duelrank.experiments.suite import Tables, load_suite, read_suite
 from duelrank.experiments.tables import Cell, Column, Row
 
 SMALL = "synthetic(n_queries=20, n_documents=8, n_features=6)"
@@ -332,3 +332,12 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     assert "finished runs are kept" in said
     assert "duelrank reproduce quick" in said
     assert lines.read_bytes().endswith(b"\n")
+
+
+def test_the_tests_of_all_tables_of_a_report_are_one_family(frame: Frame, everything: Plan) -> None:
+    """Each table has a test for each of two users and measures."""
+    pair = ("MGD", "MGD-DSP")
+    tables = tuple(Tables(title=f"Against {each}", baseline=each, recipes=pair) for each in pair)
+    study = replace(everything, suite=replace(everything.suite, experiments=tables)).study(frame)
+    notes = [" ".join(table.notes) for each in tables for table in each.tables(study)]
+    assert sum("for the 8 tests of this page" in note for note in notes) == 4

@@ -4,6 +4,7 @@ from math import sqrt
 from typing import ClassVar
 
 import pytest
+from scipy import stats
 
 from duelrank.experiments import Frame, replicate
 from duelrank.experiments.results.published import PUBLISHED_RUNS, published
@@ -94,6 +95,11 @@ class TestReplication:
         close = replicate(self.frame(run, ((paper - 1, paper, paper + 1),)), "online", self.names)
         far = replicate(self.frame(run, ((paper + 99, paper + 100, paper + 101),)), "online", self.names)
         assert (close.agreement(), far.agreement()) == ((1, 1), (0, 1))
+
+    def test_the_expected_agreement_is_that_of_students_t_with_runs_less_folds(self, run):
+        found = replicate(self.frame(run, ((600.0, 602.0), (800.0, 801.0, 805.0))), "online", self.names)
+        assert [each.freedom for each in found.cells] == [3, 0]  # one run alone has no spread to judge by
+        assert found.by_chance(2.0) == pytest.approx(1 - 2 * stats.t.sf(2.0, 3))
 
     def test_what_was_not_published_is_left_out(self, run):
         assert replicate(Frame.of([run("pdgd")]), "online", {"pdgd": "pdgd"}).cells == ()

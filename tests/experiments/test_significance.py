@@ -1,13 +1,15 @@
 """Paired tests, confidence intervals."""
 
+from dataclasses import replace
 from math import isnan, sqrt
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from duelrank import RunSpec, simulate
 from duelrank.errors import InvalidValue
-from duelrank.experiments import Frame
+from duelrank.experiments import Frame, Grid
 from duelrank.experiments.results.significance import half_width, half_widths, paired
 
 
@@ -74,3 +76,33 @@ class TestHalfWidth:
 
     def test_one_value_has_none(self):
         assert isnan(half_width([1.0]))
+
+
+class TestEqualAlgorithms:
+    """A/A experiments: an algorithm against itself with other seeds, tested as in every table, over 5 folds × 3 seeds."""
+
+    def found(self, run, n_tests):
+        """Return how many tests at a level of 0.05 find a difference where there is none; no two of them share a run."""
+        grid = Grid("dbgd(learning_rate=1)", "synthetic(n_queries=10, n_documents=8, n_features=3)", "perfect", runs=15)
+        specs = [replace(spec, impressions=8, length=5) for spec in grid.specs()]
+        found = 0
+        for number in range(n_tests):
+            rows = [
+                run(name, fold=spec.fold, seed=spec.seed, online=self.reward(spec, 6 * number + further))
+                for name, further in (("mgd", 0), ("mgd-dsp", 3))
+                for spec in specs
+            ]
+            found += paired(Frame.of(rows), "mgd-dsp", "mgd", "online_performance").p < 0.05
+        return found
+
+    def reward(self, spec, later):
+        return simulate(replace(spec, seed=spec.seed + later)).online_performance
+
+    def test_they_differ_as_often_as_the_level_says(self, run):
+        """The number of differences is binomial, with a mean of 10; it is within these bounds with probability 0.998."""
+        least, most = stats.binom.interval(0.998, 200, 0.05)
+        assert least <= self.found(run, n_tests=200) <= most
+
+    def test_they_would_differ_too_often_if_folds_shared_random_numbers(self, run, monkeypatch):
+        monkeypatch.setattr(RunSpec, "stream_seed", property(lambda spec: spec.seed))
+        assert self.found(run, n_tests=60) > stats.binom.ppf(0.999, 60, 0.05)

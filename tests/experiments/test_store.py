@@ -197,7 +197,7 @@ def test_results_of_format_1_load_and_can_be_added_to(tmp_path):
 
 def test_rows_from_before_there_were_guards_load_beside_guarded_ones(folder):
     plain, guarded = simulate(SPEC).row(), simulate(replace(SPEC, guard=Guarded(share=0.3))).row()
-    added = {"online_mean", *(name for name in plain if name.startswith("guard"))}
+    added = {"online_mean", "streams", *(name for name in plain if name.startswith("guard"))}
     with Store(folder, "suite") as store:
         store.append({name: value for name, value in plain.items() if name not in added})
         store.append(guarded)
@@ -205,6 +205,7 @@ def test_rows_from_before_there_were_guards_load_beside_guarded_ones(folder):
     assert found["guard"].tolist() == ["", guarded["guard"]]
     assert [each.tolist() for each in found["guard_outcomes"]] == [[], guarded["guard_outcomes"]]
     assert found["online_mean"].tolist() == [None, guarded["online_mean"]]
+    assert found["streams"].tolist() == [1, RunSpec.streams]
 
 
 def test_rows_have_the_names_of_today(folder):

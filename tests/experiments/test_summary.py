@@ -9,7 +9,7 @@ from duelrank import MGD, Record, RunSpec, parse
 from duelrank.errors import InvalidValue, MissingExtra, UnknownName
 from duelrank.experiments import Frame, mean_curves, summarise
 from duelrank.experiments.results.significance import half_width, half_widths, paired
-from duelrank.experiments.results.summary import spread
+from duelrank.experiments.results.summary import corrected, spread
 from duelrank.metrics import DISCOUNT
 from duelrank.statistics import holm
 
@@ -69,7 +69,24 @@ class TestEstimates:
             for each in compared
         ]
         assert len(tests) == 4
+        assert [each.single_p for each in compared] == pytest.approx(tests)
         assert [each.p for each in compared] == pytest.approx(holm(tests))
+        assert made.family == 4
+
+    def test_all_tests_of_a_page_are_one_family_in_which_each_counts_once(self, frame):
+        online, offline = (summarise(frame(), measure) for measure in ("online", "offline"))
+        against = summarise(frame(), "online", baseline="dbgd")
+        page = corrected([online, offline, online, against])
+        tests = {
+            (s.measure, s.baseline, e.user, e.algorithm): e.single_p for s in page for e in s.estimates if e.baseline
+        }
+        assert len(tests) == 2 + 2 + 4
+        expected = dict(zip(tests, holm(list(tests.values())), strict=True))
+        for summary in page:
+            assert summary.family == len(tests)
+            for each in summary.estimates:
+                place = summary.measure, summary.baseline, each.user, each.algorithm
+                assert each.p == pytest.approx(expected[place] if each.baseline else None)
 
     def test_a_baseline_is_compared_with_all_others(self, frame):
         made = summarise(frame(), "online", baseline="dbgd")
@@ -110,7 +127,8 @@ class TestEstimates:
         assert summarise(Frame.of(row for part in turned for row in part.rows()), "online") == summarise(runs, "online")
 
     @pytest.mark.parametrize(
-        ("name", "value"), [("metric", "MRR"), ("split", "validation"), ("impressions", 7), ("length", 5)]
+        ("name", "value"),
+        [("metric", "MRR"), ("split", "validation"), ("impressions", 7), ("length", 5), ("streams", 1)],
     )
     def test_runs_with_different_settings_are_refused(self, run, name, value):
         with pytest.raises(InvalidValue, match=name):

@@ -14,6 +14,7 @@ from duelrank.experiments import (
     replication_table,
     summarise,
 )
+from duelrank.experiments.results.summary import corrected
 from duelrank.experiments.tables.text import change_cell, mark, number, p_cell
 
 
@@ -96,10 +97,23 @@ class TestPerformance:
     def test_notes_say_what_was_tested(self, frame):
         notes = " ".join(performance_table(summarise(frame(), "online")).notes)
         assert "of 5 runs" in notes
-        assert "for the 2 tests of each measure" in notes
+        assert "for the 2 tests of this table" in notes
+        page = corrected([summarise(frame(), "online"), summarise(frame(), "offline")])
+        assert "for the 4 tests of this page" in " ".join(performance_table(page[0]).notes)
+        assert "for the 4 tests of this table" in " ".join(performance_table(page).notes)
         alone = " ".join(performance_table(summarise(frame(algorithms=("dbgd",)), "online")).notes)
         assert "t-test" not in alone
         assert "Change" not in alone
+
+    def test_a_note_names_data_sets_whose_tests_are_of_one_split(self, frame, run):
+        rows = [
+            run(name, dataset="small", seed=i, online=i * 1.5**k)
+            for k, name in enumerate(("mgd", "mgd-dsp"))
+            for i in range(4)
+        ]
+        both = performance_table(summarise(Frame.of([*frame().rows(), *rows]), "online"))
+        assert "All runs on small are of one split" in " ".join(both.notes)
+        assert "one split" not in " ".join(performance_table(summarise(frame(), "online")).notes)
 
     def test_labels_that_say_the_recipe_need_no_explanation(self, frame):
         made = performance_table(summarise(frame(), "online"), {"mgd": "MGD", "mgd-dsp": "ours"})
@@ -161,4 +175,5 @@ def test_replication_shows_both_their_difference_and_z(run):
     assert abs(far.z) > 2
     assert "runs within folds" in " ".join(table.notes)
     assert f"{made.agreement()[0]} of 2 cells are within 2 standard errors" in table.notes[-1]
+    assert f"{made.by_chance():.1f} would be" in table.notes[-1]
     assert len(table.records()) == 2

@@ -66,6 +66,14 @@ def test_a_run_is_the_same_again_and_among_other_runs(spec):
     assert not any(same(records[other], records[spec]) for other in others)
 
 
+def test_runs_of_two_folds_share_no_random_numbers(spec, linear_data, monkeypatch):
+    """With equal data in both folds, shared numbers would give equal runs."""
+    fold = linear_data.fold
+    monkeypatch.setattr(linear_data, "fold", lambda self, number=1: fold(self))
+    one, other = Lockstep("double").run([spec, replace(spec, fold=2)])
+    assert not same(one, other)
+
+
 @pytest.mark.parametrize(
     "algorithm",
     ["mgd(ties='separate', initial='random')", "nsgd(avoided=2)", "query-scaled >> curves(sample=10) >> mgd"],

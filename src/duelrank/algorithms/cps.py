@@ -35,7 +35,7 @@ class CPS(DuelingBandit):
     >>> record.learner.state.memory["exploration"]["history_since"].shape
     (10,)
     >>> float(record.offline[-1].round(2))
-    0.75
+    0.74
     """
 
     # With a single candidate every way to choose among winners chooses it.

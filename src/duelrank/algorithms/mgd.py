@@ -22,13 +22,16 @@ class MGD(DuelingBandit):
 
     Examples
     --------
-    Nine candidates share a list, so 200 lists teach more than they do with the one candidate of DBGD:
+    Nine candidates share a list, so 200 lists teach more than they do with the one candidate of DBGD, in the mean of ten runs:
 
+    >>> import numpy as np
     >>> from duelrank import simulate
+    >>> run = ("synthetic(n_queries=40)", "perfect")
     >>> for name in ("dbgd", "mgd"):
-    ...     print(name, simulate(name, "synthetic(n_queries=40)", "perfect", impressions=200).offline[-1].round(2))
+    ...     ends = [simulate(name, *run, seed=seed, impressions=200).offline[-1] for seed in range(1, 11)]
+    ...     print(name, np.mean(ends).round(2))
     dbgd 0.65
-    mgd 0.87
+    mgd 0.84
     """
 
     exploration: Exploration = UniformSphere(n_candidates=9)

@@ -37,7 +37,7 @@ class NSGD(DuelingBandit):
     >>> record.learner.state.memory["exploration"]["losers"].shape
     (60, 46)
     >>> float(record.offline[-1].round(2))
-    0.8
+    0.77
     """
 
     # With more rankers than positions in the list, each ranker owns one document at most: a ranker with less credit than the

@@ -55,8 +55,8 @@ class Represented(Algorithm):
     >>> for recipe in ("mgd-dsp", "query-scaled >> mgd-dsp"):
     ...     record = simulate(recipe, "Bumpy(n_queries=40, scale='none')", "perfect", impressions=200)
     ...     print(record.offline[-1].round(2), recipe)
-    0.61 mgd-dsp
-    0.8 query-scaled >> mgd-dsp
+    0.39 mgd-dsp
+    0.73 query-scaled >> mgd-dsp
     """
 
     base: Algorithm

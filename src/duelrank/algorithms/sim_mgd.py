@@ -32,7 +32,7 @@ class SimMGD(DuelingBandit):
     >>> record.learner.state.memory["exploration"]["references"].shape
     (46, 30)
     >>> float(record.offline[-1].round(2))
-    0.79
+    0.78
     """
 
     exploration: Exploration = ReferenceDocuments()

@@ -77,6 +77,7 @@ class Plan:
             {name: value for name, value in skylines.items() if value is not None},
             self.suite.guard_parts(),
             self.suite.impressions,
+            tuple(each for experiment in self.suite.experiments for each in experiment.comparisons()),
         )
 
     def _skyline(self, dataset: Dataset) -> float | None:

@@ -163,7 +163,7 @@ def _stacked(specs: Sequence[RunSpec], library: Library, count: int) -> program.
     """Return what differs between runs, as arrays; the last run is repeated up to the count."""
     length = specs[0].length
     padded = [*specs, *[specs[-1]] * (count - len(specs))]
-    keys = np.array([stream_key(spec.seed, "lockstep") for spec in padded], np.uint64)
+    keys = np.array([stream_key(spec.stream_seed, "lockstep") for spec in padded], np.uint64)
     words = np.stack((keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)), axis=1).astype(np.uint32)
     places: list[Place] = [(spec.dataset, spec.fold) for spec in padded]
     habits = [

@@ -61,7 +61,7 @@ class Guarded(Part):
     >>> guard = "Guarded(Feature(0), share=0.5, false_alarm_every=1000, promote=(1.0,), harm_after=300)"
     >>> record = simulate("pdgd", "synthetic(n_queries=20, n_features=5)", "perfect", impressions=1000, guard=guard)
     >>> record.guard.alarms
-    (359,)
+    (350,)
     >>> record.guard.guard.learned_share
     0.0
     """

@@ -41,8 +41,8 @@ class Logged(Part):
     >>> run = ("pdgd", "synthetic(n_queries=40, n_features=5)", "navigational")
     >>> for log in (None, "Logged(lists=500)"):
     ...     print(log, simulate(*run, impressions=100, log=log).online.mean().round(2))
-    None 0.35
-    Logged(lists=500) 0.75
+    None 0.37
+    Logged(lists=500) 0.74
     """
 
     kind: ClassVar[str] = "log"

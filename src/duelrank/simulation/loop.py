@@ -92,8 +92,8 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
     if spec.log is not None:
         learner.backfill(spec.log.shown(learner, fold, spec.log.production.weights(spec.dataset, spec.fold), user))
     host = guarded or learner
-    queries = drawn_queries(fold, spec.impressions, stream(spec.seed, "queries")).tolist()
-    user_key = stream_key(spec.seed, "user")
+    queries = drawn_queries(fold, spec.impressions, stream(spec.stream_seed, "queries")).tolist()
+    user_key = stream_key(spec.stream_seed, "user")
     checkpoints = spec.checkpoints
     pauses = set(checkpoints.tolist())
     online, norms = np.zeros(spec.impressions), np.zeros(spec.impressions)
@@ -115,7 +115,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
         if t + 1 in pauses:
             paused = perf_counter()
             seen = _as_seen(held_out, learner)
-            offline.append(evaluate(learner.weights, seen, spec.metric, stream(spec.seed, "evaluation", t + 1)))
+            offline.append(evaluate(learner.weights, seen, spec.metric, stream(spec.stream_seed, "evaluation", t + 1)))
             states.append(_weighed(learner.state))
             evaluating += perf_counter() - paused
         if progress is not None and (t % 256 == 255 or t + 1 in pauses):
@@ -132,10 +132,10 @@ def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None
     """Return what learns, and what guards it."""
     settings = spec.guard
     if settings is None:
-        return Learner(spec.algorithm, fold.n_features, spec.seed, spec.length), None
+        return Learner(spec.algorithm, fold.n_features, spec.stream_seed, spec.length), None
     had = settings.baseline.weights(spec.dataset, spec.fold)
     start = had if settings.start == "baseline" else None
-    learner = Learner(spec.algorithm, fold.n_features, spec.seed, spec.length, weights=start)
+    learner = Learner(spec.algorithm, fold.n_features, spec.stream_seed, spec.length, weights=start)
     return learner, GuardedLearner(settings, learner, had)
 
 

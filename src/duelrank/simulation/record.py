@@ -62,9 +62,9 @@ class Record:
     >>> from duelrank import simulate
     >>> record = simulate("mgd-dsp", "synthetic(n_queries=20)", "navigational", impressions=100)
     >>> record.checkpoints.tolist()[-3:], record.offline[-3:].round(2).tolist()
-    ([56, 75, 100], [0.77, 0.84, 0.88])
+    ([56, 75, 100], [0.78, 0.75, 0.75])
     >>> round(record.online_performance, 1)
-    41.9
+    42.8
     """
 
     spec: RunSpec
@@ -122,6 +122,7 @@ class Record:
             "user": spell(spec.user),
             "fold": spec.fold,
             "seed": spec.seed,
+            "streams": spec.streams,
             "impressions": spec.impressions,
             "length": spec.length,
             "metric": repr(spec.metric),

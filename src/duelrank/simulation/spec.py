@@ -15,6 +15,7 @@ from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.kernels.elementary import exps, log
 from duelrank.metrics import Metric, nDCG
+from duelrank.randomness import stream_key
 from duelrank.registry import Between, Part, canonical, register, spell
 from duelrank.simulation.guarded import Guarded
 from duelrank.simulation.logged import Logged
@@ -28,7 +29,8 @@ __all__ = ["RunSpec"]
 class RunSpec(Part):
     """All parameters of one run; equal specs give equal records, to the bit.
 
-    Two runs that differ only in their algorithm use the same queries and the same random numbers for the user.
+    Data set, fold, user and seed are the key of all random streams of a run. So runs that differ in one of them share no random
+    numbers, and runs that differ only in their algorithm use the same queries and the same random numbers for the user.
 
     Parameters
     ----------
@@ -37,7 +39,7 @@ class RunSpec(Part):
     fold
         Fold of the data set, counted from 1.
     seed
-        Random seed.
+        Random seed; equal seeds in two folds, or on two data sets or with two users, give independent runs.
     impressions
         Number of lists shown.
     length
@@ -61,11 +63,13 @@ class RunSpec(Part):
     >>> spec.id
     'mgd-dsp/navigational/synthetic(n_queries=20)/fold1/seed7'
     >>> float(simulate(spec).online.mean().round(2))
-    0.45
+    0.41
     """
 
     kind: ClassVar[str] = "run"
     added_fields: ClassVar[Mapping[str, Any]] = {"guard": None, "log": None}
+    #: The version of the random streams: it rises when equal specs begin to give other records. Until 2, all folds shared theirs.
+    streams: ClassVar[int] = 2
 
     algorithm: Algorithm
     dataset: Dataset
@@ -105,8 +109,13 @@ class RunSpec(Part):
 
     @cached_property
     def digest(self) -> str:
-        """Ten hexadecimal digits that depend on everything that could change the result, including defaults."""
-        return hashlib.blake2b(canonical(self).encode(), digest_size=5).hexdigest()
+        """Ten hexadecimal digits that depend on everything that could change the result, including defaults and `streams`."""
+        return hashlib.blake2b(f"{self.streams}/{canonical(self)}".encode(), digest_size=5).hexdigest()
+
+    @cached_property
+    def stream_seed(self) -> int:
+        """The seed of every random stream of the run; algorithm, guard and log are no part of it, so that they can be compared."""
+        return stream_key(self.seed, f"{canonical(self.dataset)}/fold{self.fold}/{canonical(self.user)}")
 
     @property
     def checkpoints(self) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ USERS = ("perfect", "navigational")
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tune") / "a"
-    given = {"trials": 14, "batch": 7, "folds": 3, "impressions": 15, "vary": VARY, "workers": 1}
+    given = {"trials": 20, "batch": 10, "folds": 3, "impressions": 15, "vary": VARY, "workers": 1}
     return tune("mgd-dsp", TINY, users=USERS, out=folder, **given)
 
 
@@ -39,7 +39,7 @@ def test_the_page_says_what_was_found_and_how(found, page):
         found.recipe,
         "reward=1, validation=1",
         "duelrank tune mgd-dsp …",
-        "Optuna, tpe, seed 1, 7 trials at a time",
+        "Optuna, tpe, seed 1, 10 trials at a time",
     ):
         assert said in text
     assert text.count("<svg") == 3

@@ -109,10 +109,11 @@ class Frame:
         baseline
             The algorithm that all others are compared with; without one, each projected algorithm is compared with its base.
         """
-        from duelrank.experiments.results.summary import MEASURES, summarise
+        from duelrank.experiments.results.summary import MEASURES, corrected, summarise
         from duelrank.experiments.tables import performance_table
 
-        return performance_table([summarise(self, measure, baseline) for measure in MEASURES], detailed=True)
+        summaries = [summarise(self, measure, baseline) for measure in MEASURES]
+        return performance_table(corrected(summaries), detailed=True)
 
     def plot(self, column: CurveColumn = "offline_curve") -> Figure:
         """Return the learning curves as a figure, with 95% confidence bands; all runs must be on one data set."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.summary import Measure, check_comparable, spread
+from duelrank.statistics import student_test
 
 __all__ = ["PUBLISHED_RUNS", "Replication", "ReplicationCell", "published", "replicate"]
 
@@ -33,6 +34,8 @@ class ReplicationCell:
         As printed; the paper's deviation is over all its runs, too.
     within
         Standard deviation of our runs within folds, pooled over the folds; None if no fold has two runs.
+    freedom
+        Degrees of freedom of that deviation, and of z as Student's t: runs less folds.
     difference
         Our mean minus the published one.
     standard_error
@@ -54,6 +57,7 @@ class ReplicationCell:
     published_mean: float
     published_std: float
     within: float | None
+    freedom: int
     difference: float
     standard_error: float | None
     z: float | None
@@ -71,6 +75,10 @@ class Replication:
         """Return the number of cells within the given number of standard errors, and the number of cells with a z value."""
         found = [cell.z for cell in self.cells if cell.z is not None]
         return sum(abs(value) <= z for value in found), len(found)
+
+    def by_chance(self, z: float = 2.0) -> float:
+        """Return the number of cells expected there if every cell were an exact replication: z is then Student's t."""
+        return sum(1.0 - student_test(z, cell.freedom) for cell in self.cells if cell.z is not None)
 
 
 def published() -> Frame:
@@ -112,7 +120,8 @@ def _cell(
     column = f"{measure}_performance"
     folds = [fold[column] for _, fold in runs.groups("fold")]
     mean = float(np.mean([fold.mean() for fold in folds]))
-    within = _within(folds)
+    freedom = len(runs) - len(folds)
+    within = _within(folds, freedom)
     # The variances of our mean of fold means and of the paper's mean, in units of the variance within folds.
     units = sum(1.0 / len(fold) for fold in folds) / len(folds) ** 2 + 1.0 / PUBLISHED_RUNS
     error = within * sqrt(units) if within else None
@@ -127,14 +136,14 @@ def _cell(
         published_mean=paper,
         published_std=paper_std,
         within=within,
+        freedom=freedom,
         difference=difference,
         standard_error=error,
         z=difference / error if error else None,
     )
 
 
-def _within(folds: list[np.ndarray]) -> float | None:
+def _within(folds: list[np.ndarray], freedom: int) -> float | None:
     """Pool the standard deviation of the runs over the folds."""
-    freedom = sum(len(fold) - 1 for fold in folds)
     squares = sum(float(((fold - fold.mean()) ** 2).sum()) for fold in folds)
     return sqrt(squares / freedom) if freedom else None

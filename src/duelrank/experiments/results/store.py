@@ -29,7 +29,14 @@ _READABLE = (1, 2)
 #: Columns that were renamed since format 1.
 _RENAMED = {"online": "online_performance", "offline": "offline_performance"}
 #: Columns that were added since, as they are for runs of earlier versions.
-_ADDED: dict[str, Any] = {"online_mean": None, "online_first": None, "log": "", "device": "cpu", **NO_GUARD}
+_ADDED: dict[str, Any] = {
+    "online_mean": None,
+    "online_first": None,
+    "log": "",
+    "device": "cpu",
+    "streams": 1,
+    **NO_GUARD,
+}
 _ABOUT, _NEW_ABOUT, _RUNS, _LOCK = "store.json", "store.json.new", "runs.jsonl", "store.lock"
 
 

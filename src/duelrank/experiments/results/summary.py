@@ -27,6 +27,7 @@ __all__ = [
     "Measure",
     "Summary",
     "check_comparable",
+    "corrected",
     "mean_curves",
     "spread",
     "summarise",
@@ -37,7 +38,7 @@ Labels = Mapping[str, str]
 Measure = Literal["online", "offline"]
 MEASURES: tuple[Measure, Measure] = ("online", "offline")
 
-_SETTINGS = ("metric", "split", "impressions", "length", "guard", "log")
+_SETTINGS = ("metric", "split", "impressions", "length", "guard", "log", "streams")
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,18 @@ class Estimate:
         The algorithm that it is compared with: the baseline of the summary, or else its base; empty if there is neither.
     change
         Relative change of the mean against the baseline: 0.05 is 5% more.
-    pairs, p
-        Number of runs that have a run of the baseline with the same fold and seed, and the two-sided p-value of the paired t-test
-        over these pairs, with Holm's correction for all tests of the summary. None if there is no test.
+    pairs, single_p, p
+        Number of runs that have a run of the baseline with the same fold and seed, the two-sided p-value of the paired t-test
+        over these pairs, and the same with Holm's correction for all tests of its family, see `corrected`. None if there is no
+        test.
     best
         Whether no other algorithm has a higher mean with that user on that data set.
     microseconds
         Mean time of an impression, without evaluation.
     worst
         The lowest of the runs.
+    folds
+        Number of folds that the runs are of.
 
     Examples
     --------
@@ -72,7 +76,7 @@ class Estimate:
     >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
     >>> estimate = summarise(results, "offline").estimates[1]
     >>> estimate.baseline, round(estimate.mean, 2), round(estimate.change, 3)
-    ('mgd', 0.8, 0.028)
+    ('mgd', 0.78, 0.203)
     """
 
     measure: Measure
@@ -88,10 +92,12 @@ class Estimate:
     baseline: str = ""
     change: float | None = None
     pairs: int = 0
+    single_p: float | None = None
     p: float | None = None
     best: bool = False
     microseconds: float = 0.0
     worst: float | None = None
+    folds: int = 1
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,8 @@ class Summary:
     ----------
     devices
         Where the runs were made, as far as the rows say.
+    family
+        Number of tests that the p-values are corrected for.
 
     Examples
     --------
@@ -117,6 +125,7 @@ class Summary:
     baseline: str
     estimates: tuple[Estimate, ...]
     devices: tuple[str, ...] = ()
+    family: int = 0
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -166,7 +175,7 @@ class Curve:
     >>> results = compare("mgd", "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
     >>> curve = mean_curves(results)[0]
     >>> curve.impressions[-1], round(curve.mean[-1], 2)
-    (50, 0.78)
+    (50, 0.65)
     """
 
     dataset: str
@@ -197,7 +206,7 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
     >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
     >>> summary = summarise(results, "offline")
     >>> [(estimate.algorithm, estimate.runs, round(estimate.mean, 2)) for estimate in summary.estimates]
-    [('mgd', 2, 0.78), ('mgd-dsp', 2, 0.8)]
+    [('mgd', 2, 0.65), ('mgd-dsp', 2, 0.78)]
     """
     metric = check_comparable(frame)
     if baseline and baseline not in frame["algorithm"]:
@@ -207,7 +216,37 @@ def summarise(frame: Frame, measure: Measure, baseline: str = "", tests: bool = 
     best = _with_best(found)
     compared = _with_changes(best, frame, measure, baseline) if tests else best
     devices = sorted(set(frame["device"].tolist())) if "device" in frame.columns else []
-    return Summary(measure, metric, baseline, tuple(compared), tuple(devices))
+    return corrected([Summary(measure, metric, baseline, tuple(compared), tuple(devices))])[0]
+
+
+def corrected(summaries: Sequence[Summary]) -> list[Summary]:
+    """Correct the p-values of summaries that one page shows, by Holm's method: all tests of the page are one family.
+
+    A test that several of the summaries have counts once.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import compare, summarise
+    >>> from duelrank.experiments.results.summary import corrected
+    >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
+    >>> [summary.family for summary in corrected([summarise(results, "online"), summarise(results, "offline")])]
+    [2, 2]
+    """
+    tests = {_test(each): each.single_p for summary in summaries for each in summary.estimates}
+    family = {test: p for test, p in tests.items() if p is not None}
+    found = dict(zip(family, holm(list(family.values())), strict=True))
+    return [
+        replace(
+            summary,
+            family=len(family),
+            estimates=tuple(replace(each, p=found.get(_test(each))) for each in summary.estimates),
+        )
+        for summary in summaries
+    ]
+
+
+def _test(estimate: Estimate) -> tuple[str, ...]:
+    return estimate.measure, estimate.dataset, estimate.user, estimate.algorithm, estimate.baseline
 
 
 def check_comparable(frame: Frame) -> str:
@@ -241,7 +280,7 @@ def mean_curves(frame: Frame, column: str = "offline_curve") -> list[Curve]:
     >>> results = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
     >>> curves = mean_curves(results)
     >>> [(curve.algorithm, curve.impressions[-1], round(curve.mean[-1], 2)) for curve in curves]
-    [('mgd', 50, 0.78), ('mgd-dsp', 50, 0.8)]
+    [('mgd', 50, 0.65), ('mgd-dsp', 50, 0.78)]
     """
     check_comparable(frame)
     return [_curve(place, runs.sorted("fold", "seed"), column) for place, runs in frame.groups(*_CURVE)]
@@ -270,7 +309,7 @@ def _estimate(measure: Measure, metric: str, place: tuple[str, ...], runs: Frame
     width = half_width(values) if std is not None else None
     micro = float(np.mean(1e6 * runs["seconds"] / runs["impressions"]))
     cell = (measure, metric, dataset, user, algorithm, base, len(values), mean, std, width)
-    return Estimate(*cell, microseconds=micro, worst=float(np.min(values)))
+    return Estimate(*cell, microseconds=micro, worst=float(np.min(values)), folds=len(set(runs["fold"].tolist())))
 
 
 def _with_best(estimates: Sequence[Estimate]) -> list[Estimate]:
@@ -284,21 +323,17 @@ def _with_best(estimates: Sequence[Estimate]) -> list[Estimate]:
 def _with_changes(estimates: Sequence[Estimate], frame: Frame, measure: str, baseline: str) -> Iterable[Estimate]:
     """Compare each algorithm with the baseline, or else with its base, if that has runs with the same user and data set."""
     means = {(each.dataset, each.user, each.algorithm): each.mean for each in estimates}
-    rivals = [_rival(each, baseline, means) for each in estimates]
-    tests = [
-        paired(frame.where(dataset=each.dataset, user=each.user), each.algorithm, rival, f"{measure}_performance")
-        for each, rival in zip(estimates, rivals, strict=True)
-        if rival
-    ]
-    results = iter(zip(tests, holm([test.p for test in tests]), strict=True))
-    for each, rival in zip(estimates, rivals, strict=True):
+    for each in estimates:
+        rival = _rival(each, baseline, means)
         if not rival:
             yield each
             continue
-        test, p = next(results)
+        runs = frame.where(dataset=each.dataset, user=each.user)
+        test = paired(runs, each.algorithm, rival, f"{measure}_performance")
         before = means[each.dataset, each.user, rival]
         change = each.mean / before - 1.0 if before else None
-        yield replace(each, baseline=rival, change=change, pairs=test.n, p=None if isnan(p) else p)
+        single = None if isnan(test.p) else test.p
+        yield replace(each, baseline=rival, change=change, pairs=test.n, single_p=single)
 
 
 def _rival(estimate: Estimate, baseline: str, means: dict[tuple[str, str, str], float]) -> str:

@@ -76,7 +76,7 @@ def run_all(
     >>> grid = Grid(["mgd"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50)
     >>> records = list(run_all(grid.specs(), workers=1))
     >>> [record.spec.seed for record in records], round(float(records[0].offline[-1]), 2)
-    ([1, 1], 0.75)
+    ([1, 1], 0.7)
     """
     tell = progress or (lambda done, total: None)
     executor = choose(len(specs), workers, scheduler, device)

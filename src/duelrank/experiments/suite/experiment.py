@@ -10,18 +10,22 @@ from abc import ABC
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from duelrank.algorithms import Algorithm
 from duelrank.errors import UnknownName
 from duelrank.experiments.report import Picture, Section
 from duelrank.experiments.results import Frame, Measure, Summary, summarise
+from duelrank.experiments.results.summary import MEASURES, corrected
 from duelrank.experiments.suite.grid import Grid
 from duelrank.experiments.tables import Table
 from duelrank.registry import Part, spell
 from duelrank.simulation import Guarded
 
-__all__ = ["Experiment", "Study"]
+__all__ = ["Comparison", "Experiment", "Study"]
+
+#: The label of a baseline, which may be empty, and those of the recipes that are compared, where empty means all.
+Comparison: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Study:
         From each label to the guard.
     impressions
         Of the runs that no experiment makes longer; 0 where all are equally long.
+    comparisons
+        The baseline and the recipes of each table with tests on the page: p-values are corrected for all of their tests.
 
     Examples
     --------
@@ -48,7 +54,7 @@ class Study:
     >>> runs = compare(["mgd", "mgd-dsp"], "synthetic(n_queries=10)", "perfect", runs=2, impressions=50, workers=1)
     >>> study = Study(runs, {"plain": parse("mgd"), "projected": parse("mgd-dsp")}, published={}, skylines={})
     >>> round(study.summary("offline", baseline="plain").estimates[1].change, 3)
-    0.028
+    0.203
     """
 
     frame: Frame
@@ -57,6 +63,7 @@ class Study:
     skylines: Mapping[str, float]
     guards: Mapping[str, Guarded] = field(default_factory=dict)
     impressions: int = 0
+    comparisons: tuple[Comparison, ...] = ()
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -90,7 +97,22 @@ class Study:
 
     def summary(self, measure: Measure, baseline: str = "", labels: Collection[str] = ()) -> Summary:
         """Summarise the runs of some recipes, or of all; the baseline is a label."""
-        return summarise(self.runs(labels), measure, self.algorithm(baseline) if baseline else "")
+        asked = baseline, tuple(labels)
+        family = self._page if asked in self.comparisons else self._family((asked,))
+        return family[measure, asked]
+
+    @cached_property
+    def _page(self) -> dict[tuple[Measure, Comparison], Summary]:
+        return self._family(self.comparisons)
+
+    def _family(self, comparisons: tuple[Comparison, ...]) -> dict[tuple[Measure, Comparison], Summary]:
+        """Return both measures of some comparisons, with all of their tests as one family."""
+        places = [(measure, each) for each in comparisons for measure in MEASURES]
+        found = [
+            summarise(self.runs(labels), measure, self.algorithm(baseline) if baseline else "")
+            for measure, (baseline, labels) in places
+        ]
+        return dict(zip(places, corrected(found), strict=True))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -136,6 +158,10 @@ class Experiment(Part, ABC):
 
     def further(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
         """Return further runs, made of the grid, the recipes and the guards of the suite; none by default."""
+        return ()
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Return the baseline and the recipes of each table with tests, as labels; none by default."""
         return ()
 
     def guard_labels(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from duelrank.experiments.figures import Arm, CurveColumn, ablation, learning_cu
 from duelrank.experiments.report import Picture
 from duelrank.experiments.results import replicate
 from duelrank.experiments.results.summary import MEASURES, Measure, summarise
-from duelrank.experiments.suite.experiment import Experiment, Study
+from duelrank.experiments.suite.experiment import Comparison, Experiment, Study
 from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
 from duelrank.grammar import parse
 from duelrank.registry import override, register, spell
@@ -80,6 +80,10 @@ class Tables(Experiment):
     @property
     def _name(self) -> str:
         return f"performance-{self.baseline}".lower() if self.recipes else "performance"
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Return the comparison of the tables."""
+        return ((self.baseline, self.recipes),)
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels of the baseline and of the recipes."""

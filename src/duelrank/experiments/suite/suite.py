@@ -52,7 +52,7 @@ class Suite:
     >>> from duelrank.experiments import load_suite
     >>> suite = load_suite("sigir19")
     >>> suite.runs, suite.impressions
-    (15, 10000)
+    (75, 10000)
     """
 
     name: str

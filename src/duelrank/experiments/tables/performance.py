@@ -219,4 +219,8 @@ def _replication_notes(replication: Replication) -> Iterator[str]:
     )
     close, total = replication.agreement(_Z)
     if total:
-        yield f"{close} of {total} cells are within {_Z:.0f} standard errors; the others are bold."
+        expected = replication.by_chance(_Z)
+        yield (
+            f"{close} of {total} cells are within {_Z:.0f} standard errors, the others are bold; "
+            f"{number(expected, 1)} would be if every cell were an exact replication."
+        )

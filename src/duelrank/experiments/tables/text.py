@@ -91,12 +91,23 @@ def runs_note(counts: Iterable[int]) -> str:
 
 def test_notes(summaries: Iterable[Summary], labels: Labels | None) -> Iterable[str]:
     """Return the notes on the baseline of the changes and on their significance tests."""
-    for summary in list(summaries)[:1]:
+    summaries = list(summaries)
+    shown = sum(each.p is not None for summary in summaries for each in summary.estimates)
+    for summary in summaries[:1]:
         if any(each.change is not None for each in summary.estimates):
             rival = label(summary.baseline, labels) if summary.baseline else "the same algorithm without projection"
             yield f"Change: of the mean, against {rival}."
-        tests = sum(each.p is not None for each in summary.estimates)
-        if tests:
-            many = f", corrected by Holm's method for the {tests} tests of each measure" if tests > 1 else ""
+        if shown:
+            where = "table" if shown == summary.family else "page"
+            many = f", corrected by Holm's method for the {summary.family} tests of this {where}" if shown > 1 else ""
             marks = ", ".join(f"{sign} p < {level}".replace(" ", _NO_BREAK) for level, sign in reversed(LEVELS))
             yield f"{marks}: two-sided paired t-test over common folds and seeds{many}."
+            yield from _one_split(summary, labels)
+
+
+def _one_split(summary: Summary, labels: Labels | None) -> Iterable[str]:
+    """Say where a test compares runs that all have the same test queries."""
+    alone = dict.fromkeys(each.dataset for each in summary.estimates if each.p is not None and each.folds == 1)
+    if alone:
+        names = ", ".join(label(dataset, labels) for dataset in alone)
+        yield f"All runs on {names} are of one split: the tests say nothing about other queries."
