@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ from duelrank.guard.lists import BASELINE, LEARNED
 from duelrank.serving import Observer, Service
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import BASELINE as OWN_ORDER
-from duelrank.serving.log.bodies import CONTROL, GUARD, Control, StoredImpression, pack, unpack, unpack_teams
+from duelrank.serving.log.bodies import CONTROL, GUARD, Control, Created, StoredImpression, pack, unpack, unpack_teams
+from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import NewEvent, open_storage
 
 # Against the client's order, in which documents come by their numbers.
@@ -90,6 +93,49 @@ def test_guard_lists_are_team_drafts_of_the_own_order_and_of_the_best_list(stora
                 assert ids(await service.rank("shop", kit.request(number))) == stored(storage, number).shown
 
     asyncio.run(main())
+
+
+def test_who_chooses_ids_by_the_public_seed_predicts_no_list(any_url, kit):
+    """A client that knows all but the salt: it would choose ids of guard lists, and know what exploration shows."""
+    spec = kit.spec(start=AGAINST, guard=GuardSpec(share=0.1, promote=(1.0,)))
+    guess, predicted = Definition(spec, 0.0, np.array([1.0, 0.0, 0.0, 0.0]).tobytes()), {}
+    for number in itertools.count():
+        order, way, _ = guess.order(guess.start, False, f"i{number}", kit.table(number), 5)
+        predicted[number] = (way, [f"d{place}" for place in order])
+        if sum(way == GUARD for way, _ in predicted.values()) == 50:
+            break
+
+    async def main(storage, salt):
+        async with kit.running(storage, salt=salt) as service:
+            await service.create(spec)
+            shown = {number: ids(await service.rank("shop", kit.request(number))) for number in predicted}
+            await service.feedback("shop", [kit.event(number, shown[number][1:2]) for number in predicted])
+            await kit.learned(service, len(predicted))
+        kit.verified(storage)  # which makes all lists again
+        chosen = [number for number, (way, _) in predicted.items() if way == GUARD]
+        hit = sum(stored(storage, number).way == GUARD for number in chosen)
+        return hit, sum(order == shown[number] for number, (_, order) in predicted.items()) / len(predicted)
+
+    with open_storage(any_url) as storage:
+        hit, same = asyncio.run(main(storage, kit.fast.salt))
+        assert hit < 12, "about 5 of 50, as many as of any other ids"
+        assert same < 0.2
+    with open_storage("sqlite://") as storage:
+        assert asyncio.run(main(storage, b"")) == (50, 1.0), "a ranker of a store without a salt does what it did"
+
+
+def test_each_ranker_has_a_secret_salt_of_its_own(storage, kit):
+    async def main():
+        async with kit.running(storage, salt=None) as service:
+            for name in ("one", "two"):
+                await service.create(kit.spec(name))
+                assert "salt" not in msgspec.json.encode(service.ranker(name)).decode()
+
+    asyncio.run(main())
+    found = storage.log.find("_rankers", "created", ["one", "two"]).values()
+    salts = {unpack(event.body, Created).salt for event in found}
+    assert {len(salt) for salt in salts} == {16}
+    assert len(salts) == 2
 
 
 def test_without_a_guard_lists_are_what_they_were(storage, kit):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from secrets import token_bytes
 from typing import Literal, get_args
 
 from duelrank.api import (
@@ -276,7 +277,8 @@ class Service:
             await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
             if len(self._rankers.by_name) >= self.settings.max_rankers:
                 raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
-            body = pack(Created(spec, *start))
+            salt = token_bytes(16) if self.settings.salt is None else self.settings.salt
+            body = pack(Created(spec, *start, salt))
             created = (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
             await asyncio.to_thread(self._rankers.refresh)
             self._wake()

@@ -167,7 +167,7 @@ class Rankers:
         if event.kind == CREATED:
             body = unpack(event.body, Created)
             try:
-                definition = Definition(body.spec, event.time, body.weights, event.number, body.knots)
+                definition = Definition(body.spec, event.time, body.weights, event.number, body.knots, body.salt)
                 definition.warm_up()
             except Exception as error:  # such as a recipe of an extension that is not loaded: the others go on
                 logger.error("the ranker %r cannot be served: %s", event.key, error)
