@@ -196,8 +196,9 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
         async with kit.running(storage) as service:
             service.observer = Watching()
             await service.create(kit.spec(start=AGAINST, guard=GuardSpec(share=0.5, false_alarm_every=100.0)))
-            number = 0
-            while service.guard("shop").state == "watching":
+            await kit.learned(service, number := 0)
+            machine = service._rankers["shop"].machine
+            while not machine.guard.raised and machine.guard.due is None:  # no more votes once the alarm is due
                 await vote(service, kit, number, BASELINE)
                 number += 1
                 assert number < 500
@@ -367,6 +368,43 @@ def test_a_user_has_one_vote_a_day(storage, kit):
     bodies = [event.body for event in storage.log.read(limit=10_000)]
     assert not any(b"ann@" in body or b"bob" in body for body in bodies), "nobody's id is kept"
     assert sum(event.kind == "salt" for event in storage.log.read(limit=10_000)) == 1
+
+
+def test_who_has_no_user_id_is_counted_and_warned_of_or_ignored(storage, kit, caplog):
+    caplog.set_level(logging.WARNING, "duelrank.serving")
+
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
+            await votes(service, kit, range(19), LEARNED, user_id="")
+            await kit.learned(service, 19)
+            assert (service.guard("shop").wins, service.guard("shop").anonymous) == (19, 1.0), "an empty id is no user"
+            assert service.guard("shop").warnings == ()
+            await vote(service, kit, 19, LEARNED)
+            await kit.learned(service, 20)
+            (warning,) = service.guard("shop").warnings
+            assert "100% of the latest decisive lists have no user_id" in warning
+            assert warning in service.ranker("shop").warnings
+            await kit.until(lambda: any(warning in record.getMessage() for record in caplog.records))
+            ignoring = msgspec.structs.replace(ALWAYS, anonymous="ignore")
+            await service.change("shop", Change(guard=ignoring))
+            await votes(service, kit, range(20, 30), LEARNED)
+            await votes(service, kit, range(30, 33), LEARNED, user_id="ann")
+            await kit.learned(service, 33)
+            info = service.guard("shop")
+            assert (info.lists, info.wins, info.repeated, info.ignored) == (33, 21, 2, 10)
+            assert info.anonymous == pytest.approx(30 / 31)
+            assert "ignores" in info.warnings[0]
+            return info
+
+    info = asyncio.run(main())
+    kit.verified(storage)
+
+    async def again():
+        async with kit.running(storage) as service:
+            assert service.guard("shop") == info
+
+    asyncio.run(again())
 
 
 @pytest.fixture
