@@ -249,7 +249,7 @@ def test_an_alarm_is_told_to_the_webhook_once(storage, kit, own):
             pass
 
     async def main(address):
-        settings = {} if own else {"webhook": address}
+        settings = {"private_webhooks": True} | ({} if own else {"webhook": address})
         async with kit.running(storage, **settings) as service:
             guard = GuardSpec(1.0, 100.0, promote=(1.0,), webhook=address if own else None)
             await service.create(kit.spec(start=AGAINST, guard=guard))
