@@ -105,7 +105,7 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     promote
         Shares of the other lists that the learned ranker decides, one rung after the other; the rest is in the client's order.
     webhook
-        The http or https address that is told of alarms and promotions.
+        The http or https address that is told of alarms and promotions; only with an admin key for all rankers.
     anonymous
         What becomes of decisive lists whose feedback has no ``user_id``: "count" counts all of them, "ignore" none. Without a user,
         there is no limit of one vote a day.
@@ -164,7 +164,7 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         pinned, and learns from what users do with that; "frozen" serves the current weights and learns nothing until it is
         resumed.
     seed
-        Of all that is drawn.
+        Of all that is drawn; lists depend on a secret salt of the ranker, too, so that nobody can predict them.
     close_after
         Seconds after which an impression that nobody closed is closed.
     start

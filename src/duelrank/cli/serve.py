@@ -90,7 +90,7 @@ PrivateWebhooksOption = Annotated[
         show_default=False,
     ),
 ]
-AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
+AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request, without its query string.")]
 LogFormatOption = Annotated[str, typer.Option("--log-format", help="Format of the log on stderr: text or json.")]
 
 
