@@ -51,6 +51,7 @@ CLICK = "click"
 
 Mode = Literal["learn", "shadow", "frozen"]
 OnAlarm = Literal["baseline", "rollback", "tell"]
+Anonymous = Literal["count", "ignore"]
 Precision = Literal["float32", "float64"]
 
 
@@ -104,7 +105,10 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     promote
         Shares of the other lists that the learned ranker decides, one rung after the other; the rest is in the client's order.
     webhook
-        The http or https address that is told of alarms and promotions.
+        The http or https address that is told of alarms and promotions; only with an admin key for all rankers.
+    anonymous
+        What becomes of decisive lists whose feedback has no ``user_id``: "count" counts all of them, "ignore" none. Without a user,
+        there is no limit of one vote a day.
     """
 
     share: float = 0.1
@@ -113,6 +117,7 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_alarm: OnAlarm = "baseline"
     promote: tuple[float, ...] = (0.1, 0.5, 1.0)
     webhook: str | None = None
+    anonymous: Anonymous = "count"
 
 
 class _Definition(msgspec.Struct, frozen=True):
@@ -159,7 +164,7 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         pinned, and learns from what users do with that; "frozen" serves the current weights and learns nothing until it is
         resumed.
     seed
-        Of all that is drawn.
+        Of all that is drawn; lists depend on a secret salt of the ranker, too, so that nobody can predict them.
     close_after
         Seconds after which an impression that nobody closed is closed.
     start
@@ -317,7 +322,8 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     time
         By the client's clock; kept, and used for nothing.
     user_id
-        Who it was: any text that stands for one user. Only a hash is kept. A user has one vote a day in the guard.
+        Who it was: any text that stands for one user. Only a hash is kept. A user has one vote a day in the guard. An empty text
+        stands for nobody, as if it were not given.
     action
         What the user did with the documents: "click", "purchase" …; the ranker's ``actions`` say what it weighs.
     """
@@ -576,9 +582,9 @@ class GuardInfo(msgspec.Struct, frozen=True):
         "watching"; "alarm" where one was raised and nobody has resumed.
     summary
         All of it in a sentence or two.
-    lists, ties, no_click, repeated
+    lists, ties, no_click, repeated, ignored
         Closed guard lists since the guard began; those that were ties, had no click, or were left out because their user had
-        voted that day.
+        voted that day, or because they had no user and the guard ignores these.
     decisive, wins, losses
         Of the learned ranker, since the guard began, the last alarm, or somebody's resume.
     win_rate, low, high, level
@@ -600,6 +606,10 @@ class GuardInfo(msgspec.Struct, frozen=True):
         How the ranker is guarded.
     lately
         The share of decisive lists that were won of late, about the last hundred.
+    anonymous
+        The share of decisive lists of late, about the last hundred, whose feedback had no ``user_id``.
+    warnings
+        What an operator should know.
     """
 
     name: str
@@ -628,6 +638,9 @@ class GuardInfo(msgspec.Struct, frozen=True):
     last_alarm: GuardAlarm | None
     guard: GuardSpec
     lately: float = 0.5
+    ignored: int = 0
+    anonymous: float = 0.0
+    warnings: tuple[str, ...] = ()
 
 
 class HistoryMark(msgspec.Struct, frozen=True):

@@ -64,6 +64,14 @@ class TestOnce:
         assert service.paths == ["/v1/rankers/shop/guard"]
         assert result.stdout.startswith("shop  watching  version 42")
 
+    def test_what_an_operator_should_know(self, cli, service):
+        spec = msgspec.structs.replace(guard_info().guard, anonymous="ignore")
+        service.answers = [guard_info(warnings=("most votes are anonymous",), ignored=7, guard=spec)]
+        shown = " ".join(cli("guard", "shop", "--once").stdout.split())
+        assert "warning: most votes are anonymous" in shown
+        assert "7 without a user" in shown
+        assert "lists without a user are ignored" in shown
+
     def test_an_alarm_is_a_status_for_scripts(self, cli, service):
         service.answers = [guard_info(state="alarm")]
         result = cli("guard", "shop", "--once")

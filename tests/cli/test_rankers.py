@@ -176,6 +176,7 @@ def test_change(cli, service):
 
 GUARD = {
     "share": 0.2, "false_alarm_every": 1e6, "margin": 0.0, "on_alarm": "tell", "promote": [0.5, 1.0], "webhook": None,
+    "anonymous": "count",
 }  # fmt: skip
 
 

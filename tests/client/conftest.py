@@ -18,7 +18,10 @@ from duelrank.storage import Storage, open_storage
 @contextmanager
 def served(storage: Storage, port: int = 0) -> Iterator[int]:
     """Serve a store in a thread, and give the port once it is ready."""
-    service = Service(storage, Settings(publish_every=0.05, poll_every=0.05))
+    settings = Settings(
+        publish_every=0.05, poll_every=0.05, salt=b""
+    )  # with which the lists of docs/serving.md were made
+    service = Service(storage, settings)
     app = create_app(service, KeyRing(storage))
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
     thread = threading.Thread(target=server.run)

@@ -60,6 +60,22 @@ class TestCounting:
         assert more.counts.lists == 20
         assert (more.detector, votes(more), more.due) == (guard.detector, votes(guard), guard.due)
 
+    def test_lists_of_nobody_are_ignored_where_that_is_asked_for(self) -> None:
+        guard = counted(begun(anonymous="ignore"), win=3)
+        more = guard
+        for outcome in ("win", "loss", "tie", "no_click"):
+            more = more.count(outcome, anonymous=True)
+        assert more.counts == GuardCounts(3, 0, 1, 1, 0, 2)
+        assert (more.detector, votes(more), more.due) == (guard.detector, votes(guard), guard.due)
+        assert more.anonymous == pytest.approx(2 / 5)
+        assert more.changed(SPEC).count("win", anonymous=True).counts.wins == 4
+
+    def test_the_share_of_lists_of_nobody_is_that_of_late(self) -> None:
+        guard = begun()
+        for number in range(300):
+            guard = guard.count("win" if number % 2 else "loss", anonymous=number < 100)
+        assert guard.anonymous < 0.2
+
     def test_all_of_its_values_see_the_same_lists(self) -> None:
         guard = counted(begun(), win=3, loss=2)
         detector = Detector(1000.0)

@@ -21,7 +21,8 @@ from duelrank.storage import Storage, open_storage
 from duelrank.types import Feedback, Query, State
 
 FEATURES = ("bm25", "price", "age", "title")
-FAST = Settings(publish_every=0.0, poll_every=0.02)
+SALT = b"tests"
+FAST = Settings(publish_every=0.0, poll_every=0.02, salt=SALT)
 
 
 class HandClock(Clock):
@@ -129,7 +130,7 @@ class Kit:
         state = algorithm.start(len(spec.features), stream(spec.seed, "start"))
         rank_key, learn_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "learn")
         for key, features, made_by, places, examined in rounds:
-            fresh = derive(rank_key, hash63(key))
+            fresh = derive(rank_key, hash63(key, SALT))
             impression = algorithm.rank(made_by or state, Query("", features), spec.length, fresh)
             clicks = np.zeros(len(impression.ranking), bool)
             clicks[list(places)] = True

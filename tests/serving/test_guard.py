@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ from duelrank.guard.lists import BASELINE, LEARNED
 from duelrank.serving import Observer, Service
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import BASELINE as OWN_ORDER
-from duelrank.serving.log.bodies import CONTROL, GUARD, Control, StoredImpression, pack, unpack, unpack_teams
+from duelrank.serving.log.bodies import CONTROL, GUARD, Control, Created, StoredImpression, pack, unpack, unpack_teams
+from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import NewEvent, open_storage
 
 # Against the client's order, in which documents come by their numbers.
@@ -92,6 +95,49 @@ def test_guard_lists_are_team_drafts_of_the_own_order_and_of_the_best_list(stora
     asyncio.run(main())
 
 
+def test_who_chooses_ids_by_the_public_seed_predicts_no_list(any_url, kit):
+    """A client that knows all but the salt: it would choose ids of guard lists, and know what exploration shows."""
+    spec = kit.spec(start=AGAINST, guard=GuardSpec(share=0.1, promote=(1.0,)))
+    guess, predicted = Definition(spec, 0.0, np.array([1.0, 0.0, 0.0, 0.0]).tobytes()), {}
+    for number in itertools.count():
+        order, way, _ = guess.order(guess.start, False, f"i{number}", kit.table(number), 5)
+        predicted[number] = (way, [f"d{place}" for place in order])
+        if sum(way == GUARD for way, _ in predicted.values()) == 50:
+            break
+
+    async def main(storage, salt):
+        async with kit.running(storage, salt=salt) as service:
+            await service.create(spec)
+            shown = {number: ids(await service.rank("shop", kit.request(number))) for number in predicted}
+            await service.feedback("shop", [kit.event(number, shown[number][1:2]) for number in predicted])
+            await kit.learned(service, len(predicted))
+        kit.verified(storage)  # which makes all lists again
+        chosen = [number for number, (way, _) in predicted.items() if way == GUARD]
+        hit = sum(stored(storage, number).way == GUARD for number in chosen)
+        return hit, sum(order == shown[number] for number, (_, order) in predicted.items()) / len(predicted)
+
+    with open_storage(any_url) as storage:
+        hit, same = asyncio.run(main(storage, kit.fast.salt))
+        assert hit < 12, "about 5 of 50, as many as of any other ids"
+        assert same < 0.2
+    with open_storage("sqlite://") as storage:
+        assert asyncio.run(main(storage, b"")) == (50, 1.0), "a ranker of a store without a salt does what it did"
+
+
+def test_each_ranker_has_a_secret_salt_of_its_own(storage, kit):
+    async def main():
+        async with kit.running(storage, salt=None) as service:
+            for name in ("one", "two"):
+                await service.create(kit.spec(name))
+                assert "salt" not in msgspec.json.encode(service.ranker(name)).decode()
+
+    asyncio.run(main())
+    found = storage.log.find("_rankers", "created", ["one", "two"]).values()
+    salts = {unpack(event.body, Created).salt for event in found}
+    assert {len(salt) for salt in salts} == {16}
+    assert len(salts) == 2
+
+
 def test_without_a_guard_lists_are_what_they_were(storage, kit):
     async def main():
         async with kit.running(storage) as service:
@@ -150,8 +196,9 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
         async with kit.running(storage) as service:
             service.observer = Watching()
             await service.create(kit.spec(start=AGAINST, guard=GuardSpec(share=0.5, false_alarm_every=100.0)))
-            number = 0
-            while service.guard("shop").state == "watching":
+            await kit.learned(service, number := 0)
+            machine = service._rankers["shop"].machine
+            while not machine.guard.raised and machine.guard.due is None:  # no more votes once the alarm is due
                 await vote(service, kit, number, BASELINE)
                 number += 1
                 assert number < 500
@@ -202,7 +249,7 @@ def test_an_alarm_is_told_to_the_webhook_once(storage, kit, own):
             pass
 
     async def main(address):
-        settings = {} if own else {"webhook": address}
+        settings = {"private_webhooks": True} | ({} if own else {"webhook": address})
         async with kit.running(storage, **settings) as service:
             guard = GuardSpec(1.0, 100.0, promote=(1.0,), webhook=address if own else None)
             await service.create(kit.spec(start=AGAINST, guard=guard))
@@ -321,6 +368,43 @@ def test_a_user_has_one_vote_a_day(storage, kit):
     bodies = [event.body for event in storage.log.read(limit=10_000)]
     assert not any(b"ann@" in body or b"bob" in body for body in bodies), "nobody's id is kept"
     assert sum(event.kind == "salt" for event in storage.log.read(limit=10_000)) == 1
+
+
+def test_who_has_no_user_id_is_counted_and_warned_of_or_ignored(storage, kit, caplog):
+    caplog.set_level(logging.WARNING, "duelrank.serving")
+
+    async def main():
+        async with kit.running(storage) as service:
+            await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
+            await votes(service, kit, range(19), LEARNED, user_id="")
+            await kit.learned(service, 19)
+            assert (service.guard("shop").wins, service.guard("shop").anonymous) == (19, 1.0), "an empty id is no user"
+            assert service.guard("shop").warnings == ()
+            await vote(service, kit, 19, LEARNED)
+            await kit.learned(service, 20)
+            (warning,) = service.guard("shop").warnings
+            assert "100% of the latest decisive lists have no user_id" in warning
+            assert warning in service.ranker("shop").warnings
+            await kit.until(lambda: any(warning in record.getMessage() for record in caplog.records))
+            ignoring = msgspec.structs.replace(ALWAYS, anonymous="ignore")
+            await service.change("shop", Change(guard=ignoring))
+            await votes(service, kit, range(20, 30), LEARNED)
+            await votes(service, kit, range(30, 33), LEARNED, user_id="ann")
+            await kit.learned(service, 33)
+            info = service.guard("shop")
+            assert (info.lists, info.wins, info.repeated, info.ignored) == (33, 21, 2, 10)
+            assert info.anonymous == pytest.approx(30 / 31)
+            assert "ignores" in info.warnings[0]
+            return info
+
+    info = asyncio.run(main())
+    kit.verified(storage)
+
+    async def again():
+        async with kit.running(storage) as service:
+            assert service.guard("shop") == info
+
+    asyncio.run(again())
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import pytest
 from tests.serving.guards import guard_info
 from tests.waiting import FOR_EVER, until
 
-from duelrank.serving.webhooks import Webhooks, message, without_secrets
+from duelrank.errors import InvalidValue
+from duelrank.serving.webhooks import Webhooks, check_public, is_public, message, without_secrets
 
 QUICK = (0.01, 0.01, 0.01, 0.01)
 
@@ -74,7 +75,7 @@ def receiver():
 
 @contextmanager
 def webhooks(**options):
-    found = Webhooks(**{"pauses": QUICK, "limit": FOR_EVER} | options)
+    found = Webhooks(**{"pauses": QUICK, "limit": FOR_EVER, "private": True} | options)
     try:
         yield found
     finally:
@@ -260,7 +261,7 @@ def test_the_queue_is_bounded_and_the_oldest_goes(receiver, lines):
 
 def test_stopping_sends_what_is_due_and_gives_up_the_rest(receiver, lines):
     receiver.statuses = [500]
-    hooks = Webhooks(limit=FOR_EVER, pauses=(FOR_EVER,))
+    hooks = Webhooks(limit=FOR_EVER, pauses=(FOR_EVER,), private=True)
     hooks.tell(receiver.address, "alarm", guard_info())
     until(lambda: receiver.asked == 1)
     hooks.tell(f"{receiver.address}/other", "promotion", guard_info())
@@ -294,6 +295,70 @@ def test_proxies_of_the_environment_are_not_used(receiver, monkeypatch):
     with webhooks() as hooks:
         hooks.tell(receiver.address, "alarm", guard_info())
         until(lambda: receiver.events == ["alarm"])
+
+
+NOT_PUBLIC = (
+    "127.0.0.1", "127.8.9.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "240.0.0.1",
+    "255.255.255.255", "224.0.0.1", "192.0.2.1", "::", "::1", "fe80::1", "fe80::1%lo", "fc00::1", "fec0::1", "ff02::1",
+    "2001:db8::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::1",
+)  # fmt: skip
+
+
+class TestPublic:
+    """Where a name leads decides, at the time of sending."""
+
+    @pytest.fixture
+    def names(self, monkeypatch):
+        """Where names lead, one list of addresses for each look; and what was looked up."""
+        looked_up, answers = [], {}
+        real = socket.getaddrinfo
+
+        def getaddrinfo(host, port, *args, **options):
+            looked_up.append(host)
+            if host not in answers:
+                return real(host, port, *args, **options)
+            found = answers[host].pop(0) if len(answers[host]) > 1 else answers[host][0]
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+        monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+        return answers, looked_up
+
+    @pytest.mark.parametrize("address", NOT_PUBLIC)
+    def test_what_is_not(self, address):
+        assert not is_public(address)
+
+    @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"])
+    def test_what_is(self, address):
+        assert is_public(address)
+
+    @pytest.mark.parametrize("found", [["127.0.0.1"], ["8.8.8.8", "127.0.0.1"], ["::ffff:7f00:1"]])
+    def test_nothing_is_sent_to_a_name_that_leads_here(self, names, receiver, lines, found):
+        names[0]["hook.example"] = [found]
+        with webhooks(private=False) as hooks:
+            hooks.tell(f"http://hook.example:{receiver.server_address[1]}/x", "alarm", guard_info())
+            until(lambda: lines())
+        assert receiver.asked == 0
+        assert f"{found[-1]} is not a public address" in lines()[0]
+        assert "--allow-private-webhooks" in lines()[0]
+        assert "once" in lines()[0], "it is not tried again"
+
+    def test_the_address_that_was_checked_is_called(self, names, receiver, monkeypatch):
+        """A name may lead elsewhere when it is asked for once more, so it is asked for once."""
+        names[0]["hook.example"] = [["127.0.0.1"], ["127.0.0.2"]]
+        checked = []
+        monkeypatch.setattr("duelrank.serving.webhooks.is_public", lambda address: checked.append(address) or True)
+        with webhooks(private=False) as hooks:
+            hooks.tell(f"http://hook.example:{receiver.server_address[1]}", "alarm", guard_info())
+            until(lambda: receiver.got)
+        assert checked == ["127.0.0.1"]
+        assert names[1].count("hook.example") == 1
+        assert receiver.got[0][1]["Host"] == f"hook.example:{receiver.server_address[1]}"
+
+    @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "169.254.169.254", "10.0.0.7:8080"])
+    def test_what_is_plain_is_refused_at_once(self, host):
+        with pytest.raises(InvalidValue, match="allow-private-webhooks"):
+            check_public(f"http://user:pw@{host}/x")
+        check_public("http://127.0.0.1.example/x")
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def view(info: GuardInfo, width: int, trouble: str = "", at: datetime | None = N
     parts: list[RenderableType] = [_title(info, at), Text(info.summary), Text(""), table]
     if info.state == "alarm":
         parts.append(Text(f"to end the alarm: duelrank rankers resume {info.name}", style="bold"))
+    parts += [Text(f"warning: {warning}", style="yellow") for warning in info.warnings]
     if trouble:
         parts.append(Text(trouble, style="yellow"))
     return Group(*parts)
@@ -142,6 +143,7 @@ def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
     if info.state == "watching" and info.rung.number < info.rung.rungs:
         yield "", Text(_way_up(info), style="dim")
     others = f"{info.ties:,} ties, {info.no_click:,} without a click, {info.repeated:,} repeated"
+    others += f", {info.ignored:,} without a user" if info.ignored else ""
     yield "lists", Text(f"{info.lists:,} guard lists since the guard began; {others}")
     yield "alarms", _alarms(info)
     yield "guard", Text(_settings(info), style="dim")
@@ -214,6 +216,7 @@ def _settings(info: GuardInfo) -> str:
     spec = info.guard
     parts = [f"{_percent(spec.share)} of all lists", f"on alarm: {spec.on_alarm}"]
     parts += [f"margin {spec.margin:g}"] if spec.margin else []
+    parts += ["lists without a user are ignored"] if spec.anonymous == "ignore" else []
     parts += [f"webhook {spec.webhook}"] if spec.webhook is not None else []
     return ", ".join(parts)
 

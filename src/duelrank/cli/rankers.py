@@ -83,7 +83,8 @@ GuardWithOption = Annotated[
     typer.Option(
         "--guard-with",
         metavar="NAME=VALUE",
-        help="Setting of the guard: share=0.2, on_alarm=rollback, promote=[0.5,1.0], webhook=https://…. May be repeated.",
+        help="Setting of the guard: share=0.2, on_alarm=rollback, promote=[0.5,1.0], anonymous=ignore, webhook=https://…. "
+        "May be repeated.",
     ),
 ]
 ActionOption = Annotated[

@@ -81,7 +81,16 @@ WebhookOption = Annotated[
         show_default=False,
     ),
 ]
-AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request.")]
+PrivateWebhooksOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-private-webhooks",
+        envvar="DUELRANK_ALLOW_PRIVATE_WEBHOOKS",
+        help="Let webhooks go to addresses that are not public, such as this machine and its network.",
+        show_default=False,
+    ),
+]
+AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request, without its query string.")]
 LogFormatOption = Annotated[str, typer.Option("--log-format", help="Format of the log on stderr: text or json.")]
 
 
@@ -101,6 +110,7 @@ def serve(
     max_requests: RequestsOption = 1000,
     rate: RateOption = 1000.0,
     webhook: WebhookOption = None,
+    allow_private_webhooks: PrivateWebhooksOption = False,
     access_log: AccessLogOption = False,
     log_format: LogFormatOption = "text",
 ) -> None:
@@ -117,7 +127,8 @@ def serve(
         keep_versions=keep_versions,
         max_open=max_open,
         max_documents=max_documents,
-        webhook=_webhook(webhook),
+        webhook=_webhook(webhook, allow_private_webhooks),
+        private_webhooks=allow_private_webhooks,
     )
     web = WebSettings(max_body=max_body, max_requests=max_requests, rate=rate, insecure=insecure)
     work = _Work(store, settings, web, access_log, _log_format(log_format))
@@ -217,11 +228,12 @@ def _log_format(text: str) -> LogFormat:
     return "json" if text == "json" else "text"
 
 
-def _webhook(address: str | None) -> str | None:
+def _webhook(address: str | None, private: bool) -> str | None:
     """Return the address of a webhook, or raise if nothing can be sent to it."""
     from duelrank.api import GuardSpec
     from duelrank.errors import InvalidValue
     from duelrank.guard.guard import check_guard
+    from duelrank.serving.webhooks import check_public
 
     try:
         check_guard(GuardSpec(webhook=address))
@@ -229,6 +241,8 @@ def _webhook(address: str | None) -> str | None:
         raise InvalidValue(
             f"--webhook must be an http or https address, such as https://example.com/hook, got {address!r}"
         ) from None
+    if address is not None and not private:
+        check_public(address)
     return address
 
 

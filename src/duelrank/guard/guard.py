@@ -16,7 +16,7 @@ from duelrank.guard.e_value import EValue
 from duelrank.guard.lists import Outcome
 from duelrank.guard.values import Value
 
-__all__ = ["LEVEL", "SLACK", "Alarm", "Due", "Guard", "GuardCounts", "Reason", "check_guard"]
+__all__ = ["LEVEL", "SLACK", "Alarm", "Due", "Guard", "GuardCounts", "Reason", "Vote", "check_guard"]
 
 #: What follows from the guard lists so far, and has to be noted before it happens.
 Due = Literal["alarm", "promote"]
@@ -30,6 +30,18 @@ MOST_RUNGS = 20
 SLACK = 0.01
 
 
+#: What becomes of a guard list: what it says, or why it is left out.
+Vote = Literal[Outcome, "repeated", "ignored"]
+_COUNTED: dict[Vote, str] = {
+    "win": "wins",
+    "loss": "losses",
+    "tie": "ties",
+    "no_click": "no_click",
+    "repeated": "repeated",
+    "ignored": "ignored",
+}
+
+
 class GuardCounts(Value, frozen=True):
     """Closed guard lists of all kinds, since the guard began.
 
@@ -41,6 +53,8 @@ class GuardCounts(Value, frozen=True):
         Lists that decided nothing.
     repeated
         Lists of users who had voted on that day.
+    ignored
+        Decisive lists of nobody knows whom, where these are ignored.
     """
 
     wins: int = 0
@@ -48,11 +62,17 @@ class GuardCounts(Value, frozen=True):
     ties: int = 0
     no_click: int = 0
     repeated: int = 0
+    ignored: int = 0
 
     @property
     def lists(self) -> int:
         """All of them."""
-        return self.wins + self.losses + self.ties + self.no_click + self.repeated
+        return self.votes + self.ties + self.no_click + self.repeated
+
+    @property
+    def votes(self) -> int:
+        """Decisive lists, those that were ignored included."""
+        return self.wins + self.losses + self.ignored
 
 
 class Reason(Value, frozen=True):
@@ -129,6 +149,8 @@ class Guard(Value, frozen=True):
         The newest.
     raised
         Whether it stands: nobody has resumed, and no rollback has ended it.
+    anonymous
+        The share of decisive lists of late, about the last hundred, of which nobody knows the user.
 
     Examples
     --------
@@ -156,6 +178,7 @@ class Guard(Value, frozen=True):
     reason: Reason | None = None
     last_alarm: Alarm | None = None
     raised: bool = False
+    anonymous: float = 0.0
 
     @classmethod
     def begin(cls, spec: GuardSpec) -> Self:
@@ -188,23 +211,32 @@ class Guard(Value, frozen=True):
         """Whether gain was proved by the lists since it was last proved: the present version is one to go back to."""
         return self.proof.proves(LEVEL)
 
-    def count(self, outcome: Outcome | Literal["repeated"]) -> Guard:
-        """Return the guard after one more closed guard list; "repeated" is one whose user has voted that day."""
-        counts = self.counts
-        if outcome == "tie":
-            return self._with(counts=msgspec.structs.replace(counts, ties=counts.ties + 1))
-        if outcome == "no_click":
-            return self._with(counts=msgspec.structs.replace(counts, no_click=counts.no_click + 1))
-        if outcome == "repeated":
-            return self._with(counts=msgspec.structs.replace(counts, repeated=counts.repeated + 1))
-        won = outcome == "win"
+    def count(self, outcome: Vote, anonymous: bool = False) -> Guard:
+        """Return the guard after one more closed guard list.
+
+        Parameters
+        ----------
+        outcome
+            What the list says; "repeated" is one whose user has voted that day.
+        anonymous
+            Whether nobody knows the user of the list.
+        """
+        if anonymous and outcome in ("win", "loss") and self.spec.anonymous == "ignore":
+            outcome = "ignored"
+        counts, named = self.counts, _COUNTED[outcome]
+        after = self._with(counts=msgspec.structs.replace(counts, **{named: getattr(counts, named) + 1}))
+        if after.counts.votes > counts.votes:
+            share = self.anonymous + (anonymous - self.anonymous) / min(after.counts.votes, MEMORY)
+            after = after._with(anonymous=share)
+        return after._decided(outcome == "win") if outcome in ("win", "loss") else after
+
+    def _decided(self, won: bool) -> Guard:
         after = self._with(
             detector=self.detector.update(won),
             period=self.period.update(won),
             on_rung=self.on_rung.update(won),
             proof=self.proof.update(won),
             lately=self.lately + (won - self.lately) / min(self.period.decisive + 1, MEMORY),
-            counts=msgspec.structs.replace(counts, wins=counts.wins + won, losses=counts.losses + (not won)),
         )
         return after if after.raised or after.due == "alarm" else after._with(reason=after._reason())
 
@@ -269,7 +301,7 @@ class Guard(Value, frozen=True):
         raised = self.raised and not told
         promises = ("false_alarm_every", "margin", "promote")
         if any(getattr(spec, name) != getattr(self.spec, name) for name in promises):
-            kept = {name: getattr(self, name) for name in ("counts", "alarms", "promotions", "last_alarm")}
+            kept = {name: getattr(self, name) for name in ("counts", "alarms", "promotions", "last_alarm", "anonymous")}
             return Guard.begin(spec)._with(raised=raised, **kept)
         return self._with(spec=spec, raised=raised)
 

@@ -47,7 +47,7 @@ class Observer:
         """A model version is served from now on."""
 
     def guard_list(self, name: str, outcome: str) -> None:
-        """A guard list was closed: "win", "loss", "tie", "no_click", or "repeated" where its user had voted that day."""
+        """A guard list was closed: "win", "loss", "tie", "no_click", "repeated" where its user had voted that day, or "ignored"."""
 
     def guard(self, name: str, info: GuardInfo | None) -> None:
         """How a ranker does against its baseline now, in the process that learns; None where it has no guard any more."""

@@ -99,7 +99,7 @@ class _Replay:
         if created is None:
             raise UnknownName.among("ranker", name, ranker_names(storage))
         body = unpack(created.body, Created)
-        definition = Definition(body.spec, created.time, body.weights, created.number, body.knots)
+        definition = Definition(body.spec, created.time, body.weights, created.number, body.knots, body.salt)
         self._versions = Versions(storage, definition)
         attached = partial(read_attached, storage, name)
         self._machine = Machine(definition, self._fetch, self._versions.state, most_states=None, attached=attached)

@@ -6,7 +6,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from secrets import token_bytes
 from typing import Literal, get_args
+
+import msgspec
 
 from duelrank.api import (
     BackfillCounts,
@@ -16,6 +19,7 @@ from duelrank.api import (
     FeedbackCounts,
     FeedbackEvent,
     GuardInfo,
+    GuardSpec,
     History,
     ImpressionInfo,
     LastStep,
@@ -68,7 +72,7 @@ from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.steps import explain_step
 from duelrank.serving.ranker.versions import Version, Versions
 from duelrank.serving.settings import Settings
-from duelrank.serving.webhooks import Webhooks
+from duelrank.serving.webhooks import Webhooks, check_public
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
@@ -148,7 +152,7 @@ class Service:
         self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
         self._impressions = Impressions(storage, self._recent, self.settings.max_id, lambda: self.leads)
         self._election: Election | Viewer | None = None
-        self._webhooks = Webhooks()
+        self._webhooks = Webhooks(private=self.settings.private_webhooks)
         self._readers: dict[str, tuple[Definition, DocumentReader]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._appender: Appender | None = None
@@ -273,10 +277,12 @@ class Service:
             start = await asyncio.to_thread(beginning_of, spec, self._version_of)
             definition = await asyncio.to_thread(Definition, spec, self._clock.time(), start.weights, 0, start.knots)
             definition.check_limits(self.settings)
+            self._check_webhook(spec.guard)
             await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
             if len(self._rankers.by_name) >= self.settings.max_rankers:
                 raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
-            body = pack(Created(spec, *start))
+            salt = token_bytes(16) if self.settings.salt is None else self.settings.salt
+            body = pack(Created(spec, *start, salt))
             created = (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
             await asyncio.to_thread(self._rankers.refresh)
             self._wake()
@@ -290,6 +296,7 @@ class Service:
     async def change(self, name: str, change: Change) -> RankerInfo:
         """Change the definition of a ranker, without losing what it has learned; returns when it has happened."""
         ranker = await self._ranker(name)
+        self._check_webhook(change.guard)
         after = await asyncio.to_thread(ranker.version.definition.changed, change)
         after.check_limits(self.settings)
         await asyncio.to_thread(after.warm_up)
@@ -632,6 +639,10 @@ class Service:
             raise ReadOnly(
                 "this store is only looked at here: nothing is ranked, learned or changed; that takes 'duelrank serve'"
             )
+
+    def _check_webhook(self, guard: GuardSpec | msgspec.UnsetType | None) -> None:
+        if isinstance(guard, GuardSpec) and guard.webhook is not None and not self.settings.private_webhooks:
+            check_public(guard.webhook)
 
     def _checked_id(self, given: str | None) -> str:
         if given is None:

@@ -48,6 +48,11 @@ class Settings:
         Recipes that are compiled before the service is ready.
     webhook
         The http or https address that is told what guards do, for rankers whose guard names none.
+    private_webhooks
+        Whether webhooks may go to addresses that are not public, such as this machine, its network, or services of its cloud.
+    salt
+        What new rankers mix into the draws of their lists, at most 64 bytes, for tests and simulations that shall repeat. None, as
+        it should be where there are users: secret random bytes for each ranker.
 
     Examples
     --------
@@ -74,3 +79,5 @@ class Settings:
     tidy_every: float = 60.0
     warm_up: tuple[str, ...] = ()
     webhook: str | None = None
+    private_webhooks: bool = False
+    salt: bytes | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import socket
 import ssl
@@ -11,7 +12,7 @@ from base64 import b64encode
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException
 from secrets import token_hex
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
@@ -19,9 +20,10 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 import msgspec
 
 from duelrank.api import GuardInfo
+from duelrank.errors import InvalidValue
 from duelrank.serving.observer import GuardEvent
 
-__all__ = ["Webhooks", "message", "without_secrets"]
+__all__ = ["Webhooks", "check_public", "is_public", "message", "without_secrets"]
 
 # Seconds that one attempt may take, connecting and all.
 LIMIT = 5.0
@@ -32,7 +34,13 @@ MOST = 100
 # Seconds that stopping waits for messages which are due.
 GRACE = 1.0
 
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
 log = logging.getLogger(__name__)
+
+
+class _NotPublic(Exception):
+    """An address that nothing is sent to."""
 
 
 @dataclass(eq=False)
@@ -57,7 +65,7 @@ class Webhooks:
     Messages to one address arrive in the order of their events. What was not taken (no connection, no answer in time, 429, 5xx) is
     sent again after growing pauses, and at last given up with a line in the log; all other answers beside 2xx are final, redirects
     too, which are not followed. A receiver may get the same message twice, where its answer was lost; the ``id`` says so. Proxies
-    of the environment are not used.
+    of the environment are not used. Where a name leads is looked up for each attempt, checked, and exactly that address is called.
 
     Parameters
     ----------
@@ -67,10 +75,14 @@ class Webhooks:
         Seconds before the second attempt, the third, and so on.
     most
         How many messages may wait.
+    private
+        Whether messages may go to addresses that are not public: to this machine, its network, or services of its cloud.
     """
 
-    def __init__(self, limit: float = LIMIT, pauses: tuple[float, ...] = PAUSES, most: int = MOST) -> None:
-        self._limit, self._pauses, self._most = limit, pauses, most
+    def __init__(
+        self, limit: float = LIMIT, pauses: tuple[float, ...] = PAUSES, most: int = MOST, private: bool = False
+    ) -> None:
+        self._limit, self._pauses, self._most, self._private = limit, pauses, most, private
         self._waiting: deque[_Message] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -118,7 +130,7 @@ class Webhooks:
 
     def _run(self) -> None:
         while (found := self._next()) is not None:
-            failure, again = _attempt(found, self._limit)
+            failure, again = _attempt(found, self._limit, self._private)
             self._settle(found, failure, again)
 
     def _next(self) -> _Message | None:
@@ -194,10 +206,12 @@ def _host(parts: SplitResult) -> str:
     return whole.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair would break the log
 
 
-def _attempt(sent: _Message, limit: float) -> tuple[str, bool]:
+def _attempt(sent: _Message, limit: float, private: bool) -> tuple[str, bool]:
     """Send a message once; return what went wrong, "" where nothing did, and whether to try again."""
     try:
-        status = _post(sent.to, sent.body, limit)
+        status = _post(_connection(sent.to, limit, private), sent.to, sent.body, limit)
+    except _NotPublic as error:
+        return str(error), False
     except TimeoutError:
         return f"there was no answer within {limit:g} s", True
     except OSError as error:
@@ -211,12 +225,11 @@ def _attempt(sent: _Message, limit: float) -> tuple[str, bool]:
     return f"the answer was {status}", status == 429 or status >= 500
 
 
-def _post(to: SplitResult, body: bytes, limit: float) -> int:
+def _post(connection: HTTPConnection, to: SplitResult, body: bytes, limit: float) -> int:
     """Send a body, and return the status of the answer, of which nothing else is read.
 
     A time limit of a socket is one for each piece that arrives; the timer is for all of them together.
     """
-    connection = _connection(to, limit)
     late = threading.Event()
 
     def cut() -> None:
@@ -240,11 +253,79 @@ def _post(to: SplitResult, body: bytes, limit: float) -> int:
         connection.close()
 
 
-def _connection(to: SplitResult, limit: float) -> HTTPConnection:
-    host = to.hostname or ""
-    if to.scheme == "https":
-        return HTTPSConnection(host, to.port or 443, timeout=limit, context=ssl.create_default_context())
-    return HTTPConnection(host, to.port or 80, timeout=limit)
+def _connection(to: SplitResult, limit: float, private: bool) -> HTTPConnection:
+    kind, port = (_Secure, 443) if to.scheme == "https" else (_Plain, 80)
+    connection = kind(to.hostname or "", to.port or port, timeout=limit)
+    connection.private = private
+    return connection
+
+
+class _Plain(HTTPConnection):
+    """A connection to an address that was checked; the name is not looked up again in between."""
+
+    private = False
+
+    def connect(self) -> None:
+        self.sock = _called(self.host, self.port, self.timeout, self.private)
+
+
+class _Secure(_Plain):
+    """The same with TLS, whose certificate is for the name."""
+
+    default_port = 443
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+
+
+def _called(host: str, port: int, limit: float | None, private: bool) -> socket.socket:
+    """Return a connection to the first address of a host that takes one; all of them must be allowed."""
+    failure: OSError = OSError("the name has no address")
+    addresses = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    for address in addresses:
+        if not private and not is_public(address):
+            raise _NotPublic(f"nothing was sent: {_refusal(address)}")
+    for address in addresses:
+        try:
+            return socket.create_connection((address, port), limit)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet: not of this machine, its network, many receivers, or nobody.
+
+    Examples
+    --------
+    >>> [is_public(each) for each in ("93.184.215.14", "127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1")]
+    [True, False, False, False]
+    """
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        within = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
+        ip = ip.ipv4_mapped or ip.sixtofour or within or ip
+    old = isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or old)
+
+
+def check_public(address: str) -> None:
+    """Raise where it is plain without looking up a name that the address of a webhook is not public."""
+    host = urlsplit(address).hostname or ""
+    try:
+        fine = host != "localhost" and is_public(host)
+    except ValueError:  # a name: where it leads is known when a message is sent
+        return
+    if not fine:
+        raise InvalidValue(f"webhook: {_refusal(host)}")
+
+
+def _refusal(address: str) -> str:
+    return (
+        f"{address} is not a public address; where webhooks may go to this machine or its network, start the service with "
+        "--allow-private-webhooks"
+    )
 
 
 def _target(to: SplitResult) -> str:

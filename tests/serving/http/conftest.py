@@ -270,7 +270,7 @@ def serve(storage: Any) -> Iterator[Callable[..., TestClient]]:
 def bare_client(tmp_path: Path) -> Iterator[TestClient]:
     """A client of the real service on a file, which has no ranker yet."""
     with open_storage(f"sqlite:///{tmp_path}/real.db") as storage:
-        service = Service(storage, Settings(publish_every=0.02))
+        service = Service(storage, Settings(publish_every=0.02, salt=b"tests"))
         service.ending = True  # so that a live stream has an end: a test client waits for the whole answer
         application = create_app(service, KeyRing(storage))
         with TestClient(application, "http://127.0.0.1", client=("127.0.0.1", 50000)) as client:

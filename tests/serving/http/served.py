@@ -16,7 +16,7 @@ from duelrank.serving import Service, Settings
 from duelrank.serving.http import KeyRing, WebSettings, create_app
 from duelrank.serving.http.server import Protocol, _Server, listen
 
-FAST = Settings(publish_every=0.05, poll_every=0.05)
+FAST = Settings(publish_every=0.05, poll_every=0.05, salt=b"tests")
 SPEC = RankerSpec("shop", "mgd-dsp", ("bm25", "price", "rating"), representation="query-scaled", length=5, seed=3)
 
 

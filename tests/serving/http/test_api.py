@@ -55,7 +55,7 @@ class TestRankers:
 
 class TestGuard:
     GUARD: ClassVar = {"share": 0.2, "on_alarm": "rollback", "promote": [0.5, 1.0]}
-    KNOWN: ClassVar = {"false_alarm_every": 1e6, "margin": 0.0, "webhook": None}
+    KNOWN: ClassVar = {"false_alarm_every": 1e6, "margin": 0.0, "webhook": None, "anonymous": "count"}
 
     @pytest.fixture
     def guarded(self, client):
@@ -102,7 +102,7 @@ class TestGuard:
             ({"promote": [0.5, "1"]}, "at `$.guard.promote[1]`"),
             ({"webhook": 5}, "at `$.guard.webhook`"),
             ({"shares": 0.1}, "unknown field `shares` - at `$.guard`; did you mean `share`?"),
-            ({"zzz": 0.1}, "known: share, false_alarm_every, margin, on_alarm, promote, webhook"),
+            ({"zzz": 0.1}, "known: share, false_alarm_every, margin, on_alarm, promote, webhook, anonymous"),
             ("on", "at `$.guard`"),
         ],
     )

@@ -48,7 +48,7 @@ def test_the_same_list_again_also_after_a_restart(tmp_path):
     answers = []
     for _ in range(2):
         with open_storage(f"sqlite:///{tmp_path}/shop.db") as storage:
-            app = create_app(Service(storage, Settings(publish_every=0.02)), KeyRing(storage))
+            app = create_app(Service(storage, Settings(publish_every=0.02, salt=b"tests")), KeyRing(storage))
             with TestClient(app, "http://127.0.0.1", client=("127.0.0.1", 5)) as client:
                 until(lambda: client.get("/readyz").status_code == 200)
                 client.post("/v1/rankers", json=SHOP)

@@ -125,6 +125,20 @@ class TestWebhooks:
         changed = client.patch("/v1/rankers/guarded", json={"guard": {"webhook": "http://other/x"}}, headers=admin)
         assert changed.json()["guard"]["webhook"] == "http://other/x"
 
+    def test_not_with_an_admin_key_for_some_rankers(self, serve, service, storage, new_key):
+        """Its holder is no operator: the address could be one of the service's own network."""
+        token, key = make_key(["admin"], ["guarded"])
+        storage.keys.add(key)
+        admin, some, client = bearer(new_key("admin")), bearer(token), serve(service)
+        refused = client.post("/v1/rankers", json=self.GUARDED, headers=some)
+        assert "for all rankers" in problem(refused, 403, "no-webhook")
+        client.post("/v1/rankers", json=self.GUARDED, headers=admin)
+        other = {"guard": {"webhook": "http://169.254.169.254/x"}}
+        problem(client.patch("/v1/rankers/guarded", json=other, headers=some), 403, "no-webhook")
+        kept = {"guard": {"share": 0.5, "webhook": self.HOOK}}
+        assert client.patch("/v1/rankers/guarded", json=kept, headers=some).json()["guard"]["share"] == 0.5
+        assert service.specs["guarded"].guard.webhook == self.HOOK
+
     def test_not_while_keys_come_into_force(self, serve, service, new_key):
         """Who was let in without a key has none, even when there are keys by the time that the body has arrived."""
         client = serve(service)
@@ -221,14 +235,27 @@ class TestWithoutKeys:
         assert serve(service, base_url=url).get("/v1/rankers").status_code == 200
 
     @pytest.mark.parametrize(
-        "headers", [{"Host": "evil.example:8000"}, {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": ""}]
+        "headers",
+        [
+            {"Host": "evil.example:8000"},
+            {"Host": ""},
+            {"Origin": "https://evil.example"},
+            {"Origin": "null"},
+            {"Origin": "http://127.0.0.1:3000"},
+            {"Origin": "https://127.0.0.1"},
+            {"Origin": "http://localhost"},
+            {"Sec-Fetch-Site": "cross-site"},
+        ],
     )
     def test_web_pages_are_not(self, client, service, headers):
         problem(client.get("/v1/rankers", headers=headers), 403, "from-a-web-page")
         problem(client.get("/metrics", headers=headers), 403, "from-a-web-page")
 
-    def test_a_page_of_this_machine_is(self, client):
-        assert client.get("/v1/rankers", headers={"Origin": "http://localhost:3000"}).status_code == 200
+    @pytest.mark.parametrize("url", ["http://localhost:8000", "http://127.0.0.1", "http://[::1]:8000"])
+    @pytest.mark.parametrize("site", ["same-origin", "same-site", "none"])
+    def test_its_own_pages_are(self, serve, service, url, site):
+        client = serve(service, base_url=url)
+        assert client.get("/v1/rankers", headers={"Origin": url, "Sec-Fetch-Site": site}).status_code == 200
 
     def test_insecure_answers_everybody(self, serve, service):
         client = serve(service, WebSettings(insecure=True), base_url="http://shop.example")
@@ -395,7 +422,8 @@ class TestBadKeys:
 
 
 class TestProxies:
-    HEADERS = ({"X-Forwarded-For": "203.0.113.5"}, {"Forwarded": "for=203.0.113.5"}, {"X-Real-IP": "203.0.113.5"})
+    HEADERS = ({"X-Forwarded-For": "203.0.113.5"}, {"Forwarded": "for=203.0.113.5"}, {"X-Real-IP": "203.0.113.5"},
+        {"X-Forwarded-Host": "shop.example"}, {"Via": "1.1 proxy"})  # fmt: skip
 
     @pytest.mark.parametrize("headers", HEADERS)
     def test_without_keys_what_came_through_a_proxy_is_refused(self, client, headers):

@@ -254,6 +254,10 @@ class TestRefusals:
     def test_a_webhook_that_is_none(self, store, refused, address):
         assert "--webhook must be an http or https address" in refused("serve", "--store", store, "--webhook", address)
 
+    def test_a_webhook_that_is_not_public(self, store, refused):
+        said = refused("serve", "--store", store, "--webhook", "http://169.254.169.254/x")
+        assert "--allow-private-webhooks" in said
+
     def test_an_address_that_there_is_not(self, store, refused):
         with open_storage(store) as storage:
             storage.keys.add(make_key(["rank"])[1])
@@ -293,8 +297,9 @@ class TestKeys:
 class TestTelemetry:
     def test_a_log_in_json_and_words_for_people(self, store):
         server = Server("--store", store, "--log-format", "json", "--access-log")
-        httpx.get(f"{server.url}/healthz", timeout=FOR_EVER)
+        httpx.get(f"{server.url}/healthz?a=secret", timeout=FOR_EVER)
         assert server.stop() == 0
+        assert "secret" not in server.logged()
         lines = [json.loads(line) for line in server.logged().splitlines()]
         assert any("/healthz" in line["message"] for line in lines)
         assert all(re.match(r"\d{4}-\d\d-\d\dT", line["time"]) for line in lines)

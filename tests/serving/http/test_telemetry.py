@@ -17,16 +17,16 @@ def configured(capsys):
     """Configure the log, and return what was written since, line by line."""
     names = ("", "duelrank", "uvicorn.access", "duelrank.compiling", "duelrank.experiments")
     loggers = [logging.getLogger(name) for name in names]
-    before = [(each.level, each.handlers[:], each.propagate) for each in loggers]
+    before = [(each.level, each.handlers[:], each.filters, each.propagate) for each in loggers]
 
     def configure(*arguments):
         configure_logging(*arguments)
         return lambda: capsys.readouterr().err.splitlines()
 
     yield configure
-    for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
+    for logger, (level, handlers, filters, propagate) in zip(loggers, before, strict=True):
         logger.setLevel(level)
-        logger.handlers[:] = handlers
+        logger.handlers[:], logger.filters = handlers, filters
         logger.propagate = propagate
 
 
@@ -61,6 +61,13 @@ class TestLog:
         lines = configured("text", True)
         access.info("GET /healthz")
         assert len(lines()) == 1
+
+    def test_requests_have_no_query_string(self, configured):
+        lines = configured("text", True)
+        access = ("127.0.0.1:5", "GET", "/v1/rankers/shop/compare?impression=secret", "1.1", 200)
+        logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', *access)
+        (line,) = lines()
+        assert line.endswith('127.0.0.1:5 - "GET /v1/rankers/shop/compare HTTP/1.1" 200')
 
 
 class TestRepeats:

@@ -27,8 +27,8 @@ REFRESH = 1.0
 """Seconds between two looks at the store: so long may a revoked key still work."""
 
 _PREFIX = "dr"
-_HOST = re.compile(rb"(?:https?://)?(\[[^\]]*\]|[^:/]*)(?::\d+)?")
-_PROXIES = (b"x-forwarded-for", b"forwarded", b"x-real-ip")
+_HOST = re.compile(r"(?:(https?)://)?(\[[^\]]*\]|[^:/]*)(?::([0-9]{1,5}))?")
+_PROXIES = (b"x-forwarded-for", b"x-forwarded-host", b"forwarded", b"via", b"x-real-ip")
 
 log = logging.getLogger(__name__)
 
@@ -195,7 +195,8 @@ class Gate:
         """Return somebody without a key; refuse what came through a proxy, and what a browser was tricked into.
 
         Any page may send requests to 127.0.0.1, and its own name may lead there (DNS rebinding); a browser then says so in
-        Origin or Host. A proxy on this machine passes on requests of other machines, and says so in one of three headers.
+        Sec-Fetch-Site, Origin or Host. A page of another port of this machine is one of another program. A proxy on this machine
+        passes on requests of other machines, and says so in one of several headers.
         """
         address = _address(scope)
         if not self.settings.insecure:
@@ -212,13 +213,21 @@ def _address(scope: Scope) -> str:
 
 
 def _refuse_pages(headers: Mapping[bytes, bytes]) -> None:
-    for name in (b"host", b"origin"):
-        given = headers.get(name)
-        if given is not None and not _is_loopback(given):
-            raise FromAWebPage(
-                f"without API keys only this machine is answered, but {name.decode().title()} is {given[:200]!r}; "
-                "make a key with 'duelrank keys create'"
-            )
+    host, origin = headers.get(b"host"), headers.get(b"origin")
+    own = _host_and_port(host)
+    if host is not None and (own is None or own[0] not in LOOPBACK):
+        raise _from_a_page("Host", host)
+    if origin is not None and (own is None or _host_and_port(origin) != own):
+        raise _from_a_page("Origin", origin)
+    if headers.get(b"sec-fetch-site", b"").strip().lower() == b"cross-site":
+        raise _from_a_page("Sec-Fetch-Site", b"cross-site")
+
+
+def _from_a_page(header: str, given: bytes) -> FromAWebPage:
+    return FromAWebPage(
+        "without API keys only programs of this machine and the service's own pages are answered, but "
+        f"{header} is {given[:200]!r}; make a key with 'duelrank keys create'"
+    )
 
 
 def _refuse_proxies(headers: Mapping[bytes, bytes]) -> None:
@@ -230,6 +239,9 @@ def _refuse_proxies(headers: Mapping[bytes, bytes]) -> None:
             )
 
 
-def _is_loopback(given: bytes) -> bool:
-    found = _HOST.fullmatch(given.strip())
-    return found is not None and found[1].decode("latin-1").strip("[]").lower() in LOOPBACK
+def _host_and_port(given: bytes | None) -> tuple[str, int] | None:
+    """Return whom a Host or an Origin names; None where it is neither."""
+    found = _HOST.fullmatch((given or b"").decode("latin-1").strip().lower())
+    if found is None:
+        return None
+    return found[2].strip("[]"), int(found[3] or (443 if found[1] == "https" else 80))

@@ -85,7 +85,7 @@ class Forwarded(Refusal):
 
 
 class NoWebhook(Refusal):
-    """Somebody without an admin key has named an address that the service should send messages to."""
+    """Somebody without an admin key for all rankers has named an address that the service should send messages to."""
 
 
 class NoSuchPage(Refusal):
@@ -163,7 +163,7 @@ TABLE: dict[type[BaseException], Kind] = {
     WrongScope: Kind(403, "wrong-scope", "The API key is not for this"),
     FromAWebPage: Kind(403, "from-a-web-page", "Web pages may not ask a service without API keys"),
     Forwarded: Kind(403, "forwarded", "A service without API keys answers no request that came through a proxy"),
-    NoWebhook: Kind(403, "no-webhook", "Only an admin key may name a webhook"),
+    NoWebhook: Kind(403, "no-webhook", "Only an admin key for all rankers may name a webhook"),
     ReadOnly: Kind(403, "read-only", "The store is only looked at"),
     UnknownName: Kind(404, "unknown-name", "There is nothing of this name"),
     NoSuchPage: Kind(404, "no-such-page", "There is nothing at this address"),

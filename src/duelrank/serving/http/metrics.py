@@ -39,6 +39,7 @@ _GUARD = {
     "rung": "Where on its ladder the ranker stands, from 1.",
     "learned_share": "Share of the lists, beside guard lists, that the learned ranker decides.",
     "alarm": "1 while an alarm stands.",
+    "anonymous": "Share of about the last hundred decisive guard lists that had no user_id.",
 }
 
 
@@ -237,6 +238,7 @@ class Metrics(Observer):
             rung=info.rung.number,
             learned_share=info.learned_share,
             alarm=info.state == "alarm",
+            anonymous=info.anonymous,
         )
 
     def _set_guard(self, name: str, **values: float) -> None:

@@ -105,9 +105,19 @@ class Call(msgspec.Struct):
         """Of the ranker that the path names."""
         return self.path["name"]
 
-    def check_webhook(self, guard: GuardSpec | msgspec.UnsetType | None) -> None:
-        """Raise where somebody without an admin key names an address that the service would send messages to."""
-        if isinstance(guard, GuardSpec) and guard.webhook is not None and not self.caller.admin:
+    def check_webhook(self, guard: GuardSpec | msgspec.UnsetType | None, present: GuardSpec | None = None) -> None:
+        """Raise where somebody without an admin key for all rankers names an address that the service would send messages to.
+
+        Who may change the ranker may send the address again that its present guard has.
+        """
+        if not isinstance(guard, GuardSpec) or guard.webhook is None:
+            return
+        if self.caller.rankers and (present is None or guard.webhook != present.webhook):
+            raise NoWebhook(
+                "this API key is for some rankers only, so guard.webhook is for the operator to give: with "
+                "'duelrank serve --webhook URL', or with a key for all rankers ('duelrank keys create --scope admin')"
+            )
+        if not self.caller.admin:
             raise NoWebhook(
                 "without API keys anybody on this machine may ask, so guard.webhook is for the operator to give: with "
                 "'duelrank serve --webhook URL', or with a key ('duelrank keys create --scope admin')"
@@ -374,7 +384,8 @@ async def change(call: Call) -> RankerInfo:
     What is not given stays. New features start by adding nothing; features that are retired may still be sent, and are ignored.
     A guard is replaced as a whole; null is no guard any more.
     """
-    call.check_webhook(call.body.guard)
+    present = (await asyncio.to_thread(call.service.ranker, call.name)).guard if call.caller.rankers else None
+    call.check_webhook(call.body.guard, present)
     return call.shown(await call.service.change(call.name, call.body))
 
 

@@ -37,6 +37,14 @@ def configure_logging(form: LogFormat = "text", access_log: bool = False) -> Non
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
+    logging.getLogger("uvicorn.access").filters = [_without_query]
+
+
+def _without_query(record: logging.LogRecord) -> bool:
+    """Leave the query string out of the line of a request: a client may have put there what is nobody's business."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args)
+    return True
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -94,7 +94,7 @@ class _Course:
         self.asked: dict[str, float] = {}
         self.told_number, self.told_at = -1, started - 1e9
         self.told_guard: Guard | None = None
-        self.guard_told_at = started - 1e9
+        self.guard_told_at, self.warned = started - 1e9, False
 
 
 class Learner:
@@ -361,6 +361,13 @@ class Learner:
             info = None if guard is None else guard_info(name, course.machine.version, guard)
             self._rankers.observer.guard(name, info)
             course.told_guard, course.guard_told_at = guard, now
+            self._warn(name, course, () if info is None else info.warnings)
+
+    def _warn(self, name: str, course: _Course, warnings: tuple[str, ...]) -> None:
+        """Write a line for what an operator should know of a guard, once until it is over."""
+        if warnings and not course.warned:
+            logger.warning("guard of %r: %s", name, "; ".join(warnings))
+        course.warned = bool(warnings)
 
     def _save_versions(self) -> None:
         """Keep the versions that were announced, and serve them: never one that a crash could take away."""

@@ -72,11 +72,15 @@ class _Body(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Created(_Body, frozen=True):
-    """A ranker was created (key: its name), with these weights and knots where its spec says where to start from."""
+    """A ranker was created (key: its name), with these weights and knots where its spec says where to start from.
+
+    The salt is secret; it is mixed into the draws of its lists. Rankers that were created without one have an empty salt.
+    """
 
     spec: RankerSpec
     weights: bytes | None = None
     knots: bytes | None = None
+    salt: bytes = b""
 
 
 class Deleted(_Body, frozen=True):
@@ -232,9 +236,9 @@ def document_digest(ids: list[str]) -> bytes:
     return blake2b("\0".join(sorted(ids)).encode(), digest_size=8).digest()
 
 
-def hash63(text: str) -> int:
-    """Return a number for a text, the same in every process: that of its random stream."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+def hash63(text: str, salt: bytes = b"") -> int:
+    """Return a number for a text, the same in every process: that of its random stream. Nobody can predict it without the salt."""
+    return int.from_bytes(blake2b(text.encode(), key=salt, digest_size=8).digest(), "little") >> 1
 
 
 def pack_teams(teams: NDArray[np.int64]) -> bytes:

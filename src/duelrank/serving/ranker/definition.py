@@ -71,6 +71,8 @@ class Definition:
         What to start with, where that is not what the algorithm and its representation start with.
     number
         Of the event that created the ranker; earlier events are of another ranker, which had the same name.
+    salt
+        Mixed into the random stream of each impression, so that nobody can predict from an id what its list will be.
     """
 
     def __init__(
@@ -80,10 +82,12 @@ class Definition:
         weights: bytes | None = None,
         number: int = 0,
         knots: bytes | None = None,
+        salt: bytes = b"",
     ) -> None:
         _check(spec)
         self.spec = spec = settled(spec)
         self.created, self.number, self._start_weights, self._start_knots = created, number, weights, knots
+        self._salt = salt
         self._base = _served(spec.algorithm)
         self.representation = read_representation(spec.representation, spec.features)
         if isinstance(self.representation, Chain) and any(
@@ -207,7 +211,7 @@ class Definition:
 
     def with_spec(self, spec: RankerSpec) -> Definition:
         """Return the same ranker with another spec; where it has started is what this definition knows."""
-        return Definition(spec, self.created, number=self.number)
+        return Definition(spec, self.created, number=self.number, salt=self._salt)
 
     def carried(self, state: State, names: tuple[str, ...]) -> State:
         """Return a state for features of these names as one of this ranker.
@@ -280,7 +284,7 @@ class Definition:
         """
         if self.spec.guard is None:
             return *self._order(state, frozen, id, raw, length, pinned), b""
-        number, n_documents = hash63(id), raw.shape[0]
+        number, n_documents = self._number(id), raw.shape[0]
         draws = derive(self._guard_key, number)
         kind = draw_kind(draws, self.spec.guard.share, learned_share)
         if kind == "learned":
@@ -294,10 +298,14 @@ class Definition:
         ranking, teams = guard_list(own, best, length, draws)
         return ranking.tolist(), GUARD, pack_teams(teams)
 
+    def _number(self, id: str) -> int:
+        """Return the number of the random streams of an impression."""
+        return hash63(id, self._salt)
+
     def _order(
         self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None
     ) -> tuple[list[int], int]:
-        number, n_documents = hash63(id), raw.shape[0]
+        number, n_documents = self._number(id), raw.shape[0]
         query = self.query(raw)
         if self.spec.mode == "shadow":
             if pinned is None:
@@ -312,12 +320,12 @@ class Definition:
 
     def best(self, state: State, id: str, raw: Features) -> list[int]:
         """Return all documents of an impression in the order of a state, without exploring."""
-        best: list[int] = self.algorithm.best(state, self.query(raw), derive(self._rank_key, hash63(id))).tolist()
+        best: list[int] = self.algorithm.best(state, self.query(raw), derive(self._rank_key, self._number(id))).tolist()
         return best
 
     def rebuild(self, state: State, id: str, stored: StoredImpression, raw: Features) -> Impression:
         """Return an impression as it was when it was made, with its trace."""
-        query, fresh = self.query(raw), derive(self._rank_key, hash63(id))
+        query, fresh = self.query(raw), derive(self._rank_key, self._number(id))
         if stored.way == SHADOW:
             ranking: Ranking = np.array(stored.order, np.int64)
             return self.algorithm.observe_list(state, query, ranking, fresh)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from duelrank.api import GuardAlarm, GuardInfo, GuardRung
 from duelrank.guard.guard import LEVEL, SLACK, Alarm, Guard
 from duelrank.serving.observer import GuardEvent
 
-__all__ = ["alarm_sentence", "event_sentence", "guard_info"]
+__all__ = ["alarm_sentence", "event_sentence", "guard_info", "guard_warnings"]
+
+#: From so many decisive lists on it can be said whether most of them are anonymous.
+FEWEST_VOTES = 20
+_FOLLOWS = {
+    "count": "there is no limit to the votes of one user, so a script may decide; send user_id with the feedback, or set "
+    "anonymous=ignore in the guard",
+    "ignore": "the guard ignores these (anonymous=ignore), so it knows little of what users prefer; send user_id with the feedback",
+}
 
 
 def guard_info(name: str, version: int, guard: Guard) -> GuardInfo:
@@ -41,7 +51,16 @@ def guard_info(name: str, version: int, guard: Guard) -> GuardInfo:
         last_alarm=None if alarm is None else _alarm(alarm, guard.spec.false_alarm_every),
         guard=guard.spec,
         lately=guard.lately,
+        ignored=counts.ignored,
+        anonymous=guard.anonymous,
+        warnings=tuple(guard_warnings(guard)),
     )
+
+
+def guard_warnings(guard: Guard) -> Iterator[str]:
+    """Yield what an operator should know of a guard."""
+    if guard.counts.votes >= FEWEST_VOTES and guard.anonymous > 0.5:
+        yield f"{guard.anonymous:.0%} of the latest decisive lists have no user_id: {_FOLLOWS[guard.spec.anonymous]}"
 
 
 def _rung(guard: Guard) -> GuardRung:

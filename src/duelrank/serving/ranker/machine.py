@@ -476,6 +476,9 @@ class Machine:
         if other.history is None or other.history.since != self.history.since:
             _without_history(mine)  # it began elsewhere, such as with a later version of duelrank
             _without_history(other)
+        if mine.watch is not None and other.watch is not None:  # a share that earlier versions did not note
+            guard = msgspec.structs.replace(mine.watch.guard, anonymous=other.watch.guard.anonymous)
+            mine.watch.guard = guard
         other.spec = None if other.spec is None else settled(other.spec)  # as this version writes it
         return mine == other
 

@@ -11,7 +11,7 @@ from duelrank.errors import NotReady, UnknownName
 from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, SALT, Created, Deleted, unpack
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
-from duelrank.serving.ranker.guarding import alarm_sentence, guard_info
+from duelrank.serving.ranker.guarding import alarm_sentence, guard_info, guard_warnings
 from duelrank.serving.ranker.history import (
     HISTORY,
     MOST_POINTS,
@@ -92,6 +92,8 @@ class Ranker:
         cold = spec.start is None and not status.tally.backfilled
         if guard is not None and cold and not guard.promotions and not guard.raised:
             yield COLD_WARNING
+        if guard is not None:
+            yield from guard_warnings(guard)
         if status.guard is not None and status.guard.raised and status.guard.last_alarm is not None:
             yield f"the guard has raised an alarm: {alarm_sentence(status.guard.last_alarm, status.guard.spec.false_alarm_every)}"
 
@@ -167,7 +169,7 @@ class Rankers:
         if event.kind == CREATED:
             body = unpack(event.body, Created)
             try:
-                definition = Definition(body.spec, event.time, body.weights, event.number, body.knots)
+                definition = Definition(body.spec, event.time, body.weights, event.number, body.knots, body.salt)
                 definition.warm_up()
             except Exception as error:  # such as a recipe of an extension that is not loaded: the others go on
                 logger.error("the ranker %r cannot be served: %s", event.key, error)

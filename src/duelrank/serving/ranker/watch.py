@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import msgspec
 
 from duelrank.api import GuardSpec
 from duelrank.guard import Guard, Voters
+from duelrank.guard.guard import Vote
 from duelrank.guard.lists import outcome_of
 from duelrank.registry import Part
 from duelrank.serving.log.bodies import Control, Evidence, pack_state, unpack_state, unpack_teams
@@ -86,10 +86,12 @@ class Watch:
         """
         if self.guard is None:
             return ""
-        vote: Literal["win", "loss", "tie", "no_click", "repeated"] = outcome_of(unpack_teams(teams), gains)
+        vote: Vote = outcome_of(unpack_teams(teams), gains)
         if vote in ("win", "loss") and user and not self._voters.admit(user, time):
             vote = "repeated"
-        before, self.guard = self.guard, self.guard.count(vote)
+        before, self.guard = self.guard, self.guard.count(vote, anonymous=not user)
+        if self.guard.counts.ignored > before.counts.ignored:
+            vote = "ignored"
         if self.guard.due != before.due:
             self.due_since = number
         if made_by is not None and self.guard.has_fresh_proof:
