@@ -186,7 +186,7 @@ def highest_feature(text: Any, start: int, stop: int) -> Any:
     number = 0
     position = start
     while position < stop:
-        byte = text[position]
+        byte = np.int64(text[position])
         if 48 <= byte <= 57:
             number = min(number * 10 + (byte - 48), MAX_FEATURE)
         else:
