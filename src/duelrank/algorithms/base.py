@@ -16,7 +16,19 @@ from duelrank.kernels.ranking import rankings
 from duelrank.kernels.updates import is_zero
 from duelrank.registry import Part, spell, walk
 from duelrank.representation import Representation
-from duelrank.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.types import (
+    Features,
+    Feedback,
+    Gradient,
+    Impression,
+    Memory,
+    MissingTrace,
+    Query,
+    Ranking,
+    State,
+    Stream,
+    Weights,
+)
 from duelrank.updates.base import Update
 from duelrank.validation import whole_number
 
@@ -72,6 +84,9 @@ class Algorithm(Part, ABC):
     per_query: ClassVar[bool] = False
     #: Whether the weights are computed anew from the memory, so that other weights would be lost at the first click.
     weights_follow_memory: ClassVar[bool] = False
+
+    #: Whether a list without a click may move the weights, as in policy gradients with a baseline: no click is a bad reward then.
+    moves_without_clicks: ClassVar[bool] = False
 
     def __rrshift__(self, representation: object) -> Algorithm:
         """Return this algorithm with a representation before it: ``representation >> algorithm``."""
@@ -168,12 +183,10 @@ class Algorithm(Part, ABC):
         self.check_features(state, impression.query)
         try:
             gradient, memory = self.gradient(state, impression, feedback, stream)
-        except KeyError as missing:
-            if missing.args[0] in impression.trace:
-                raise
+        except MissingTrace as missing:
             made = f"an impression of {self!r} must have {missing} in its trace"
             raise InvalidValue(
-                f"{made}; this one, made by another algorithm, has {', '.join(impression.trace)}"
+                f"{made}; this one, made by another algorithm, has {', '.join(impression.trace) or 'nothing'}"
             ) from None
         if is_zero(gradient):
             return State(state.weights, state.step + 1, state.updates, memory)
