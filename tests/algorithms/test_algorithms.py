@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 import pytest
 
-from duelrank import DBGD, MGD, DuelingBandit, Feedback, Projected, Query, parse, register
+from duelrank import DBGD, MGD, PDGD, Feedback, Projected, Query, parse, register
 from duelrank.algorithms import Algorithm
 from duelrank.errors import InvalidRecipe
 from duelrank.grammar import as_part
@@ -78,7 +78,7 @@ def test_learning_without_clicks_is_found() -> None:
 
 @register
 @dataclass(frozen=True, repr=False)
-class Reinforce(DuelingBandit):
+class Reinforce(PDGD):
     """A policy gradient with a baseline: a list without a click has a lower reward than usual, so it moves the weights too."""
 
     moves_without_clicks: ClassVar[bool] = True
@@ -87,8 +87,11 @@ class Reinforce(DuelingBandit):
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        features, gains = impression.query.features[impression.ranking], feedback.gains
-        return (gains - self.baseline) @ (features - features.mean(axis=0)), state.memory
+        features, chances = impression.query.features, np.exp(impression.trace["scores"])
+        of_first = (
+            features[impression.ranking[0]] - chances @ features / chances.sum()
+        )  # the gradient of log P(first document)
+        return (feedback.gains[0] - self.baseline) * of_first, state.memory
 
 
 def test_learning_without_clicks_can_be_declared() -> None:
