@@ -121,7 +121,7 @@ def _plain(function: Callable[..., Any]) -> Any:
     """Return the function itself, for a debugger: slow, with the same results; as when compiled, overflows give no warnings."""
     import numpy
 
-    plain = numpy.errstate(all="ignore")(function)
+    plain: Any = numpy.errstate(all="ignore")(function)
     plain.py_func = function
     return plain
 

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from duelrank.cli.console import complain
-from duelrank.cli.options import split_top_level
+from duelrank.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.export import LinearModel

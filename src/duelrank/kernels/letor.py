@@ -182,8 +182,8 @@ def parse_lines(
 @kernel
 def highest_feature(text: Any, start: int, stop: int) -> Any:
     """Return the highest feature number in whole lines, at most MAX_FEATURE: a quick look that checks nothing."""
-    highest = 0
-    number = 0
+    highest: Any = 0
+    number: Any = 0
     position = start
     while position < stop:
         byte = np.int64(text[position])
