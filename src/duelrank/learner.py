@@ -166,9 +166,8 @@ class Learner:
             Number of documents to show; by default that of the learner.
         """
         fresh = derive(self._rank_key, self.ranked)
-        impression = self.algorithm.rank(
-            self.state, self._query(query), self.length if length is None else length, fresh
-        )
+        asked = query if isinstance(query, Query) else self._query(query)
+        impression = self.algorithm.rank(self.state, asked, self.length if length is None else length, fresh)
         self.ranked += 1
         return impression
 

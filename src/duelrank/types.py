@@ -146,17 +146,6 @@ def checked_table(given: ArrayLike) -> Features:
     return frozen(features)
 
 
-class MissingTrace(KeyError):
-    """A trace has no entry of a name."""
-
-
-class _Trace(dict[str, NDArray[Any]]):
-    """A trace that says of a missing entry that it is the trace's, so that no other KeyError is mistaken for it."""
-
-    def __missing__(self, name: str) -> NDArray[Any]:
-        raise MissingTrace(name)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Impression:
     """One list as it was shown, with everything that `learn` needs to know about how it was made.
@@ -181,10 +170,6 @@ class Impression:
     query: Query
     ranking: Ranking
     trace: Trace = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if type(self.trace) is not _Trace:
-            object.__setattr__(self, "trace", _Trace(self.trace))
 
     def __eq__(self, other: object) -> bool:
         return (
