@@ -40,6 +40,31 @@ def run(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+PLAYED = """
+from hashlib import sha256
+from duelrank.memory import flatten
+from duelrank.testing import play
+for recipe in ("cps", "batchrank", "cascade-kl-ucb", "dcm-kl-ucb"):
+    learner = play(recipe, 8)
+    learned = {"weights": learner.weights, **flatten(learner.state.memory)}
+    print(recipe, sha256(b"".join(name.encode() + array.tobytes() for name, array in learned.items())).hexdigest())
+"""
+
+
+class TestWithoutCompilation:
+    def test_the_bits_are_the_same(self):
+        assert run(PLAYED, NUMBA_DISABLE_JIT="1", PYTHONWARNINGS="error") == run(PLAYED)
+
+    def test_kernels_are_functions_that_a_debugger_can_enter(self):
+        code = (
+            "from duelrank.testing import kernels, swapped; from duelrank.kernels import letor, random; import numpy as np;"
+            "print(type(kernels()['random', 'derive']).__name__);"
+            "print(letor.highest_feature(np.frombuffer(b'0 qid:1 300:1\\n', np.uint8), 0, 14));"
+            "twin = swapped(lambda module, name, kernel: name); twin.__enter__(); print(random.derive)"
+        )
+        assert run(code, NUMBA_DISABLE_JIT="1", PYTHONWARNINGS="error").split() == ["function", "300", "derive"]
+
+
 class TestKernel:
     def test_importing_kernels_does_not_import_numba(self):
         assert run("import sys, duelrank.kernels.ranking; print('numba' in sys.modules)") == "False"

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.algorithms import MGD, Algorithm
+from duelrank.algorithms import MGD, Algorithm, DuelingBandit
 from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.grammar import parse
 from duelrank.learner import Learner, Snapshot
@@ -202,6 +202,12 @@ class TestBadInput:
         self.refuses(
             learner, InvalidValue, "must have 'ranks' in its trace; this one", lambda: learner.learn(foreign, feedback)
         )
+
+    def test_any_other_key_error_passes(self, monkeypatch):
+        learner, query = learner_of("mgd"), Query("q", np.eye(N_FEATURES))
+        monkeypatch.setattr(DuelingBandit, "gradient", lambda *_: {}["mean"])
+        with pytest.raises(KeyError, match=r"^'mean'$"):
+            learner.learn(learner.rank(query), Feedback([True, False, False, False]))
 
     @pytest.mark.parametrize("n", [0, -1, 2.0, "3", None, True])
     def test_the_number_of_features_is_a_whole_number(self, n):

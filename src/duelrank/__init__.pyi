@@ -3,6 +3,7 @@
 from .algorithms import DBGD, MGD, NSGD, PDGD, Algorithm, DuelingBandit, Projected
 from .datasets import Dataset, Synthetic
 from .errors import DuelrankError
+from .experiments import compare
 from .grammar import parse
 from .interleave import Comparison
 from .learner import Learner
@@ -37,6 +38,7 @@ __all__ = [
     "State",
     "Synthetic",
     "alias",
+    "compare",
     "evaluate",
     "nDCG",
     "online_performance",

@@ -3,6 +3,7 @@
 Importing a kernel costs nothing: numba itself is imported by the first call of the first kernel. Compiled code is cached
 in the folder "kernels" of `home`, or in the folder that ``NUMBA_CACHE_DIR`` names. Each combination of our sources, numba's
 version and Python's version has its own subfolder, because numba does not notice a change in a kernel that another file calls.
+With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python: a debugger can step through them, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -101,9 +102,10 @@ class Intrinsic(Kernel[P, R]):
     def callee(self) -> Any:
         """What kernels call: numba's intrinsic function."""
         if self._callee is None:
-            from numba.extending import intrinsic
-
-            self._callee = intrinsic(self._options["typed"])
+            typed = self._options["typed"]
+            self._callee = (
+                _plain(self._function) if _numba().config.DISABLE_JIT else _numba().extending.intrinsic(typed)
+            )
         return self._callee
 
 
@@ -126,6 +128,8 @@ def kernel(function: Callable[P, R] | None = None, /, **options: Any) -> Any:
 def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str, Any]) -> Any:
     """Return numba's dispatcher, with a cache in our folder, or without a cache if the folder is not writable."""
     numba = _numba()
+    if numba.config.DISABLE_JIT:
+        return _plain(function)
     folder, before = kernel_folder(), numba.config.CACHE_DIR
     if folder is None:
         return numba.njit(**options)(function)
@@ -140,6 +144,15 @@ def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str,
     name = f"{function.__module__}.{function.__qualname__}.lock"
     dispatcher.compile = _one_at_a_time(dispatcher.compile, folder / subfolder / name)
     return dispatcher
+
+
+def _plain(function: Callable[..., Any]) -> Any:
+    """Return the function itself, for a debugger: slow, with the same results; as when compiled, overflows give no warnings."""
+    import numpy
+
+    plain: Any = numpy.errstate(all="ignore")(function)
+    plain.py_func = function
+    return plain
 
 
 def _one_at_a_time(compile_: Callable[P, R], path: Path) -> Callable[P, R]:

@@ -10,11 +10,13 @@ __all__ = [
     "Conflict",
     "DataFormatError",
     "DuelrankError",
+    "InvalidCall",
     "InvalidRecipe",
     "InvalidValue",
     "LimitExceeded",
     "MissingData",
     "MissingExtra",
+    "NoSuchName",
     "NotReady",
     "ReadOnly",
     "ShapeMismatch",
@@ -45,6 +47,14 @@ class DuelrankError(Exception):
 
 class InvalidValue(DuelrankError, ValueError):
     """A value that is not allowed, such as a NaN feature or a negative label."""
+
+
+class InvalidCall(DuelrankError, TypeError):
+    """A call with an argument that is unknown, missing, given twice or too much; the message lists the parameters."""
+
+
+class NoSuchName(DuelrankError, AttributeError):
+    """A module has no such name; the message says where it is or which names are similar."""
 
 
 class ShapeMismatch(DuelrankError, ValueError):

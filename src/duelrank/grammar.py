@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
-from dataclasses import MISSING, fields, replace
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
 from typing import Any, overload
 
-from duelrank.errors import InvalidRecipe, UnknownName
+from duelrank.errors import InvalidRecipe
 from duelrank.registry import P, Part, kind_of, lookup, names, override, reader, with_article
 
-__all__ = ["as_part", "parse"]
+__all__ = ["as_part", "listed", "parse"]
 
 MAX_LENGTH = 4_000  # far longer than any real recipe, far shorter than what could exhaust the parser
 
@@ -62,6 +62,46 @@ def as_part(given: P | str, kind: type[P]) -> P:
     if isinstance(given, str):
         return parse(given, kind)
     raise InvalidRecipe(f"expected {with_article(kind.kind)} or its text, such as {names(kind)[0]!r}, got {given!r}")
+
+
+def listed(given: Iterable[P | str] | P | str) -> list[P | str]:
+    """Return one or several parts or texts as a list; a text may contain several, as on the command line.
+
+    Examples
+    --------
+    >>> from duelrank.grammar import listed
+    >>> listed("perfect, Cascade((0.1, 0.5), (0.0, 0.5))")
+    ['perfect', 'Cascade((0.1, 0.5), (0.0, 0.5))']
+    """
+    if isinstance(given, str):
+        return [*split_top_level(given)]
+    if isinstance(given, Part):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise InvalidRecipe(f"expected a list of names, such as ['mgd', 'mgd-dsp'], got {given!r}")
+    return list(given)
+
+
+def split_top_level(text: str) -> list[str]:
+    """Split at commas, except those inside brackets or quotes: recipes may contain commas."""
+    pieces, depth, quote = [""], 0, ""
+    for letter in text:
+        if letter == "," and not depth and not quote:
+            pieces.append("")
+            continue
+        pieces[-1] += letter
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+    return [_unquoted(piece.strip()) for piece in pieces if piece.strip()]
+
+
+def _unquoted(text: str) -> str:
+    """Return the text without its enclosing quotes, which a name that contains commas needs."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def _build(text: str, kind: type[Part]) -> Part:
@@ -128,7 +168,8 @@ def _make(known: Part | type[Part], name: str, call: ast.Call | None) -> Part:
         if positional:
             raise InvalidRecipe(f"{name}(...) takes parameters by name only, such as {name}(seed=1)")
         return override(known, keywords, name)
-    return _construct(known, positional, keywords)
+    made: Part = known(*positional, **keywords)
+    return made
 
 
 def _keywords(known: Part | type[Part], name: str, call: ast.Call | None) -> dict[str, Any]:
@@ -138,27 +179,6 @@ def _keywords(known: Part | type[Part], name: str, call: ast.Call | None) -> dic
             raise InvalidRecipe(f"{name}(...): give each parameter once, as name=value")
         found[item.arg] = _value(item.value, kind_of(known, item.arg))
     return found
-
-
-def _construct(cls: type[Part], positional: list[Any], keywords: dict[str, Any]) -> Part:
-    own = [item.name for item in fields(cls)]
-    possible = ", ".join(own) or "none"
-    if len(positional) > len(own):
-        raise InvalidRecipe(f"{cls.__name__} has {len(own)} parameters ({possible}), got {len(positional)}")
-    given = dict(zip(own, positional, strict=False))
-    for name, value in keywords.items():
-        if name not in own:
-            hint = UnknownName.among("parameter", name, own)
-            raise InvalidRecipe(f"{cls.__name__}: {hint}")
-        if name in given:
-            raise InvalidRecipe(f"{cls.__name__}: {name!r} is given twice")
-        given[name] = value
-    try:
-        return cls(**given)
-    except TypeError:
-        needed = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
-        missing = [name for name in needed if name not in given]
-        raise InvalidRecipe(f"{cls.__name__} needs a value for {' and '.join(missing)}") from None
 
 
 def _cut(part: Any, cutoff: Any) -> Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from duelrank.algorithms import Algorithm
 from duelrank.algorithms.represented import Represented
 from duelrank.backfill import LogLearner
-from duelrank.errors import InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
+from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
 from duelrank.kernels.ranking import linear_scores
@@ -23,7 +23,7 @@ from duelrank.representation import Raw, Representation
 from duelrank.representation.shown import ShownCurve, shown_curves
 from duelrank.snapshot import Snapshot
 from duelrank.types import Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
-from duelrank.validation import whole_number
+from duelrank.validation import explained, whole_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +35,7 @@ __all__ = ["Learner"]
 _SHOWN = 10  # features in the table of a notebook
 
 
+@explained
 class Learner:
     """A ranker that learns online: `rank` returns a list to show, `learn` updates the ranker from the clicks on it.
 
@@ -154,19 +155,43 @@ class Learner:
         """The current weights, read-only; with a representation, those of its columns, of which a feature may have several."""
         return self.state.weights
 
-    def rank(self, query: Query, length: int | None = None) -> Impression:
-        """Return the list to show, with exploration. Keep the impression until the feedback arrives, then call `learn`."""
+    def rank(self, query: Query | ArrayLike, length: int | None = None) -> Impression:
+        """Return the list to show, with exploration. Keep the impression until the feedback arrives, then call `learn`.
+
+        Parameters
+        ----------
+        query
+            A query, here and in the other methods; or its features alone, one row per document: an array, lists, or a data frame.
+            Of a data frame a learner with feature names takes the columns of these names.
+        length
+            Number of documents to show; by default that of the learner.
+        """
         fresh = derive(self._rank_key, self.ranked)
-        impression = self.algorithm.rank(self.state, query, self.length if length is None else length, fresh)
+        asked = query if isinstance(query, Query) else self._query(query)
+        impression = self.algorithm.rank(self.state, asked, self.length if length is None else length, fresh)
         self.ranked += 1
         return impression
 
-    def learn(self, impression: Impression, feedback: Feedback) -> None:
-        """Learn from the feedback on a list; feedback may arrive in any order, late, or never."""
+    def learn(self, impression: Impression, feedback: Feedback | ArrayLike) -> None:
+        """Learn from the feedback on a list; feedback may arrive in any order, late, or never.
+
+        Parameters
+        ----------
+        impression
+            What `rank` or `observe` returned.
+        feedback
+            The feedback; or the clicks alone, True or False (1 or 0) for each shown position.
+        """
         fresh = derive(self._learn_key, self.state.step)
+        if not isinstance(impression, Impression):
+            raise InvalidValue(
+                f"expected the impression that rank() or observe() returned, got {type(impression).__name__}"
+            )
+        if not isinstance(feedback, Feedback):
+            feedback = _as_feedback(feedback, len(impression.ranking))
         self.state = self.algorithm.learn(self.state, impression, feedback, fresh)
 
-    def observe(self, query: Query, ranking: ArrayLike) -> Impression:
+    def observe(self, query: Query | ArrayLike, ranking: ArrayLike) -> Impression:
         """Return the impression of a list that another system made and showed, such as one from a click log, for `learn`.
 
         Algorithms that learn only from their own lists raise `InvalidRecipe`. Where possible, serve the lists of `rank`: they
@@ -188,14 +213,14 @@ class Learner:
         >>> learner.best(query).tolist()
         [0, 2, 1]
         """
-        self._check_features(query)
+        query = self._checked_query(query)
         shown = _checked_ranking(ranking, query)
         fresh = derive(self._rank_key, self.ranked)
         impression = self.algorithm.observe_list(self.state, query, shown, fresh)
         self.ranked += 1
         return impression
 
-    def backfill(self, log: Iterable[tuple[Query, ArrayLike, Feedback]]) -> None:
+    def backfill(self, log: Iterable[tuple[Query | ArrayLike, ArrayLike, Feedback | ArrayLike]]) -> None:
         """Learn from a log before the first list: from lists that another system ranked, with their clicks, in one pass.
 
         This is more than `observe` and `learn` for each list: what learns from the log is made for lists of others, so it works for
@@ -217,15 +242,18 @@ class Learner:
         """
         learns, key = LogLearner(self.algorithm), stream_key(self.seed, "log")
         logged = learns.start(self.state)
-        for query, ranking, feedback in log:
-            self._check_features(query)
+        for entry in log:
+            query, ranking, feedback = _log_entry(entry)
+            query = self._checked_query(query)
             shown = _checked_ranking(ranking, query)
+            if not isinstance(feedback, Feedback):
+                feedback = _as_feedback(feedback, len(shown))
             logged = learns.learn(logged, query, shown, feedback, derive(key, logged.step))
         self.state = learns.handed_over(self.state, logged)
 
-    def best(self, query: Query) -> Ranking:
+    def best(self, query: Query | ArrayLike) -> Ranking:
         """Rank all documents by the current weights, best first, without exploration."""
-        return self.algorithm.best(self.state, query, derive(self._rank_key, self.ranked))
+        return self.algorithm.best(self.state, self._query(query), derive(self._rank_key, self.ranked))
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot from which `restore` continues exactly."""
@@ -252,10 +280,10 @@ class Learner:
         learner.restore(snapshot)
         return learner
 
-    def score(self, query: Query) -> NDArray[np.float64]:
+    def score(self, query: Query | ArrayLike) -> NDArray[np.float64]:
         """Return the scores of a query's documents by the current weights; those of two queries cannot be compared."""
         self._check_weights("scores")
-        self._check_features(query)
+        query = self._checked_query(query)
         columns = self.algorithm.columns(self.state, query.features, np.array([0, query.n_documents]))
         scores: NDArray[np.float64] = linear_scores(self.weights, columns)
         return scores
@@ -281,9 +309,26 @@ class Learner:
         title = f"{spell(self.algorithm)}, learned from {self.state.step:,} lists"
         return feature_curves(curves, title, whole_number("features", features))
 
-    def _check_features(self, query: Query) -> None:
+    def _query(self, given: Query | ArrayLike) -> Query:
+        """Return the query; a table of features becomes one."""
+        if isinstance(given, Query):
+            return given
+        if self.algorithm.per_query:
+            raise InvalidRecipe(
+                f"{spell(self.algorithm)} has a model for each query: give Query(id, features), not features alone"
+            )
+        try:
+            return Query("", _in_order(given, self.feature_names))
+        except DuelrankError as error:
+            raise type(error)(
+                f"expected a Query, or its features as a table with a row for each document: {error}"
+            ) from None
+
+    def _checked_query(self, given: Query | ArrayLike) -> Query:
+        query = self._query(given)
         if (found := query.features.shape[1]) != self.n_features:
             raise ShapeMismatch(f"the ranker has {self.n_features} features, query {query.id!r} has {found}")
+        return query
 
     def _check_weights(self, what: str) -> None:
         if self.algorithm.per_query:
@@ -355,6 +400,36 @@ def _checked_number(n_features: int | None, weights: Weights | None, names: tupl
         found = ", ".join(f"{name} {number}" for name, number in numbers.items())
         raise ShapeMismatch(f"the arguments disagree on the number of features: {found}")
     return next(iter(numbers.values()))
+
+
+def _in_order(given: Any, names: tuple[str, ...] | None) -> Any:
+    """Return a table of features; the columns of a data frame in the order of the names, if there are any."""
+    columns = getattr(given, "columns", None)
+    if columns is None or names is None:
+        return given
+    if missing := [name for name in names if name not in set(columns)]:
+        raise UnknownName.among("column", missing[0], map(str, columns))
+    return given[list(names)]
+
+
+def _log_entry(entry: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(entry, (tuple, list)) or len(entry) != 3:
+        raise InvalidValue(f"each entry of a log must be (query, ranking, feedback), got {entry!r}")
+    return entry[0], entry[1], entry[2]
+
+
+def _as_feedback(given: ArrayLike, shown: int) -> Feedback:
+    """Return feedback from the clicks alone, if these are one flag for each shown position."""
+    try:
+        feedback = Feedback(given)
+    except DuelrankError:
+        feedback = None
+    if feedback is None or len(feedback.clicks) != shown:
+        raise InvalidValue(
+            f"expected Feedback, or True or False (1 or 0) for each of the {shown} shown positions, got {given!r}; "
+            f"from clicked positions, counted from 0, make Feedback(np.isin(np.arange({shown}), positions))"
+        )
+    return feedback
 
 
 def _checked_ranking(given: ArrayLike, query: Query) -> Ranking:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 import types
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from importlib import import_module
+from inspect import Signature, signature
+from numbers import Integral, Real
 from threading import RLock
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from duelrank.errors import InvalidRecipe, UnknownName
+from duelrank.validation import explained
 
 __all__ = ["Between", "Part", "alias", "canonical", "classes", "names", "register", "spell", "spelling_once"]
 
@@ -68,8 +72,38 @@ class Between:
         return f"at least {self.low:,.9g}" if self.high == float("inf") else f"from {self.low:,.9g} to {self.high:,.9g}"
 
 
+class PartType(ABCMeta):
+    """Makes parts: a parameter of an inner part can be given to the part that has it, in Python as in texts."""
+
+    @property
+    def __signature__(cls) -> Signature:
+        """The parameters of the class itself, for `help` and editors."""
+        return Signature([*signature(cls.__init__).parameters.values()][1:])  # type: ignore[misc]
+
+    def __call__(cls, *positional: Any, **named: Any) -> Any:
+        """Make a part, or say which parameters there are."""
+        if cls.__abstractmethods__:
+            undefined = ", ".join(sorted(cls.__abstractmethods__))
+            raise InvalidRecipe(
+                f"{cls.__name__} does not define {undefined}; {_describe_hint(cls)} can be used instead"
+            )
+        own = [item.name for item in fields(cls)]  # type: ignore[arg-type]  # all parts are dataclasses
+        if len(positional) > len(own):
+            possible = ", ".join(own) or "none"
+            raise InvalidRecipe(f"{cls.__name__} has {len(own)} parameters ({possible}), got {len(positional)}")
+        given = dict(zip(own, positional, strict=False))
+        if twice := given.keys() & named.keys():
+            raise InvalidRecipe(f"{cls.__name__}: {min(twice)!r} is given twice")
+        given |= {name: value for name, value in named.items() if name in own}
+        needed = [item.name for item in fields(cls) if _default(item) is MISSING]  # type: ignore[arg-type]
+        if missing := [name for name in needed if name not in given]:
+            raise InvalidRecipe(f"{cls.__name__} needs a value for {' and '.join(missing)}")
+        part = super().__call__(**given)
+        return override(part, {name: value for name, value in named.items() if name not in own}, cls.__name__)
+
+
 @dataclass(frozen=True, repr=False)
-class Part:
+class Part(metaclass=PartType):
     """The base class of all registered things: algorithms, their stages, users, data sets and metrics.
 
     A part holds parameters and other parts, never arrays, so it can be hashed, compared, pickled and printed. Field types
@@ -144,6 +178,10 @@ def register(cls: type[P]) -> type[P]:
     A class that is defined again in the same place of the same module replaces the earlier one, as when a notebook cell
     runs again.
     """
+    if not isinstance(cls, PartType):
+        raise InvalidRecipe(
+            f"only classes of parts can be registered, such as subclasses of Algorithm or User, got {cls!r}"
+        )
     if not cls.__module__.startswith("duelrank."):
         _import_packages()  # so that the new class, not ours, gets the error that the name is taken
     before = _CLASSES.get(cls.__name__)
@@ -155,6 +193,8 @@ def register(cls: type[P]) -> type[P]:
 
 def alias(name: str, part: P) -> P:
     """Register a part by a short name, which may contain dashes; the same module may register the name again."""
+    if not isinstance(part, Part):
+        raise InvalidRecipe(f"a short name stands for a part, such as MGD(), got {part!r}")
     module = sys._getframe(1).f_globals.get("__name__", "")
     if name not in _ALIASES or _ALIAS_MODULES.get(name) != module:
         _claim(name)
@@ -337,6 +377,7 @@ def spelling_once() -> Iterator[None]:
         _spelled.reset(token)
 
 
+@explained
 def spell(part: Part) -> str:
     """Return the shortest text that `parse` turns back into the part: an alias, with overrides if needed, or its repr.
 
@@ -443,7 +484,7 @@ def _fit_one(value: Any, hint: Any) -> Any:
     if hint is float:
         return _finite_float(value)
     if hint is int:
-        return value if isinstance(value, int) and not isinstance(value, bool) else _MISFIT
+        return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else _MISFIT
     if hint is type(None) or hint is None:
         return value if value is None else _MISFIT
     if isinstance(value, str) and issubclass(hint, Part):
@@ -455,9 +496,10 @@ def _fit_one(value: Any, hint: Any) -> Any:
 
 def _finite_float(value: Any) -> Any:
     """Return a finite float: NaN and infinity have no text that `parse` can read."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > sys.float_info.max:
+    if not isinstance(value, Real) or isinstance(value, bool):
         return _MISFIT
-    return float(value) if value == value else _MISFIT
+    number = value if isinstance(value, int) else float(value)  # a whole number may be too large for a float
+    return float(number) if abs(number) <= sys.float_info.max else _MISFIT
 
 
 def _fit_tuple(value: Any, hint: Any) -> Any:

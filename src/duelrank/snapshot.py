@@ -67,6 +67,11 @@ class Snapshot:
     state: State
     feature_names: tuple[str, ...] | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the features; f1, f2, … if the learner has none."""
+        return self.feature_names or tuple(f"f{number}" for number in range(1, self.n_features + 1))
+
     def check(self) -> None:
         """Raise `InvalidValue` if a value is not valid for a learner."""
         counts = {name: getattr(self, name) for name in _LEAST} | {

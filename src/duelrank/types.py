@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duelrank.errors import InvalidValue, ShapeMismatch
-from duelrank.validation import whole_number
+from duelrank.validation import explained, whole_number
 
 __all__ = [
     "Clicks",
@@ -63,6 +63,7 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """One query and its candidate documents. It has no labels, so an algorithm cannot use them.
@@ -92,6 +93,10 @@ class Query:
         def __init__(self, id: str, features: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
+        if not isinstance(self.id, str):
+            raise InvalidValue(
+                f"the id of a query must be a text, the first argument: Query('shoes', features), got {self.id!r}"
+            )
         object.__setattr__(self, "features", _checked_features(self.features))
 
     @property
@@ -177,6 +182,7 @@ class Impression:
     __hash__ = None  # type: ignore[assignment]  # holds arrays
 
 
+@explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Feedback:
     """A user's clicks on a shown list, or other actions on its documents that may weigh more.

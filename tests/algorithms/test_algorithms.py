@@ -1,17 +1,25 @@
 """Every registered algorithm keeps every convention: registry × checks."""
 
+import ast
+import inspect
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pytest
 
-from duelrank import DBGD, MGD, Feedback, Projected, Query, parse
+from duelrank import DBGD, MGD, PDGD, Feedback, Projected, Query, parse, register
 from duelrank.algorithms import Algorithm
 from duelrank.errors import InvalidRecipe
-from duelrank.registry import aliases
-from duelrank.testing import CHECKS, check_algorithm, play
-from duelrank.testing.checks import check_every_parameter_matters
-from duelrank.types import Gradient, Impression, Memory, State, Stream
+from duelrank.grammar import as_part
+from duelrank.registry import Between, aliases, forget
+from duelrank.testing import CHECKS, STORAGE_CHECKS, check_algorithm, play
+from duelrank.testing.checks import (
+    check_every_parameter_matters,
+    check_explained_step_is_the_step,
+    check_no_click_moves_nothing,
+)
+from duelrank.types import Gradient, Impression, Memory, State, Stream, Weights
 
 ALGORITHMS = aliases(Algorithm)
 
@@ -63,9 +71,55 @@ class Greedy(DBGD):
 
 
 def test_learning_without_clicks_is_found() -> None:
-    (check,) = (check for check in CHECKS if check.__name__ == "check_no_click_moves_nothing")
-    with pytest.raises(AssertionError):
-        check(Greedy())
+    for check in (check_no_click_moves_nothing, check_explained_step_is_the_step):
+        with pytest.raises(AssertionError, match="moves_without_clicks: ClassVar"):
+            check(Greedy())
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Reinforce(PDGD):
+    """A policy gradient with a baseline: a list without a click has a lower reward than usual, so it moves the weights too."""
+
+    moves_without_clicks: ClassVar[bool] = True
+    baseline: Annotated[float, Between(0.0)] = 0.2
+
+    def gradient(
+        self, state: State, impression: Impression, feedback: Feedback, stream: Stream
+    ) -> tuple[Gradient, Memory]:
+        features, chances = impression.query.features, np.exp(impression.trace["scores"])
+        of_first = (
+            features[impression.ranking[0]] - chances @ features / chances.sum()
+        )  # the gradient of log P(first document)
+        return (feedback.gains[0] - self.baseline) * of_first, state.memory
+
+
+def test_learning_without_clicks_can_be_declared() -> None:
+    check_algorithm(Reinforce())
+    for recipe in (Projected(Reinforce()), "query-scaled >> Reinforce()"):
+        check_no_click_moves_nothing(as_part(recipe, Algorithm))
+
+
+@dataclass(frozen=True, repr=False)
+class Careless(DBGD):
+    """An algorithm with an error of its own."""
+
+    def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
+        raise KeyError("ranks")
+
+
+def test_an_error_of_an_algorithm_passes_with_a_note() -> None:
+    with pytest.raises(KeyError, match="ranks") as caught:
+        check_algorithm(register(Careless)())
+    forget(__name__)
+    assert "check_ranking_does_not_change_the_state of Careless()" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("check", [*CHECKS, *STORAGE_CHECKS], ids=lambda check: check.__name__)
+def test_no_check_has_a_bare_assertion(check: object) -> None:
+    tree = ast.parse(inspect.getsource(check))  # type: ignore[arg-type]
+    bare = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    assert not bare, "use duelrank.testing.verdict.require, whose sentences say what to do"
 
 
 def test_what_inert_fields_excuse_is_true() -> None:

@@ -48,6 +48,17 @@ def test_a_snapshot_to_stdout(cli, snapshot, learner):
     assert result.stdout_bytes == export(LinearModel.from_snapshot(learner.snapshot()), "solr")
 
 
+def test_a_snapshot_has_names(cli, written, tmp_path):
+    snapshot = tmp_path / "named.npz"
+    learner = Learner("mgd", weights={"bm25": 0.5, "price": -0.25})
+    snapshot.write_bytes(learner.snapshot().to_bytes())
+    scalings = written("n.json", {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}})
+    result = cli("export", snapshot, "--representation", scalings, "-f", "json")
+    assert LinearModel.from_json(result.stdout_bytes).features == ("bm25", "price")
+    assert LinearModel.from_snapshot(learner.snapshot()).features == ("bm25", "price")
+    assert LinearModel.from_snapshot(learner.snapshot(), features=["a", "b"]).features == ("a", "b")
+
+
 def test_names_versions_and_representation(cli, snapshot, learner, written, tmp_path):
     scalings = written("n.json", {"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}})
     named = ("--name", "shop", "--model-version", 3, "--representation", scalings, "-f", "json")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from duelrank.cli.options import opened_store, split_top_level, store_address
+from duelrank.cli.options import opened_store, store_address
 from duelrank.errors import MissingData
+from duelrank.grammar import split_top_level
 
 
 @pytest.mark.parametrize(

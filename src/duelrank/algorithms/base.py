@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,17 @@ from duelrank.updates.base import Update
 from duelrank.validation import whole_number
 
 __all__ = ["Algorithm", "StepExplanation"]
+
+
+class _MissingEntry(KeyError):
+    """A trace has no entry of that name."""
+
+
+class _Trace(dict[str, NDArray[Any]]):
+    """A trace whose missing entries can be told from those of other mappings."""
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        raise _MissingEntry(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +83,9 @@ class Algorithm(Part, ABC):
     per_query: ClassVar[bool] = False
     #: Whether the weights are computed anew from the memory, so that other weights would be lost at the first click.
     weights_follow_memory: ClassVar[bool] = False
+
+    #: Whether a list without a click may move the weights, as in policy gradients with a baseline: no click is a bad reward then.
+    moves_without_clicks: ClassVar[bool] = False
 
     def __rrshift__(self, representation: object) -> Algorithm:
         """Return this algorithm with a representation before it: ``representation >> algorithm``."""
@@ -168,13 +182,9 @@ class Algorithm(Part, ABC):
         self.check_features(state, impression.query)
         try:
             gradient, memory = self.gradient(state, impression, feedback, stream)
-        except KeyError as missing:
-            if missing.args[0] in impression.trace:
-                raise
-            made = f"an impression of {self!r} must have {missing} in its trace"
-            raise InvalidValue(
-                f"{made}; this one, made by another algorithm, has {', '.join(impression.trace)}"
-            ) from None
+        except KeyError:
+            self._check_trace(state, impression, feedback, stream)
+            raise
         if is_zero(gradient):
             return State(state.weights, state.step + 1, state.updates, memory)
         if memory is not state.memory:
@@ -185,6 +195,17 @@ class Algorithm(Part, ABC):
         weights, memory = moved
         weights.setflags(write=False)  # states are shared, so they must be read-only
         return State(weights, state.step + 1, state.updates + 1, memory)
+
+    def _check_trace(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> None:
+        """Raise an error if the gradient needs an entry that the trace does not have; any other KeyError is not of the trace."""
+        try:
+            self.gradient(state, replace(impression, trace=_Trace(impression.trace)), feedback, stream.copy())
+        except _MissingEntry as missing:
+            made = f"an impression of {self!r} must have {missing} in its trace"
+            has = ", ".join(impression.trace) or "nothing"
+            raise InvalidValue(f"{made}; this one, made by another algorithm, has {has}") from None
+        except KeyError:
+            return
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
         """Return what `learn` does with the same arguments, in its parts; nothing changes, the stream neither."""

@@ -58,6 +58,11 @@ class Projected(Algorithm):
         if isinstance(self.base, Projected):
             raise InvalidRecipe(f"{self.base!r} is already projected; an algorithm can be projected only once")
 
+    @property
+    def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base moves its weights without a click."""
+        return self.base.moves_without_clicks
+
     def start(self, n_features: int, stream: Stream) -> State:
         """Start as the base does."""
         begun = self.base.start(n_features, stream)

@@ -84,6 +84,11 @@ class Represented(Algorithm):
         """Whether the base's weights are computed anew from its memory."""
         return self.base.weights_follow_memory
 
+    @property
+    def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base moves its weights without a click."""
+        return self.base.moves_without_clicks
+
     def start(self, n_features: int, stream: Stream) -> State:
         """Start as the base does, with the columns that the representation starts with."""
         memory = self.representation.start(n_features)

@@ -21,9 +21,9 @@ from duelrank.cli.options import (
     WorkersOption,
     algorithm_names,
     check_file,
-    split_top_level,
 )
 from duelrank.cli.results import print_results, print_tables, run_plan, write_report
+from duelrank.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from duelrank.cli.console import complain
-from duelrank.cli.options import split_top_level
+from duelrank.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.export import LinearModel
@@ -35,7 +35,7 @@ VersionOption = Annotated[
     int | None, typer.Option("--model-version", help="Version of the model; by default its number of updates.")
 ]
 FeaturesOption = Annotated[
-    str | None, typer.Option("--features", help="Names of the snapshot's features: a,b,c. By default f1,f2,….")
+    str | None, typer.Option("--features", help="Names of the features: a,b,c. By default those in the snapshot.")
 ]
 FeaturesFileOption = Annotated[
     Path | None, typer.Option("--features-file", help="File with one feature name per line, instead of --features.")
@@ -159,7 +159,7 @@ def _model(
     content = _read(path)
     if content.startswith(b"PK"):
         snapshot = Snapshot.from_bytes(content)
-        names = features or [f"f{number}" for number in range(1, snapshot.n_features + 1)]
+        names = features or list(snapshot.names)
         applied = None if representation is None else _representation(representation, names)
         return replace(LinearModel.from_snapshot(snapshot, features=names, representation=applied), **given)
     if features is not None or representation is not None:

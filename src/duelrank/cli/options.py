@@ -28,7 +28,6 @@ __all__ = [
     "algorithm_names",
     "check_file",
     "opened_store",
-    "split_top_level",
     "store_address",
 ]
 
@@ -115,25 +114,3 @@ def store_address(store: str) -> str:
     ):  # the last is an attempt at an address; C: is a disk
         return store
     return "sqlite:///" + store.replace("%", "%25")
-
-
-def split_top_level(text: str) -> list[str]:
-    """Split at commas, except those inside brackets or quotes: recipes may contain commas."""
-    pieces, depth, quote = [""], 0, ""
-    for letter in text:
-        if letter == "," and not depth and not quote:
-            pieces.append("")
-            continue
-        pieces[-1] += letter
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'":
-            quote = letter
-        else:
-            depth += (letter in "([{") - (letter in ")]}")
-    return [_unquoted(piece.strip()) for piece in pieces if piece.strip()]
-
-
-def _unquoted(text: str) -> str:
-    """Return the text without its enclosing quotes, which a name that contains commas needs."""
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from duelrank.cli.console import out, tell
-from duelrank.cli.options import DeviceChoice, DeviceOption, JsonOption, SchedulerOption, split_top_level
+from duelrank.cli.options import DeviceChoice, DeviceOption, JsonOption, SchedulerOption
 from duelrank.cli.results import print_results, print_tables, run_plan, write_report
+from duelrank.grammar import split_top_level
 
 __all__ = ["reproduce"]
 

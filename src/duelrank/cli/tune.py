@@ -18,9 +18,9 @@ from duelrank.cli.options import (
     SchedulerOption,
     WorkersOption,
     algorithm_names,
-    split_top_level,
 )
 from duelrank.cli.results import command_line
+from duelrank.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.experiments.tuning import Settings, Tuned

@@ -15,6 +15,7 @@ from duelrank.datasets.layout import SHARES
 from duelrank.datasets.preparation import Preparation
 from duelrank.datasets.split import Fold, Split
 from duelrank.registry import Part
+from duelrank.validation import explained
 
 if TYPE_CHECKING:
     from duelrank.datasets.own_data import SplitLike
@@ -59,6 +60,7 @@ class Dataset(Part, ABC):
         return cls.from_letor(text) if _PATH.match(text) else None
 
     @staticmethod
+    @explained
     def from_arrays(
         features: ArrayLike,
         labels: ArrayLike,
@@ -107,6 +109,7 @@ class Dataset(Part, ABC):
         return own_data.from_arrays(features, labels, query_ids, split, seed, name, preparation)
 
     @staticmethod
+    @explained
     def from_dataframe(
         frame: Any,
         *,
@@ -136,6 +139,7 @@ class Dataset(Part, ABC):
         return own_data.from_dataframe(frame, label, query, features, split, seed, name, preparation)
 
     @staticmethod
+    @explained
     def from_letor(
         path: str | Path,
         *,
@@ -163,6 +167,7 @@ class Dataset(Part, ABC):
         return own_data.from_letor(path, split, seed, name, preparation)
 
     @staticmethod
+    @explained
     def from_splits(
         train: Split,
         test: Split,

@@ -8,7 +8,7 @@ remove` deletes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from keyword import iskeyword
@@ -99,6 +99,10 @@ def from_dataframe(
     preparation: Preparation | None,
 ) -> Imported:
     """Convert the columns of a frame to arrays; see `Dataset.from_dataframe`."""
+    if not hasattr(frame, "columns"):
+        raise InvalidValue(f"expected a data frame, got {type(frame).__name__}; Dataset.from_arrays takes arrays")
+    if not (features is None or isinstance(features, (str, Iterable))):
+        raise InvalidValue(f"features must be the names of columns, or of one column of arrays, got {features!r}")
     known = [str(column) for column in frame.columns]
     special = [label, query, *([split] if isinstance(split, str) else [])]
     for column in [*special, *([features] if isinstance(features, str) else features or [])]:
@@ -183,7 +187,7 @@ def _grouped(query_ids: ArrayLike, n_documents: int) -> tuple[NDArray[np.int64],
 
 
 def _are_shares(split: Any) -> bool:
-    return len(split) == len(SPLITS) and all(isinstance(share, (int, float)) for share in split)
+    return np.ndim(split) == 1 and len(split) == len(SPLITS) and all(isinstance(share, (int, float)) for share in split)
 
 
 def _drawn(shares: Any, n_queries: int, seed: int) -> NDArray[np.int64]:

@@ -25,12 +25,13 @@ from duelrank.experiments.run import run_all
 from duelrank.experiments.run.device import Device
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
-from duelrank.grammar import as_part, parse
+from duelrank.grammar import as_part, listed, parse
 from duelrank.metrics import Metric
 from duelrank.progress import count_bar
 from duelrank.registry import P, spell, spelling_once
 from duelrank.simulation import RunSpec
 from duelrank.users import User
+from duelrank.validation import explained
 
 __all__ = [
     "Plan",
@@ -127,9 +128,9 @@ def _spelled(part: P | str, kind: type[P]) -> str:
 
 def plan(
     suite: Suite,
-    datasets: Sequence[str] | None = None,
-    users: Sequence[str] | None = None,
-    algorithms: Sequence[str] | None = None,
+    datasets: Sequence[str] | str | None = None,
+    users: Sequence[str] | str | None = None,
+    algorithms: Sequence[str] | str | None = None,
     runs: int | None = None,
     impressions: int | None = None,
     installed: bool = True,
@@ -142,9 +143,9 @@ def plan(
         Whether the data must be installed on this machine; workers of a cluster may have it instead.
     """
     suite = replace(
-        suite.only(algorithms) if algorithms else suite,
-        datasets=tuple(datasets or suite.datasets),
-        users=tuple(users or suite.users),
+        suite.only(listed(algorithms)) if algorithms else suite,
+        datasets=tuple(listed(datasets or suite.datasets)),
+        users=tuple(listed(users or suite.users)),
         runs=suite.runs if runs is None else runs,
         impressions=suite.impressions if impressions is None else impressions,
     )
@@ -261,10 +262,11 @@ def make_report(plan: Plan, frame: Frame, wall_seconds: float | None = None, com
     return Report(plan.suite.title, tuple(each.section(study) for each in plan.suite.experiments), made)
 
 
+@explained
 def compare(
-    algorithms: Sequence[Algorithm | str] | str,
+    algorithms: Sequence[Algorithm | str] | Algorithm | str,
     dataset: Dataset | str = "synthetic",
-    users: Sequence[User | str] | str = USERS,
+    users: Sequence[User | str] | User | str = USERS,
     runs: int = 3,
     impressions: int = 10_000,
     length: int = 10,
@@ -280,6 +282,8 @@ def compare(
 
     Parameters
     ----------
+    algorithms, users
+        One or several: objects or texts, or one text such as ``"perfect,navigational"``.
     runs
         How many of each pair: over the folds first, then over the seeds.
     out
@@ -294,18 +298,17 @@ def compare(
     >>> results.table()
     Table('Online and offline nDCG@10': 2 rows, 5 columns)
     """
-    algorithms = [algorithms] if isinstance(algorithms, str) else algorithms
-    users = [users] if isinstance(users, str) else users
-    suite = comparison(algorithms, dataset, users, runs, impressions, length, metric, split)
+    suite = comparison(listed(algorithms), dataset, listed(users), runs, impressions, length, metric, split)
     return run_plan(plan(suite, installed=scheduler is None), out, workers, scheduler, device)[0]
 
 
+@explained
 def reproduce(
     suite: Suite | str,
     out: str | Path,
-    datasets: Sequence[str] | None = None,
-    users: Sequence[str] | None = None,
-    algorithms: Sequence[str] | None = None,
+    datasets: Sequence[str] | str | None = None,
+    users: Sequence[str] | str | None = None,
+    algorithms: Sequence[str] | str | None = None,
     runs: int | None = None,
     impressions: int | None = None,
     *,

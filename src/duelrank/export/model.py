@@ -160,12 +160,12 @@ class LinearModel:
         representation: Representation | None = None,
         version: int | None = None,
     ) -> LinearModel:
-        """Take the weights of a learner; features are called f1, f2, … and the version counts updates, unless given.
+        """Take the weights of a learner, its feature names (f1, f2, … if it has none) and its number of updates as the version.
 
-        A recipe with a representation has its own; ``representation`` says what else was applied to the features before the
-        learner saw them.
+        ``features`` and ``version`` replace the latter two. A recipe with a representation has its own; ``representation`` says
+        what else was applied to the features before the learner saw them.
         """
-        names = tuple(features) if features is not None else tuple(f"f{i + 1}" for i in range(snapshot.n_features))
+        names = snapshot.names if features is None else tuple(features)
         if len(names) != snapshot.n_features:
             raise ShapeMismatch(f"the snapshot has {snapshot.n_features} features, got {len(names)} names")
         own = getattr(parse(snapshot.algorithm), "representation", None)

@@ -18,7 +18,7 @@ from duelrank.multileaving import Multileaver
 from duelrank.randomness import stream
 from duelrank.statistics import anytime_test, holm, mean_test, sign_test
 from duelrank.types import Impression, Query, Rankings
-from duelrank.validation import whole_number
+from duelrank.validation import explained, whole_number
 
 __all__ = ["Comparison"]
 
@@ -28,6 +28,7 @@ FORMAT = 3
 _WITHOUT_HISTORY = 2  # a format that is still read
 
 
+@explained
 class Comparison:
     """An online comparison of rankers: `show` merges their rankings for a query, `record` counts the clicks on the list.
 

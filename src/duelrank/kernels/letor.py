@@ -182,11 +182,11 @@ def parse_lines(
 @kernel
 def highest_feature(text: Any, start: int, stop: int) -> Any:
     """Return the highest feature number in whole lines, at most MAX_FEATURE: a quick look that checks nothing."""
-    highest = 0
-    number = 0
+    highest: Any = 0
+    number: Any = 0
     position = start
     while position < stop:
-        byte = text[position]
+        byte = np.int64(text[position])
         if 48 <= byte <= 57:
             number = min(number * 10 + (byte - 48), MAX_FEATURE)
         else:

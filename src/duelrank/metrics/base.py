@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, ABCMeta, abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from duelrank.registry import Between, Part
+from duelrank.registry import Between, Part, PartType
 from duelrank.types import Labels
 
 __all__ = ["Metric"]
@@ -16,7 +16,7 @@ M = TypeVar("M", bound="Metric")
 _NO_CUTOFF = 1 << 31
 
 
-class _CutByAt(ABCMeta):
+class _CutByAt(PartType):
     """Allows the notation ``nDCG@10`` for ``nDCG(cutoff=10)`` on metric classes."""
 
     def __matmul__(cls, cutoff: int) -> Any:

@@ -13,6 +13,7 @@ from duelrank.grammar import as_part
 from duelrank.kernels.ranking import ranked_labels
 from duelrank.metrics.base import Metric
 from duelrank.types import Features, Labels, Stream, Weights
+from duelrank.validation import explained
 
 __all__ = ["Judged", "evaluate", "per_query"]
 
@@ -58,6 +59,7 @@ def per_query(weights: Weights, split: Judged, metric: Metric | str, stream: Str
     return np.array([measure.of(labels, labels) for labels in lists])
 
 
+@explained
 def evaluate(weights: Weights, split: Judged, metric: Metric | str, stream: Stream) -> float:
     """Return the mean of a metric over the queries of a split; NaN if the split is empty.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.kernels.updates import discounted_sum
+from duelrank.validation import explained
 
 __all__ = ["DISCOUNT", "online_performance"]
 
@@ -13,6 +14,7 @@ __all__ = ["DISCOUNT", "online_performance"]
 DISCOUNT = 0.9995
 
 
+@explained
 def online_performance(values: NDArray[np.float64], discount: float = DISCOUNT) -> float:
     """Return Σ_t γ^t · value_t, t from 0, where value_t is the metric of the list shown at t.
 

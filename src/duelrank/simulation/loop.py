@@ -25,6 +25,7 @@ from duelrank.simulation.record import Record
 from duelrank.simulation.spec import RunSpec
 from duelrank.types import State
 from duelrank.users import User
+from duelrank.validation import explained
 
 __all__ = ["simulate"]
 
@@ -49,6 +50,7 @@ def simulate(
     log: Logged | str | None = None,
     progress: Progress | None = None,
 ) -> Record: ...
+@explained
 def simulate(
     algorithm: RunSpec | Algorithm | str,
     dataset: Any = None,

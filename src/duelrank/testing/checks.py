@@ -17,9 +17,11 @@ from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.memory import flatten
 from duelrank.metrics import nDCG
+from duelrank.registry import spell
 from duelrank.snapshot import Snapshot
 from duelrank.testing.parameters import variations
 from duelrank.testing.tiny import play, tiny_split
+from duelrank.testing.verdict import require, run_checks
 from duelrank.types import Feedback, Impression, Query, State
 
 __all__ = ["CHECKS", "check_algorithm"]
@@ -28,7 +30,10 @@ Check = Callable[[Algorithm], None]
 
 
 def check_algorithm(algorithm: Algorithm | str) -> None:
-    """Run all checks on an algorithm or its text; a failed check raises an AssertionError or the error of the algorithm.
+    """Run all checks on an algorithm or its text.
+
+    A failed check raises an AssertionError that says what is wrong and what to do, or the error of the algorithm; a note names the
+    check. An algorithm that moves its weights without a click declares ``moves_without_clicks``.
 
     Examples
     --------
@@ -37,8 +42,7 @@ def check_algorithm(algorithm: Algorithm | str) -> None:
     None
     """
     recipe = as_part(algorithm, Algorithm)
-    for check in CHECKS:
-        check(recipe)
+    run_checks(CHECKS, recipe, spell(recipe))
 
 
 def _learner(algorithm: Algorithm, n_impressions: int = 30) -> Learner:
@@ -56,11 +60,32 @@ def _first(impression: Impression) -> Feedback:
     return Feedback(clicks, examined=clicks.size)
 
 
+def _require_finite(learner: Learner) -> None:
+    require(
+        np.isfinite(learner.weights).all(),
+        "learning has made weights that are NaN or infinite",
+        "Look for a division by zero, a logarithm of zero or steps that grow in gradient() and update()",
+    )
+
+
+def _require_steps(learner: Learner, expected: int) -> None:
+    require(
+        learner.state.step == expected,
+        f"State.step is {learner.state.step} after learning from {expected} impressions",
+        "Return State(weights, state.step + 1, ...) from learn(), or leave learn() as Algorithm has it",
+    )
+
+
 def check_recipe_is_a_value(algorithm: Algorithm) -> None:
     """A recipe is equal to what its repr parses to and to its pickled copy, and can be hashed."""
-    assert parse(repr(algorithm)) == algorithm
-    assert pickle.loads(pickle.dumps(algorithm)) == algorithm  # noqa: S301  # our own bytes
-    assert hash(parse(repr(algorithm))) == hash(algorithm)
+    advice = (
+        "Make every class of it a frozen dataclass (repr=False) of parts, numbers, strings and tuples, with @register"
+    )
+    again = parse(repr(algorithm))
+    require(again == algorithm, f"{algorithm!r} is not equal to what its text parses to, {again!r}", advice)
+    copy = pickle.loads(pickle.dumps(algorithm))  # noqa: S301  # our own bytes
+    require(copy == algorithm, f"{algorithm!r} is not equal to its pickled copy, {copy!r}", advice)
+    require(hash(again) == hash(algorithm), f"{algorithm!r} and an equal recipe have different hashes", advice)
 
 
 def check_ranking_does_not_change_the_state(algorithm: Algorithm) -> None:
@@ -68,7 +93,11 @@ def check_ranking_does_not_change_the_state(algorithm: Algorithm) -> None:
     learner = _learner(algorithm)
     before = learner.snapshot().state
     learner.rank(_query())
-    assert learner.state is before
+    require(
+        learner.state is before,
+        "rank() has changed the state of the learner",
+        "Put what learning needs to know of a list into Impression.trace",
+    )
 
 
 def check_ranking_has_no_duplicates(algorithm: Algorithm) -> None:
@@ -76,16 +105,22 @@ def check_ranking_has_no_duplicates(algorithm: Algorithm) -> None:
     learner = _learner(algorithm)
     for length in (1, 3, 8):
         ranking = learner.rank(_query(), length).ranking
-        assert ranking.shape == (length,)
-        assert np.unique(ranking).size == length
-        assert set(ranking.tolist()) <= set(range(8))
+        require(
+            ranking.shape == (length,) and set(ranking.tolist()) <= set(range(8)) and np.unique(ranking).size == length,
+            f"a list of {length} of the documents 0 to 7 was asked for, explore() returned {ranking.tolist()}",
+            f"Return {length} distinct document indices, best first, as a one-dimensional array",
+        )
 
 
 def check_list_longer_than_the_documents(algorithm: Algorithm) -> None:
     """If the list is longer than the number of documents, all are shown, and learning works."""
     learner = _learner(algorithm)
     impression = learner.rank(_query(), 50)
-    assert sorted(impression.ranking.tolist()) == list(range(8))
+    require(
+        sorted(impression.ranking.tolist()) == list(range(8)),
+        f"a list of 50 was asked for where there are 8 documents, explore() returned {impression.ranking.tolist()}",
+        "Return each document once",
+    )
     learner.learn(impression, _first(impression))
 
 
@@ -93,9 +128,13 @@ def check_one_document(algorithm: Algorithm) -> None:
     """A query with a single document can be shown and learned from; it teaches nothing wrong."""
     learner = _learner(algorithm)
     impression = learner.rank(Query("single", tiny_split().features[:1]))
-    assert impression.ranking.tolist() == [0]
+    require(
+        impression.ranking.tolist() == [0],
+        f"a query has one document, explore() returned {impression.ranking.tolist()}",
+        "Return document 0",
+    )
     learner.learn(impression, _first(impression))
-    assert np.isfinite(learner.weights).all()
+    _require_finite(learner)
 
 
 def check_all_ties(algorithm: Algorithm) -> None:
@@ -107,18 +146,28 @@ def check_all_ties(algorithm: Algorithm) -> None:
         impression = learner.rank(query)
         orders.add(tuple(impression.ranking.tolist()))
         learner.learn(impression, _first(impression))
-    assert len(orders) > 1
-    assert np.isfinite(learner.weights).all()
+    require(
+        len(orders) > 1,
+        f"six equal documents were shown 40 times in the same order, {min(orders)}",
+        "Order documents of equal score at random, such as with duelrank.kernels.ranking.rankings",
+    )
+    _require_finite(learner)
 
 
 def check_no_click_moves_nothing(algorithm: Algorithm) -> None:
-    """Without a click the weights do not change, and the impression is counted."""
+    """Without a click the weights do not change, unless the algorithm declares that, and the impression is counted."""
     learner = _learner(algorithm)
     before, step = learner.weights, learner.state.step
     impression = learner.rank(_query())
     learner.learn(impression, Feedback(np.zeros(impression.ranking.size, np.bool_), examined=impression.ranking.size))
-    assert learner.weights is before
-    assert learner.state.step == step + 1
+    require(
+        learner.weights is before or algorithm.moves_without_clicks,
+        "a list without a click has changed the weights",
+        "Return a gradient of zeros where there is no click; if the algorithm is meant to learn from such lists, "
+        "declare moves_without_clicks: ClassVar[bool] = True in its class",
+    )
+    _require_finite(learner)
+    _require_steps(learner, step + 1)
 
 
 def check_late_and_reversed_feedback(algorithm: Algorithm) -> None:
@@ -127,8 +176,8 @@ def check_late_and_reversed_feedback(algorithm: Algorithm) -> None:
     flying = [learner.rank(_query(index)) for index in range(5)]
     for impression in reversed(flying):
         learner.learn(impression, _first(impression))
-    assert learner.state.step == 35
-    assert np.isfinite(learner.weights).all()
+    _require_steps(learner, 35)
+    _require_finite(learner)
 
 
 def check_repeated_feedback_counts_twice(algorithm: Algorithm) -> None:
@@ -137,8 +186,8 @@ def check_repeated_feedback_counts_twice(algorithm: Algorithm) -> None:
     impression = learner.rank(_query())
     for _ in range(3):
         learner.learn(impression, _first(impression))
-    assert learner.state.step == 33
-    assert np.isfinite(learner.weights).all()
+    _require_steps(learner, 33)
+    _require_finite(learner)
 
 
 def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
@@ -150,13 +199,25 @@ def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
     one.learn(impression, _first(impression))
     same = other.rank(_query())
     other.learn(same, _first(same))
-    assert one.state == other.state
+    require(
+        one.state == other.state,
+        "two lists that were ranked and never learned from have changed what another list teaches",
+        "Keep nothing of a list but in Impression.trace, and draw random numbers only from the given stream",
+    )
 
 
 def check_learning_is_deterministic(algorithm: Algorithm) -> None:
     """Equal seeds give equal states, to the bit; different seeds give different states."""
-    assert play(algorithm, 60).state == play(algorithm, 60).state
-    assert play(algorithm, 60, seed=1).state != play(algorithm, 60, seed=2).state
+    require(
+        play(algorithm, 60).state == play(algorithm, 60).state,
+        "two learners with the same seed, queries and clicks have learned different states",
+        "Draw random numbers only from the given stream, and iterate over no sets",
+    )
+    require(
+        play(algorithm, 60, seed=1).state != play(algorithm, 60, seed=2).state,
+        "the seeds 1 and 2 have led to the same state",
+        "Use the given stream for exploration and ties; check that anything is learned at all",
+    )
 
 
 def check_learning_is_pure(algorithm: Algorithm) -> None:
@@ -166,8 +227,16 @@ def check_learning_is_pure(algorithm: Algorithm) -> None:
     copy = Snapshot.from_bytes(learner.snapshot().to_bytes()).state
     impression = learner.rank(_query())
     results = [algorithm.learn(state, impression, _first(impression), derive(1, 1)) for _ in range(2)]
-    assert results[0] == results[1]
-    assert state == copy
+    require(
+        results[0] == results[1],
+        "learn() has returned two states for the same state, impression, feedback and stream",
+        "Keep nothing between calls: what is learned belongs to the State",
+    )
+    require(
+        state == copy,
+        "learn() has changed the state that it was given",
+        "Copy arrays of the state before changing them",
+    )
 
 
 def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
@@ -175,13 +244,29 @@ def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
     learner = _learner(algorithm)
     impression, stream = learner.rank(_query()), derive(1, 1)
     step = algorithm.explain_step(learner.state, impression, _first(impression), stream)
-    assert np.array_equal(stream, derive(1, 1))
+    require(
+        np.array_equal(stream, derive(1, 1)),
+        "explain_step() has drawn from the stream that it was given",
+        "Give stream.copy() to the functions that draw",
+    )
     after = algorithm.learn(learner.state, impression, _first(impression), stream)
-    assert np.array_equal(step.before, learner.state.weights)
-    assert np.array_equal(step.after, after.weights)
-    assert step.followed.any() == (after.updates > learner.state.updates)
+    require(
+        np.array_equal(step.before, learner.state.weights) and np.array_equal(step.after, after.weights),
+        "explain_step() says that the step starts or ends at other weights than that of learn()",
+        "Return the weights of the given state as before, those of learn() with the same arguments as after",
+    )
+    require(
+        step.followed.any() == (after.updates > learner.state.updates),
+        "StepExplanation.followed is zero where learn() has counted an update, or the other way round",
+        "Return what was followed, after any projection",
+    )
     nothing = Feedback(np.zeros(impression.ranking.shape[0], np.bool_))
-    assert not algorithm.explain_step(learner.state, impression, nothing, derive(1, 1)).direction.any()
+    require(
+        algorithm.moves_without_clicks
+        or not algorithm.explain_step(learner.state, impression, nothing, derive(1, 1)).direction.any(),
+        "explain_step() returns a direction for a list without a click",
+        "Return zeros; an algorithm that learns from such lists declares moves_without_clicks: ClassVar[bool] = True",
+    )
 
 
 def check_a_click_weighs_one(algorithm: Algorithm) -> None:
@@ -191,15 +276,24 @@ def check_a_click_weighs_one(algorithm: Algorithm) -> None:
         query, clicks = _query(number % 12), np.arange(5) % (2 + number % 3) == 1
         plain.learn(plain.rank(query), Feedback(clicks, examined=5))
         weighted.learn(weighted.rank(query), Feedback(clicks, examined=5, weights=clicks))
-    assert weighted.state == plain.state
+    require(
+        weighted.state == plain.state,
+        "clicks that weigh 1 each have taught something else than the same clicks without weights",
+        "Use Feedback.gains, which is 1 for a click without a weight",
+    )
 
 
 def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
     """A learner that is saved as bytes and restored continues identically."""
     original = _learner(algorithm, 45)
     restored = Learner.from_snapshot(Snapshot.from_bytes(original.snapshot().to_bytes()))
-    assert restored.state == original.state
-    assert play(algorithm, 45, learner=restored).state == play(algorithm, 45, learner=original).state
+    advice = "Keep all that was learned in State.weights and State.memory, as arrays by name"
+    require(restored.state == original.state, "a state is not equal to itself after a trip through bytes", advice)
+    require(
+        play(algorithm, 45, learner=restored).state == play(algorithm, 45, learner=original).state,
+        "a learner that was restored from a snapshot has learned something else than the original one",
+        advice,
+    )
 
 
 def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:
@@ -210,8 +304,16 @@ def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:
     learner.learn(impression, _first(impression))
     before = learner.snapshot().to_bytes()
     features[:] = 0.5
-    assert Snapshot.from_bytes(before).state == learner.state
-    assert not learner.weights.flags.writeable
+    require(
+        Snapshot.from_bytes(before).state == learner.state,
+        "the state has changed with an array of features that was given to rank() before",
+        "Copy what the state keeps of an impression",
+    )
+    require(
+        not learner.weights.flags.writeable,
+        "the weights of the state can be written to",
+        "Set weights.flags.writeable = False in start() and learn()",
+    )
 
 
 def check_bad_input_changes_nothing(algorithm: Algorithm) -> None:
@@ -227,19 +329,25 @@ def check_bad_input_changes_nothing(algorithm: Algorithm) -> None:
         lambda: learner.learn(impression, Feedback(np.ones(n - 1, np.bool_))),
     ]
     for attempt in attempts:
+        accepted, advice = True, "Do not override rank(), and begin learn() with the checks of Algorithm.learn"
         try:
             attempt()
         except DuelrankError:
-            assert learner.state is before
-        else:
-            raise AssertionError("bad input was accepted")
+            accepted = False
+        require(not accepted, "a query or feedback of a wrong shape was accepted", advice)
+        require(learner.state is before, "a query or feedback that was refused has changed the state", advice)
 
 
 def check_memory_is_bounded(algorithm: Algorithm) -> None:
     """The memory stops growing: it may vary a little, but twice the impressions do not need twice the bytes."""
     learner = _learner(algorithm, 400)
     early = _memory_bytes(learner.state)
-    assert _memory_bytes(play(algorithm, 400, learner=learner).state) <= 1.2 * early
+    late = _memory_bytes(play(algorithm, 400, learner=learner).state)
+    require(
+        late <= 1.2 * early,
+        f"the memory grows: {early:,} bytes after 400 impressions, {late:,} after 800",
+        "Keep the newest or best entries only, as a parameter says",
+    )
 
 
 def check_best_does_not_explore(algorithm: Algorithm) -> None:
@@ -248,15 +356,22 @@ def check_best_does_not_explore(algorithm: Algorithm) -> None:
     query = Query("own", _query().features)
     if not algorithm.per_query:
         scores = algorithm.columns(learner.state, query.features, np.array([0, query.n_documents])) @ learner.weights
-        assert np.all(np.diff(scores[learner.best(query)]) <= 1e-12)
+        require(
+            np.all(np.diff(scores[learner.best(query)]) <= 1e-12),
+            "best() does not sort the documents by the scores of the weights",
+            "Leave best() as Algorithm has it; an algorithm with a model for each query declares per_query",
+        )
         return
     for _ in range(40):
         impression = learner.rank(query)
         learner.learn(impression, Feedback(impression.ranking == 3, examined=impression.ranking.size))
     for number in range(20):
         ranking = algorithm.best(learner.state, query, derive(number, 0))
-        assert ranking[0] == 3
-        assert sorted(ranking.tolist()) == list(range(query.n_documents))
+        require(
+            ranking[0] == 3 and sorted(ranking.tolist()) == list(range(query.n_documents)),
+            f"only document 3 was clicked in 40 lists of a query, best() returns {ranking.tolist()}",
+            "Return each document once, sorted by the query's own model, without exploration",
+        )
 
 
 def check_learns_from_easy_clicks(algorithm: Algorithm) -> None:
@@ -268,7 +383,11 @@ def check_learns_from_easy_clicks(algorithm: Algorithm) -> None:
     gains = [
         _quality(play(algorithm, 800, seed), split) - _quality(play(algorithm, 0, seed), split) for seed in range(5)
     ]
-    assert np.median(gains) > 0.05
+    require(
+        np.median(gains) > 0.05,
+        f"800 impressions of an easy task have raised nDCG@5 by {np.median(gains):.3f}, the median of 5 seeds; expected is 0.05",
+        "Check the sign of the gradient, the learning rate, and that State.weights are those that were learned",
+    )
 
 
 def _quality(learner: Learner, split: Split) -> float:
@@ -281,8 +400,10 @@ def check_every_parameter_matters(algorithm: Algorithm) -> None:
     # Most differ after a few impressions; only the others get more.
     base = {n: _learned(play(algorithm, n)) for n in (40, 400)}
     for path, others in variations(algorithm):
-        assert any(_learns_otherwise(other, n, base[n]) for n in base for other in others), (
-            f"{path} of {algorithm!r} has no effect"
+        require(
+            any(_learns_otherwise(other, n, base[n]) for n in base for other in others),
+            f"{path} of {algorithm!r} has no effect: other values teach the same",
+            f"Use it or remove it; a parameter that is meant to change no result is listed in inert_fields, as {path!r}",
         )
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from reprlib import repr as shortened
 
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Storage, Usage, open_storage
+from duelrank.testing.verdict import require, run_checks
 
 __all__ = ["STORAGE_CHECKS", "check_storage"]
 
 Check = Callable[[Storage], None]
+_SEE = "The interfaces in duelrank.storage.base say what each method promises"
 
 
 def check_storage(url: str) -> None:
     """Run all checks on the store at an address, which must be empty and is not empty afterwards.
 
-    A failed check raises an AssertionError or the error of the store. Each check has a ranker of its own.
+    A failed check raises an AssertionError that says what was expected, or the error of the store; a note names the check.
+    Each check has a ranker of its own.
 
     Examples
     --------
@@ -25,8 +29,7 @@ def check_storage(url: str) -> None:
     None
     """
     with open_storage(url) as store:
-        for check in STORAGE_CHECKS:
-            check(store)
+        run_checks(STORAGE_CHECKS, store, url)
     _check_closed(store)
 
 
@@ -40,76 +43,88 @@ def _append(store: Storage, ranker: str, count: int) -> int:
     return store.log.append(events)[0].number
 
 
-def _raises(kind: type[Exception], call: Callable[[], object]) -> None:
+def _equal(found: object, expected: object, what: str) -> None:
+    require(found == expected, f"{what} must be {shortened(expected)}, got {shortened(found)}", _SEE)
+
+
+def _raises(kind: type[Exception], call: Callable[[], object], what: str) -> None:
     try:
         call()
     except kind:
         return
-    raise AssertionError(f"{kind.__name__} was not raised")
+    require(False, f"{what} must raise {kind.__name__}", _SEE)
 
 
 def check_an_empty_store_is_empty(store: Storage) -> None:
     """Nothing is there, and nothing is found."""
     store.ping()
-    assert store.log.last_number() == 0
-    assert store.log.read() == []
-    assert store.log.find("a", "kind", ["k"]) == {}
-    assert store.snapshots.load("a", "checkpoint") is None
-    assert store.keys.list() == []
+    _equal(store.log.last_number(), 0, "log.last_number() of an empty store")
+    _equal(store.log.read(), [], "log.read() of an empty store")
+    _equal(store.log.find("a", "kind", ["k"]), {}, "log.find() in an empty store")
+    _equal(store.snapshots.load("a", "checkpoint"), None, "snapshots.load() in an empty store")
+    _equal(store.keys.list(), [], "keys.list() of an empty store")
 
 
 def check_numbers_have_no_gaps_and_keys_come_once(store: Storage) -> None:
     """An event with a known key is not stored again: its receipt has the number of the first one."""
     last = store.log.last_number()
-    assert store.log.append([]) == []
+    _equal(store.log.append([]), [], "log.append() of no events")
     batch = [_event("b", "x"), _event("b", "y"), _event("b", "x"), _event("b", "z")]
     receipts = [Receipt(last + 1, True), Receipt(last + 2, True), Receipt(last + 1, False), Receipt(last + 3, True)]
-    assert store.log.append(batch) == receipts
-    assert [receipt.new for receipt in store.log.append(batch)] == [False] * 4
-    assert store.log.last_number() == last + 3
+    _equal(store.log.append(batch), receipts, "log.append() of a batch in which a key comes twice")
+    again = [receipt.new for receipt in store.log.append(batch)]
+    _equal(again, [False] * 4, "Receipt.new of a batch that is appended again")
+    _equal(store.log.last_number(), last + 3, "log.last_number() after three new events")
 
 
 def check_events_come_back(store: Storage) -> None:
     """What was appended is read in order, and found by its key."""
     first = _append(store, "c", 700)
     expected = [Event(first + i, "c", "kind", str(i), float(i), b"body of %r" % i) for i in range(700)]
-    assert store.log.read(after=first - 1) == expected
-    assert store.log.read(after=first + 9, limit=2, ranker="c") == expected[10:12]
+    _equal(store.log.read(after=first - 1), expected, "log.read(after=...)")
+    _equal(
+        store.log.read(after=first + 9, limit=2, ranker="c"),
+        expected[10:12],
+        "log.read(after=..., limit=2, ranker=...)",
+    )
     keys = [str(i) for i in range(-300, 700)]
-    assert store.log.find("c", "kind", keys) == {event.key: event for event in expected}
-    assert store.log.number_before("c", 10.0) == first + 9
+    _equal(store.log.find("c", "kind", keys), {event.key: event for event in expected}, "log.find() of 1,000 keys")
+    _equal(store.log.number_before("c", 10.0), first + 9, "log.number_before()")
 
 
 def check_an_event_follows_only_a_new_one(store: Storage) -> None:
     """An event that follows one that is not new is left out, and so is what follows it."""
     pair = [_event("d", 1), NewEvent("d", "kind", "2", 0.0, b"", follows=True)]
-    assert [receipt.new for receipt in store.log.append(pair)] == [True, True]
+    new = [receipt.new for receipt in store.log.append(pair)]
+    _equal(new, [True, True], "Receipt.new of an event and of one that follows it")
     chain = [pair[0], *(NewEvent("d", "kind", key, 0.0, b"", follows=True) for key in ("3", "4"))]
-    assert store.log.append(chain)[1:] == [Receipt(0, False)] * 2
-    assert len(store.log.read(ranker="d")) == 2
-    _raises(InvalidValue, lambda: store.log.append(pair[1:]))
+    _equal(store.log.append(chain)[1:], [Receipt(0, False)] * 2, "receipts of events that follow one which is not new")
+    _equal(len(store.log.read(ranker="d")), 2, "the number of events of the ranker")
+    _raises(InvalidValue, lambda: store.log.append(pair[1:]), "log.append() of an event that follows nothing")
 
 
 def check_attachments_are_dropped_behind_a_checkpoint(store: Storage) -> None:
     """Attachments can go once a checkpoint covers their events; the events stay."""
     first = _append(store, "e", 600)
     last = first + 599
-    _raises(InvalidValue, lambda: store.log.drop_attachments("e", last))
+    _raises(InvalidValue, lambda: store.log.drop_attachments("e", last), "log.drop_attachments() without a checkpoint")
     store.snapshots.save("e", "checkpoint", last, 0.0, b"")
-    assert store.log.drop_attachments("e", last, keep=[first + 5]) == 599
-    assert store.log.attachment("e", first) is None
-    assert store.log.attachment("e", first + 5) == b"attachment"
-    assert store.log.dropped("e") == last
-    assert len(store.log.read(ranker="e")) == 600
+    _equal(store.log.drop_attachments("e", last, keep=[first + 5]), 599, "log.drop_attachments(keep=[...])")
+    _equal(store.log.attachment("e", first), None, "an attachment that was dropped")
+    _equal(store.log.attachment("e", first + 5), b"attachment", "an attachment that was kept")
+    _equal(store.log.dropped("e"), last, "log.dropped() after attachments were dropped")
+    _equal(len(store.log.read(ranker="e")), 600, "the number of events after attachments were dropped")
 
 
 def check_events_are_deleted(store: Storage) -> None:
     """Events of one ranker go, and their keys are new again."""
     first = _append(store, "f", 10)
-    assert store.log.delete("f", first + 7, keep=[first + 2]) == 7
-    assert [event.number - first for event in store.log.read(ranker="f")] == [2, 8, 9]
-    assert store.log.dropped("f") == first + 7
-    assert [receipt.new for receipt in store.log.append([_event("f", 0), _event("f", 2)])] == [True, False]
+    _equal(store.log.delete("f", first + 7, keep=[first + 2]), 7, "log.delete(keep=[...])")
+    left = [event.number - first for event in store.log.read(ranker="f")]
+    _equal(left, [2, 8, 9], "what is left after log.delete(), counted from the first event,")
+    _equal(store.log.dropped("f"), first + 7, "log.dropped() after log.delete()")
+    new = [receipt.new for receipt in store.log.append([_event("f", 0), _event("f", 2)])]
+    _equal(new, [True, False], "Receipt.new of a deleted key and of one that was kept")
 
 
 def check_snapshots_are_kept_by_kind(store: Storage) -> None:
@@ -117,38 +132,41 @@ def check_snapshots_are_kept_by_kind(store: Storage) -> None:
     for number, body in ((1, b"old"), (3, b"three"), (1, b"one"), (2, b"two")):
         store.snapshots.save("g", "version", number, 1.5, body)
     store.snapshots.save("g", "status", 9, 1.5, b"")
-    assert store.snapshots.load("g", "version") == Snapshot("g", "version", 3, 1.5, b"three")
-    assert store.snapshots.load("g", "version", 1) == Snapshot("g", "version", 1, 1.5, b"one")
-    assert store.snapshots.load("g", "version", 4) is None
-    assert store.snapshots.list("g", "version")[1] == SnapshotInfo("g", "version", 2, 1.5, 3)
-    assert store.snapshots.newest("version").get("g") == 3
-    assert store.snapshots.prune("g", "version", keep=1, needed=[1]) == 1
-    _raises(InvalidValue, lambda: store.snapshots.save("g", "checkpoint", 1 << 40, 0.0, b""))
+    _equal(store.snapshots.load("g", "version"), Snapshot("g", "version", 3, 1.5, b"three"), "the newest snapshot")
+    replaced = Snapshot("g", "version", 1, 1.5, b"one")
+    _equal(store.snapshots.load("g", "version", 1), replaced, "a snapshot that was saved twice")
+    _equal(store.snapshots.load("g", "version", 4), None, "a snapshot that was never saved")
+    info = SnapshotInfo("g", "version", 2, 1.5, 3)
+    _equal(store.snapshots.list("g", "version")[1], info, "the second entry of snapshots.list()")
+    _equal(store.snapshots.newest("version").get("g"), 3, "the number in snapshots.newest()")
+    _equal(store.snapshots.prune("g", "version", keep=1, needed=[1]), 1, "snapshots.prune(keep=1, needed=[1])")
+    beyond = "snapshots.save() of a checkpoint behind the last event"
+    _raises(InvalidValue, lambda: store.snapshots.save("g", "checkpoint", 1 << 40, 0.0, b""), beyond)
     store.snapshots.delete("g")
-    assert store.snapshots.load("g", "status") is None
+    _equal(store.snapshots.load("g", "status"), None, "a snapshot after snapshots.delete()")
 
 
 def check_keys_come_and_go(store: Storage) -> None:
     """API keys are added once, listed and revoked."""
     key = ApiKey("id", b"hash", ("rank",), 1.5, rankers=("shop",))
     store.keys.add(key)
-    _raises(InvalidValue, lambda: store.keys.add(key))
-    assert store.keys.list() == [key]
-    assert store.keys.revoke("id")
-    assert not store.keys.revoke("id")
+    _raises(InvalidValue, lambda: store.keys.add(key), "keys.add() of a key that is there")
+    _equal(store.keys.list(), [key], "keys.list()")
+    _equal(store.keys.revoke("id"), True, "keys.revoke() of a key")
+    _equal(store.keys.revoke("id"), False, "keys.revoke() of a key that was revoked")
 
 
 def check_a_lease_has_one_holder(store: Storage) -> None:
     """A name that is held is not given out again until it is released."""
     lease = store.leases.acquire("name")
-    assert lease is not None
-    assert lease.renew()
-    assert lease.held()
-    assert store.leases.acquire("name") is None
+    if lease is None:
+        raise AssertionError(f"leases.acquire() of a free name must return a lease, got None. {_SEE}.")
+    _equal((lease.renew(), lease.held()), (True, True), "renew() and held() of a lease")
+    _equal(store.leases.acquire("name"), None, "leases.acquire() of a name that is held")
     lease.release()
-    assert not lease.held()
+    _equal(lease.held(), False, "held() of a lease that was released")
     with store.leases.acquire("name") or lease as again:
-        assert again.held()
+        _equal(again.held(), True, "held() of a lease that was acquired again")
 
 
 def check_many_threads_append_at_once(store: Storage) -> None:
@@ -156,22 +174,25 @@ def check_many_threads_append_at_once(store: Storage) -> None:
     last = store.log.last_number()
     with ThreadPoolExecutor(8) as threads:
         receipts = [each[0] for each in threads.map(lambda i: store.log.append([_event("h", i % 50)]), range(100))]
-    assert sorted(receipt.number for receipt in receipts if receipt.new) == list(range(last + 1, last + 51))
-    assert [event.number for event in store.log.read(after=last)] == list(range(last + 1, last + 51))
+    expected = list(range(last + 1, last + 51))
+    new = sorted(receipt.number for receipt in receipts if receipt.new)
+    _equal(new, expected, "numbers of new events, of which two threads sent each,")
+    _equal(
+        [event.number for event in store.log.read(after=last)], expected, "numbers of events that threads have appended"
+    )
 
 
 def check_usage_is_known(store: Storage) -> None:
     """The store tells its size."""
     usage = store.usage()
-    assert isinstance(usage, Usage)
-    assert usage.bytes > 0
-    assert usage.free is None or usage.free >= 0
+    fits = isinstance(usage, Usage) and usage.bytes > 0 and (usage.free is None or usage.free >= 0)
+    require(fits, f"usage() must be a Usage with bytes above 0 and free None or from 0 up, got {usage!r}", _SEE)
 
 
 def _check_closed(store: Storage) -> None:
     store.close()
-    _raises(StorageFailure, lambda: store.log.append([_event("i", 0)]))
-    _raises(StorageFailure, store.ping)
+    _raises(StorageFailure, lambda: store.log.append([_event("i", 0)]), "log.append() of a closed store")
+    _raises(StorageFailure, store.ping, "ping() of a closed store")
 
 
 STORAGE_CHECKS: tuple[Check, ...] = tuple(

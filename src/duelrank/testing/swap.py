@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core.registry import CPUDispatcher
-
 import duelrank.kernels
 from duelrank.compiling import Intrinsic, Kernel
 
@@ -18,13 +16,16 @@ __all__ = ["kernels", "swapped", "twin"]
 
 
 def kernels() -> dict[tuple[str, str], Any]:
-    """Return every public kernel by (module, name), as numba's dispatcher; intrinsic functions have none."""
+    """Return every public kernel by (module, name), as numba's dispatcher; as a plain function under NUMBA_DISABLE_JIT.
+
+    Intrinsic functions are left out: they have no dispatcher.
+    """
     found: dict[tuple[str, str], Any] = {}
     for info in pkgutil.iter_modules(duelrank.kernels.__path__):
         module = importlib.import_module(f"duelrank.kernels.{info.name}")
         for name, value in list(vars(module).items()):
             kernel = value.compiled if isinstance(value, Kernel) and not isinstance(value, Intrinsic) else value
-            own = isinstance(kernel, CPUDispatcher) and kernel.py_func.__module__ == module.__name__
+            own = getattr(getattr(kernel, "py_func", None), "__module__", None) == module.__name__
             if own and not name.startswith("_"):
                 found[info.name, name] = kernel
     return found
@@ -49,7 +50,7 @@ def swapped(replacement: Callable[[str, str, Any], Any]) -> Iterator[None]:
         for name, module in list(sys.modules.items()):
             if name.startswith("duelrank."):
                 for attribute, value in list(vars(module).items()):
-                    if isinstance(value, CPUDispatcher) and id(value) in chosen:
+                    if id(value) in chosen:
                         changed.append((module, attribute, value))
                         setattr(module, attribute, chosen[id(value)])
         yield

@@ -121,6 +121,14 @@ class Frame:
 
         return learning_curves(self, column)
 
+    def to_latex(self, baseline: str = "") -> str:
+        """Return `table` as LaTeX."""
+        return self.table(baseline).to_latex()
+
+    def to_markdown(self, baseline: str = "") -> str:
+        """Return `table` as Markdown."""
+        return self.table(baseline).to_markdown()
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas data frame; curves become columns of arrays."""
         return data_frame(self.columns)

@@ -21,6 +21,7 @@ from duelrank.grammar import parse
 from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 from duelrank.simulation.guarded import NO_GUARD
+from duelrank.validation import explained
 
 __all__ = ["Store", "load_results"]
 
@@ -40,6 +41,7 @@ _ADDED: dict[str, Any] = {
 _ABOUT, _NEW_ABOUT, _RUNS, _LOCK = "store.json", "store.json.new", "runs.jsonl", "store.lock"
 
 
+@explained
 class Store:
     """The finished runs of one suite in one folder; use it in a ``with`` statement, because only one process may write to it.
 

@@ -45,7 +45,7 @@ class InProcess:
 
 
 def run_all(
-    specs: Sequence[RunSpec],
+    specs: Sequence[RunSpec] | RunSpec,
     workers: int | None = None,
     scheduler: Scheduler | None = None,
     progress: Progress | None = None,
@@ -78,6 +78,9 @@ def run_all(
     >>> [record.spec.seed for record in records], round(float(records[0].offline[-1]), 2)
     ([1, 1], 0.7)
     """
+    specs = [specs] if isinstance(specs, RunSpec) else specs
+    if wrong := [each for each in specs if not isinstance(each, RunSpec)]:
+        raise InvalidValue(f"expected a list of RunSpec, such as Grid(...).specs(), found {wrong[0]!r} in it")
     tell = progress or (lambda done, total: None)
     executor = choose(len(specs), workers, scheduler, device)
     tell(0, len(specs))

@@ -125,12 +125,29 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.title!r}: {len(self.rows)} rows, {len(self.columns)} columns)"
 
-    def __str__(self) -> str:
+    def to_markdown(self) -> str:
+        """Return the table as Markdown."""
         from duelrank.experiments.tables.markdown import to_markdown
 
         return to_markdown(self)
 
-    def _repr_html_(self) -> str:
+    def to_html(self) -> str:
+        """Return the table as HTML."""
         from duelrank.experiments.tables.html import to_html
 
         return to_html(self)
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX, for the packages booktabs and multirow."""
+        from duelrank.experiments.tables.latex import to_latex
+
+        return to_latex(self)
+
+    def to_csv(self) -> str:
+        """Return the unrounded numbers as CSV, a line per cell."""
+        from duelrank.experiments.tables.csv import to_csv
+
+        return to_csv(self)
+
+    __str__ = to_markdown
+    _repr_html_ = to_html

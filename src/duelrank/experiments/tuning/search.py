@@ -23,12 +23,12 @@ from duelrank.experiments.tuning.runs import Runs, check_engine
 from duelrank.experiments.tuning.settings import Settings, check_same, has_begun
 from duelrank.experiments.tuning.space import search_space, with_values
 from duelrank.experiments.tuning.study import Study, best_first, optuna
-from duelrank.grammar import as_part
+from duelrank.grammar import as_part, listed
 from duelrank.metrics import Metric
 from duelrank.progress import count_bar
 from duelrank.registry import P, spell, spelling_once
 from duelrank.users import User
-from duelrank.validation import whole_number
+from duelrank.validation import explained, whole_number
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
@@ -82,6 +82,7 @@ class Tuned:
         return spell(self.algorithm)
 
 
+@explained
 def tune(
     algorithm: Algorithm | str,
     dataset: Sequence[Dataset | str] | Dataset | str = "synthetic",
@@ -282,5 +283,4 @@ def _csv(found: Tuned) -> str:
 
 def _parts(given: Any, kind: type[P]) -> tuple[P, ...]:
     """Return one or several parts, given as objects or texts, without duplicates."""
-    several = (given,) if isinstance(given, (str, kind)) else given
-    return tuple(dict.fromkeys(as_part(each, kind) for each in several))
+    return tuple(dict.fromkeys(as_part(each, kind) for each in listed(given)))
