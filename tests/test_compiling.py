@@ -44,7 +44,7 @@ PLAYED = """
 from hashlib import sha256
 from duelrank.memory import flatten
 from duelrank.testing import play
-for recipe in ("cps", "batchrank", "cascade-kl-ucb", "dcm-kl-ucb"):
+for recipe in ("cps", "batchrank", "cascade-kl-ucb", "mgd-dsp", "pdgd", "nsgd-dsp", "pairrank"):
     learner = play(recipe, 8)
     learned = {"weights": learner.weights, **flatten(learner.state.memory)}
     print(recipe, sha256(b"".join(name.encode() + array.tobytes() for name, array in learned.items())).hexdigest())
