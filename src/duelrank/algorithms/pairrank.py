@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from duelrank.updates import Step, Update
 
 __all__ = ["PairRank"]
 
+REMEMBERED = 1024  #: pairs whose loss is computed anew at each fit; older ones are summed up
 _TOLERANCE = 1e-10  # tolerance of the solver for the weights
 
 
@@ -129,22 +130,30 @@ class PairRank(Algorithm):
         if not pairs.shape[0]:
             return np.zeros(state.weights.shape[0]), memory
         better, worse = impression.query.features[impression.ranking[pairs.T]]
-        known = self._remember(state, better - worse, feedback.gains[pairs[:, 0]])
+        gains = feedback.gains[pairs[:, 0]]
+        known = self._remember(state, better - worse, gains)
         ridge = self.regularisation * (2.0 * float(known["pairs"][0]) if self.loss == "mean" else 1.0)
-        fit = kernel.ridge_solution(known["curvature"], ridge, known["target"], state.weights, _TOLERANCE)
+        statistics = (known[name] for name in ("curvature", "target", "differences", "gains", "bounds"))
+        fit, known["curvature"], known["bounds"] = kernel.fitted(state.weights, *statistics, ridge, _TOLERANCE)
         return fit - state.weights, {**memory, **known}
 
-    def _remember(self, state: State, differences: Features, gains: Gains) -> Memory:
-        """Return the statistics of all pairs after adding new pairs with these differences and the gains of their clicks."""
+    def _remember(self, state: State, differences: Features, gains: Gains) -> dict[str, Any]:
+        """Return what is known of all pairs after adding new ones; of the oldest, beyond a limit, only their sums are kept."""
         if "curvature" not in state.memory:
             raise InvalidValue(
                 "this state was learned by PairRank of an earlier version, which did not store pairs; start a new learner"
             )
+        new = {"differences": differences, "gains": gains, "bounds": np.zeros(len(gains))}
+        known = {name: np.concatenate((state.memory.get(name, rows[:0]), rows)) for name, rows in new.items()}
+        old = max(0, len(known["gains"]) - REMEMBERED)
+        sums = (state.weights, state.memory["curvature"], state.memory["target"])
+        curvature, target = kernel.expanded(*sums, *(rows[:old] for rows in known.values()))
         return {
             "inverse": kernel.shrunk_inverse(state.memory["inverse"], differences),
-            "curvature": kernel.grown_curvature(state.weights, state.memory["curvature"], differences, gains),
-            "target": kernel.grown_target(state.memory["target"], differences, gains),
+            "curvature": curvature,
+            "target": target,
             "pairs": state.memory["pairs"] + np.add.reduce(gains),
+            **{name: rows[old:] for name, rows in known.items()},
         }
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
