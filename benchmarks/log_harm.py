@@ -1,33 +1,54 @@
-"""When a log of production harms: short logs, users who click nearly at random, and a production ranking that is upside down.
+"""When a log of production harms: short logs, users who click nearly at random, production that is upside down or mediocre.
 
 Each cell has nDCG@10 of the first 1,000 live lists, and of the weights after all of them on test queries. Upside down is the best
-single feature with its least value first.
+single feature with its least value first; mediocre is the median of all features by nDCG@10 on validation queries, each in its
+better direction.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
 
 from duelrank import simulate
 from duelrank.datasets import Dataset
 from duelrank.grammar import as_part
-from duelrank.simulation import BestFeature, Feature, Logged
+from duelrank.metrics import evaluate
+from duelrank.randomness import stream
+from duelrank.simulation import Feature, Logged
 
 USERS, ALGORITHMS = ("perfect", "navigational", "informational", "almost-random"), ("wmgd-dsp", "pdgd")
 
 
+def by_quality(dataset: Dataset) -> list[Feature]:
+    """Return every feature in its better direction, the best one last, by nDCG@10 on the validation queries of the first fold."""
+    fold = dataset.fold(1)
+
+    def quality(feature: Feature) -> float:
+        return evaluate(feature.weights(dataset, 1), fold.validation, "nDCG@10", stream(0, "baseline"))
+
+    better = [max(Feature(n), Feature(n, rising=True), key=quality) for n in range(fold.n_features)]
+    return sorted(better, key=quality)
+
+
 def logs(dataset: Dataset) -> dict[str, Logged | None]:
     """Return the logs, by the heads of their columns."""
-    weights = BestFeature().weights(dataset, 1)
-    best = int(np.argmax(np.abs(weights)))
-    down = Feature(best, rising=bool(weights[best] > 0.0))
+    features = by_quality(dataset)
+    others = {
+        "upside down": replace(features[-1], rising=not features[-1].rising),
+        "mediocre": features[len(features) // 2],
+    }
     short: dict[str, Logged | None] = {f"{lists:,} lists": Logged(lists=lists) for lists in (30, 100, 300, 1_000)}
     return (
         {"no log": None}
         | short
-        | {f"{lists:,} lists, upside down": Logged(down, lists=lists) for lists in (1_000, 10_000)}
+        | {
+            f"{n:,} lists, {name}": Logged(production, n)
+            for name, production in others.items()
+            for n in (1_000, 10_000)
+        }
     )
 
 
@@ -46,10 +67,11 @@ def main() -> None:
     parser.add_argument("--dataset", default="mq2007")
     parser.add_argument("--impressions", type=int, default=2_000, help="live lists")
     parser.add_argument("--seeds", type=int, default=2, help="runs per cell, one per fold")
+    parser.add_argument("--users", nargs="+", default=USERS)
     options = parser.parse_args()
     columns = logs(as_part(options.dataset, Dataset))
     print(f"| user | algorithm | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
-    for user in USERS:
+    for user in options.users:
         for algorithm in ALGORITHMS:
             cells = [cell(algorithm, options.dataset, user, log, options) for log in columns.values()]
             print(f"| {user} | `{algorithm}` | {' | '.join(cells)} |", flush=True)

@@ -506,21 +506,24 @@ def inverse_case(draw: Any) -> tuple[Any, ...]:
     return inverse_of(draw(st.integers(0, 2**62)), d), draw(numbers(draw(st.integers(0, 4)), d))
 
 
-def curvature_case(draw: Any) -> tuple[Any, ...]:
-    """Weights of zero among them: there the parabola is the flattest."""
-    inverse, differences = inverse_case(draw)
-    d = inverse.shape[0]
+def pairs_known_case(draw: Any) -> tuple[Any, ...]:
+    """Weights of zero among them, where parabolas are the steepest; and new pairs, whose bound is zero."""
+    curvature, differences = inverse_case(draw)
+    d, n = curvature.shape[0], len(differences)
+    bounds = draw(st.sampled_from([np.zeros(n), 0.25 * draw(chances(n))]))
+    known = curvature + (differences.T * bounds) @ differences
     return (
         draw(st.sampled_from([np.zeros(d), draw(numbers(d))])),
-        inverse,
+        known,
+        draw(numbers(d)),
         differences,
-        1.0 + draw(gains(len(differences))),
+        1.0 + draw(gains(n)),
+        bounds,
     )
 
 
-def target_case(draw: Any) -> tuple[Any, ...]:
-    weights, _, differences, gained = curvature_case(draw)
-    return weights, differences, gained
+def fit_case(draw: Any) -> tuple[Any, ...]:
+    return *pairs_known_case(draw), draw(st.floats(0.1, 10.0)), 1e-13
 
 
 def solution_case(draw: Any) -> tuple[Any, ...]:
@@ -654,8 +657,8 @@ CASES: dict[tuple[str, str], Case] = {
     ("pair_rank", "shuffled_blocks"): blocks_case,
     ("pair_rank", "independent_pairs"): seen_case,
     ("pair_rank", "shrunk_inverse"): inverse_case,
-    ("pair_rank", "grown_curvature"): curvature_case,
-    ("pair_rank", "grown_target"): target_case,
+    ("pair_rank", "expanded"): pairs_known_case,
+    ("pair_rank", "fitted"): fit_case,
     ("pair_rank", "ridge_solution"): solution_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,

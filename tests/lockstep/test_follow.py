@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.algorithms import Algorithm, Represented
+from duelrank.algorithms import Algorithm, Represented, pairrank
 from duelrank.kernels import pair_rank
 from duelrank.lockstep import twins  # noqa: F401  # registers them
 from duelrank.lockstep.draws import Draws
@@ -117,6 +117,7 @@ def pairs_of_twin(draws):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name, monkeypatch):
+    monkeypatch.setattr(pairrank, "REMEMBERED", 40)  # fewer than there are, so that the oldest are summed up
     algorithm, rng = parse(name, Algorithm), np.random.default_rng(5)
     rows, sizes = table(rng, equal="tie" not in name)  # equal documents are ranked at random when ties are replayed
     starts = np.cumsum([0, *sizes, WIDEST])

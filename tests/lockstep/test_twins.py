@@ -330,32 +330,58 @@ def test_pairs_of_a_log_weigh_as_in_the_kernel():
         np.testing.assert_allclose(found, expected * 4.0 / max(pairs, 1e-9), rtol=1e-9, atol=1e-12)
 
 
-def known_pairs(rng, n_features):
-    """Return what both engines know after some lists of up to five pairs."""
-    weights, learned = rng.standard_normal(n_features), jax.jit(pairrank.learned)
+def known_pairs(rng, n_features, remembered=40):
+    """Return what both engines know after some lists of up to five pairs, of which the newest are remembered."""
+    learned, start = jax.jit(pairrank.learned), np.zeros((0, n_features))
     known = [np.eye(n_features) / 0.1, np.zeros((n_features, n_features)), np.zeros(n_features)]
-    pairs = pairrank.Pairs(*map(jnp.asarray, known), jnp.zeros(()))
+    newest = jnp.zeros((remembered, n_features)), jnp.zeros(remembered)
+    pairs, rows, bounds = pairrank.Pairs(*map(jnp.asarray, known), jnp.zeros(()), *newest), start, np.zeros(0)
     for _ in range(60):
-        n = int(rng.integers(0, 6))
-        rows, ones = rng.standard_normal((n, n_features)) * 0.4, np.ones(n)
-        padded = jnp.asarray(np.pad(rows, ((0, 5 - n), (0, 0))))
+        n, weights = int(rng.integers(0, 6)), rng.standard_normal(n_features)
+        added = rng.standard_normal((n, n_features)) * 0.4
+        padded = jnp.asarray(np.pad(added, ((0, 5 - n), (0, 0))))
         pairs = learned(pairs, jnp.asarray(weights), padded, jnp.arange(5) < n)
-        known[1] = pair_rank.grown_curvature(weights, known[1], rows, ones)
-        known[0] = pair_rank.shrunk_inverse(known[0], rows)
-        known[2] = pair_rank.grown_target(known[2], rows, ones)
-    return pairs, known
+        rows, bounds = np.concatenate((rows, added)), np.concatenate((bounds, np.zeros(n)))
+        old = max(0, len(rows) - remembered)
+        known[1:] = pair_rank.expanded(weights, *known[1:], rows[:old], np.ones(old), bounds[:old])
+        known[0], rows, bounds = pair_rank.shrunk_inverse(known[0], added), rows[old:], bounds[old:]
+    return pairs, [*known, rows, np.ones(remembered), bounds]
 
 
 def test_pairs_are_remembered_as_by_the_kernels():
     pairs, known = known_pairs(np.random.default_rng(3), 6)
-    for mine, theirs in zip(pairs, known, strict=False):
+    for mine, theirs in zip(pairs[:3], known, strict=False):
         np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
     assert int(pairs.count) > 100
+    slots = np.arange(int(pairs.count) - 40, int(pairs.count)) % 40
+    np.testing.assert_array_equal(np.asarray(pairs.differences)[slots], known[3])
+
+
+@pytest.mark.parametrize("conditioned", [True, False])
+def test_weights_are_fitted_to_pairs_as_by_the_kernel(conditioned):
+    """Of two runs, the second has no new pairs, so nothing changes there."""
+    pairs, known = known_pairs(np.random.default_rng(6), 8)
+    ridge, start = 0.1 if conditioned else 0.02 * float(pairs.count), np.random.default_rng(1).standard_normal(8)
+    batch = jax.tree.map(lambda leaf: jnp.stack((leaf, leaf)), pairs)
+
+    @jax.jit
+    def fitted(batch, new):
+        each = jax.vmap(lambda p, n: pairrank.fitted(p, ridge, start, n, 1e-12, conditioned), axis_name=RUNS)
+        return each(batch, new)
+
+    found, after = fitted(batch, jnp.array([True, False]))
+    weights, curvature, bounds = pair_rank.fitted(start, *known[1:], ridge, 1e-12)
+    slots = np.arange(int(pairs.count) - 40, int(pairs.count)) % 40
+    np.testing.assert_allclose(found[0], weights, rtol=1e-8)
+    np.testing.assert_allclose(after.curvature[0], curvature, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(after.bounds[0][slots], bounds, rtol=1e-8)
+    np.testing.assert_array_equal(found[1], start)
+    jax.tree.map(lambda mine, before: np.testing.assert_array_equal(mine[1], before), after, pairs)
 
 
 @pytest.mark.parametrize("conditioned", [True, False])
 def test_the_regression_is_solved(conditioned):
-    pairs, known = known_pairs(np.random.default_rng(4), 20)
+    pairs, known = known_pairs(np.random.default_rng(4), 20, remembered=5)
     ridge, start = 0.1 if conditioned else 0.2 * float(pairs.count), np.random.default_rng(1).standard_normal(20)
     batch = jax.tree.map(lambda leaf: jnp.stack((leaf, jnp.zeros_like(leaf))), pairs)
 

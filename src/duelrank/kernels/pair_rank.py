@@ -21,6 +21,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+LOOSE = 1.5  # how much steeper or flatter a parabola may be than the one that touches at the present weights
+NEAR = 5e-3  # sweeps end when one moves the weights by at most this part of their length
+SWEEPS = 20  # or after so many
+
 
 @kernel
 def _certain(lead: float, squared_norm: float, width: float) -> bool:
@@ -136,31 +140,75 @@ def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
 
 
 @kernel
-def _bound(lead: float) -> float:
-    """Jaakkola and Jordan's (σ(m) − 1/2) / m, the curvature of a parabola that touches the logistic loss at m, never under it."""
-    return 0.25 if abs(lead) < 1e-6 else 0.5 * tanh(0.5 * lead) / lead
+def _add_square(matrix: Floats, factor: float, x: Floats) -> None:
+    """Add factor · x xᵀ to a matrix, in place."""
+    for k in range(x.shape[0]):
+        subtract(matrix[k], -factor * x[k], x)
 
 
 @kernel
-def grown_curvature(weights: Floats, curvature: Floats, differences: Floats, gains: Floats) -> Floats:
-    """Return the curvature A after the pairs have been added, each as its gain times the parabola that touches its loss."""
-    grown = curvature.copy()
+def expanded(
+    weights: Floats, curvature: Floats, target: Floats, differences: Floats, gains: Floats, bounds: Floats
+) -> tuple[Floats, Floats]:
+    """Return A and the target after pairs have been replaced by the second-order expansion of their loss at the weights.
+
+    The curvature A has had the pairs with their bounds, the target has not had them.
+    """
+    settled, total = curvature.copy(), target.copy()
     for pair in range(differences.shape[0]):
         x = differences[pair]
-        bound = gains[pair] * _bound(dot(weights, x))
-        for k in range(x.shape[0]):
-            subtract(grown[k], -bound * x[k], x)
-    return grown
+        lead = dot(weights, x)
+        tilt = tanh(0.5 * lead)  # 2 P − 1
+        second = 0.25 * gains[pair] * (1.0 - tilt * tilt)
+        _add_square(settled, second - bounds[pair], x)
+        subtract(total, -(0.5 * gains[pair] * (1.0 - tilt) + second * lead), x)
+    return settled, total
 
 
 @kernel
-def grown_target(target: Floats, differences: Floats, gains: Floats) -> Floats:
-    """Return the target Σ gain · x / 2 after the pairs have been added."""
-    total = np.zeros(target.shape[0])
-    for pair in range(differences.shape[0]):
-        for k in range(total.shape[0]):
-            total[k] += gains[pair] * differences[pair, k]
-    return target + 0.5 * total
+def _pull(fit: Floats, curvature: Floats, differences: Floats, gains: Floats, bounds: Floats) -> Floats:
+    """Return what the parabolas that touch the losses at the weights add to the target.
+
+    Jaakkola and Jordan's (σ(m) − 1/2) / m is the least curvature with which such a parabola is nowhere under the loss. A bound that
+    is far from it is replaced, in the curvature too: both change in place.
+    """
+    leads, pull = scores(fit.reshape(1, -1), differences)[0], np.zeros(fit.shape[0])
+    for pair in range(leads.shape[0]):
+        lead, gain = leads[pair], gains[pair]
+        tilt = tanh(0.5 * lead)  # 2 P − 1
+        bound = gain * (0.25 if abs(lead) < 1e-6 else 0.5 * tilt / lead)
+        if bound > LOOSE * bounds[pair] or bounds[pair] > LOOSE * bound:
+            _add_square(curvature, bound - bounds[pair], differences[pair])
+            bounds[pair] = bound
+        subtract(pull, -(0.5 * gain * (1.0 - tilt) + bounds[pair] * lead), differences[pair])
+    return pull
+
+
+@kernel
+def fitted(
+    weights: Floats,
+    curvature: Floats,
+    target: Floats,
+    differences: Floats,
+    gains: Floats,
+    bounds: Floats,
+    ridge: float,
+    tolerance: float,
+) -> tuple[Floats, Floats, Floats]:
+    """Fit the weights to remembered pairs and to the target of all others; return them, A, and the bounds in it.
+
+    Each sweep replaces the loss of every remembered pair by a parabola that touches it at the present weights, and minimises their
+    sum. The curvatures in A are kept while they are near those of the parabolas that are nowhere under the loss: less than twice
+    too flat, a sweep cannot raise the loss.
+    """
+    fit, steep, tight = weights.copy(), curvature.copy(), bounds.copy()
+    for _ in range(SWEEPS):
+        pull = target + _pull(fit, steep, differences, gains, tight)
+        before, fit = fit, ridge_solution(steep, ridge, pull, fit, tolerance)
+        subtract(before, 1.0, fit)
+        if dot(before, before) <= NEAR * NEAR * dot(fit, fit):
+            break
+    return fit, steep, tight
 
 
 @kernel

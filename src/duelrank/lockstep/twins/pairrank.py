@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from duelrank.algorithms import PairRank
+from duelrank.algorithms import PairRank, pairrank
+from duelrank.kernels.pair_rank import LOOSE, NEAR, SWEEPS
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import best_first, ranks_of, scores_of
 from duelrank.lockstep.twin import twin
@@ -15,7 +16,7 @@ from duelrank.lockstep.twins.document_space import solve
 from duelrank.lockstep.twins.dueling_bandit import AlgorithmTwin
 from duelrank.lockstep.values import RUNS, Clicked, Memory, Numbers, Query, Shown, Sizes, State
 
-__all__ = ["PairRankTwin", "Pairs", "blocks", "certain_pairs", "learned", "matched", "ridge_solution"]
+__all__ = ["PairRankTwin", "Pairs", "blocks", "certain_pairs", "fitted", "learned", "matched", "ridge_solution"]
 
 Array = Any
 
@@ -23,12 +24,17 @@ _AT_ONCE = 4  # rounds of the solver before it asks whether all runs are done
 
 
 class Pairs(NamedTuple):
-    """All pairs so far: M⁻¹, the curvature of their loss, its target, and how many they are; all in double precision."""
+    """All pairs so far: M⁻¹, the curvature of their loss, its target, and how many they are; all in double precision.
+
+    Then the newest pairs, each in the slot that its number names, and their curvatures. Slots without a pair are zeros.
+    """
 
     inverse: Array
     curvature: Array
     target: Array
     count: Array
+    differences: Array
+    bounds: Array
 
 
 class PairMemory(NamedTuple):
@@ -48,13 +54,16 @@ class PairRankTwin(AlgorithmTwin):
     step: Any
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of tables of all pairs of documents, and of all pairs of features before and after an impression."""
-        return super().room(sizes) + 24 * sizes.widest**2 + 4 * 8 * sizes.columns**2
+        """Return the bytes of tables of all pairs of documents, of features and of remembered pairs, before and after."""
+        remembered = 3 * 8 * pairrank.REMEMBERED * sizes.columns
+        return super().room(sizes) + 24 * sizes.widest**2 + 4 * 8 * sizes.columns**2 + remembered
 
     def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> PairMemory:
         """Return the memory without pairs."""
         nothing = jnp.zeros((n_features, n_features), jnp.float64)
-        pairs = Pairs(jnp.eye(n_features) / numbers["regularisation"], nothing, nothing[0], jnp.zeros(()))
+        newest = jnp.zeros((pairrank.REMEMBERED, n_features), real)
+        inverse = jnp.eye(n_features) / numbers["regularisation"]
+        pairs = Pairs(inverse, nothing, nothing[0], jnp.zeros(()), newest, jnp.zeros(len(newest), jnp.float64))
         examined = self.examination.start(numbers["examination"], n_features)
         return PairMemory(pairs, examined, self.step.start(n_features, real))
 
@@ -80,9 +89,9 @@ class PairRankTwin(AlgorithmTwin):
         mean = self.shaped("loss") == "mean"
         ridge = numbers["regularisation"] * (2.0 * pairs.count if mean else 1.0)
         tolerance = 1e-10 if state.weights.dtype == jnp.float64 else 1e-8
-        fit = ridge_solution(pairs, ridge, weights, tolerance, not mean)
-        gradient = jnp.where(pairs.count > memory.pairs.count, fit - weights, 0.0)
-        return gradient.astype(state.weights.dtype), memory._replace(pairs=pairs, examination=users)
+        new = pairs.count > memory.pairs.count
+        fit, pairs = fitted(pairs, ridge, weights, new, tolerance, not mean)
+        return (fit - weights).astype(state.weights.dtype), memory._replace(pairs=pairs, examination=users)
 
     def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
         """Move by the step."""
@@ -141,18 +150,55 @@ def matched(clicks: Array, seen: Array, draws: Draws) -> Array:
 
 
 def learned(pairs: Pairs, weights: Array, differences: Array, real: Array) -> Pairs:
-    """Add pairs to all that is known of them; rows of differences that are no pair are zeros."""
+    """Add pairs to all that is known of them; rows of differences that are no pair are zeros, and the last ones.
+
+    Of the pairs in whose slots they are put, the second-order expansion of their loss at the weights remains.
+    """
     moved = jnp.matmul(differences, pairs.inverse)
     gram = jnp.eye(differences.shape[0]) + jnp.matmul(differences, moved.T)
-    lead = jnp.sum(differences * weights, axis=1)
-    near = jnp.abs(lead) < 1e-6
-    bound = jnp.where(near, 0.25, 0.5 * jnp.tanh(0.5 * lead) / jnp.where(near, 1.0, lead))
+    size = pairs.bounds.shape[0]
+    slots = jnp.where(real, (pairs.count.astype(jnp.int32) + jnp.arange(len(real))) % size, size)
+    old = pairs.differences.at[slots].get(mode="fill", fill_value=0.0).astype(jnp.float64)
+    lead = jnp.sum(old * weights, axis=1)
+    tilt = jnp.tanh(0.5 * lead)
+    second = 0.25 * (1.0 - tilt * tilt)
+    change = second - pairs.bounds.at[slots].get(mode="fill", fill_value=0.0)
     return Pairs(
         pairs.inverse - jnp.matmul(moved.T, solve(gram, moved, 0.0)),
-        pairs.curvature + jnp.matmul((bound[:, None] * differences).T, differences),
-        pairs.target + 0.5 * jnp.sum(differences, axis=0),
+        pairs.curvature + jnp.matmul((change[:, None] * old).T, old),
+        pairs.target + jnp.sum((0.5 * (1.0 - tilt) + second * lead)[:, None] * old, axis=0),
         pairs.count + jnp.sum(real),
+        pairs.differences.at[slots].set(differences.astype(pairs.differences.dtype), mode="drop"),
+        pairs.bounds.at[slots].set(0.0, mode="drop"),
     )
+
+
+def fitted(
+    pairs: Pairs, ridge: Array, start: Array, new: Array, tolerance: float, conditioned: bool
+) -> tuple[Array, Pairs]:
+    """Fit the weights to all pairs, sweep by sweep, in runs with new ones; return them, and the pairs with the last curvatures."""
+    rows = pairs.differences.astype(jnp.float64)
+
+    def sweep(now: tuple[Array, ...]) -> tuple[Array, ...]:
+        rounds, open_, weights, curvature, bounds = now
+        lead = jnp.sum(rows * weights, axis=1)
+        tilt, near = jnp.tanh(0.5 * lead), jnp.abs(lead) < 1e-6
+        bound = jnp.where(near, 0.25, 0.5 * tilt / jnp.where(near, 1.0, lead))
+        loose = open_ & ((bound > LOOSE * bounds) | (bounds > LOOSE * bound))
+        tight = jnp.where(loose, bound, bounds)
+        curvature = curvature + jnp.matmul(((tight - bounds)[:, None] * rows).T, rows)
+        pull = pairs.target + jnp.sum((0.5 * (1.0 - tilt) + tight * lead)[:, None] * rows, axis=0)
+        known = pairs._replace(curvature=curvature, target=pull)
+        fit = jnp.where(open_, ridge_solution(known, ridge, weights, tolerance, conditioned), weights)
+        open_ &= jnp.sum((fit - weights) ** 2) > NEAR * NEAR * jnp.sum(fit * fit)
+        return rounds + 1, open_, fit, curvature, tight
+
+    def moving(now: tuple[Array, ...]) -> Array:
+        return (lax.pmax(now[1].astype(jnp.int32), RUNS) > 0) & (now[0] < SWEEPS)
+
+    begun = (jnp.int32(0), new, start, pairs.curvature, pairs.bounds)
+    _, _, fit, curvature, bounds = lax.while_loop(moving, sweep, begun)
+    return fit, pairs._replace(curvature=curvature, bounds=bounds)
 
 
 def ridge_solution(pairs: Pairs, ridge: Array, start: Array, tolerance: float, conditioned: bool) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.kernels.pair_rank import LOOSE, NEAR, SWEEPS
 from duelrank.kernels.random import permutation
 
 Floats = NDArray[np.float64]
@@ -57,17 +58,44 @@ def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
     return np.asarray(np.linalg.inv(np.linalg.inv(inverse) + differences.T @ differences), np.float64)
 
 
-def grown_curvature(weights: Floats, curvature: Floats, differences: Floats, gains: Floats) -> Floats:
-    """Add gain · (P − 1/2) / (w·x) · x xᵀ, 1/4 of it where w·x is nothing."""
+def _squares(differences: Floats, factors: Floats) -> Floats:
+    return np.asarray((differences.T * factors) @ differences, np.float64)
+
+
+def expanded(
+    weights: Floats, curvature: Floats, target: Floats, differences: Floats, gains: Floats, bounds: Floats
+) -> tuple[Floats, Floats]:
+    """Put gain · P(1 − P) in the place of each bound, and add what makes the slope right at the weights."""
     leads = differences @ weights
-    flat = np.abs(leads) < 1e-6
-    bounds = np.where(flat, 0.25, (_chance(leads) - 0.5) / np.where(flat, 1.0, leads))
-    return np.asarray(curvature + (differences.T * bounds * gains) @ differences, np.float64)
+    second = gains * _chance(leads) * _chance(-leads)
+    return curvature + _squares(differences, second - bounds), target + (
+        gains * _chance(-leads) + second * leads
+    ) @ differences
 
 
-def grown_target(target: Floats, differences: Floats, gains: Floats) -> Floats:
-    """Add half of each difference, times its gain."""
-    return target + gains @ differences / 2.0
+def fitted(
+    weights: Floats,
+    curvature: Floats,
+    target: Floats,
+    differences: Floats,
+    gains: Floats,
+    bounds: Floats,
+    ridge: float,
+    tolerance: float,
+) -> tuple[Floats, Floats, Floats]:
+    """Take the curvature of the other pairs alone, and add that of the remembered ones anew in each sweep."""
+    others = curvature - _squares(differences, bounds)
+    for _ in range(SWEEPS):
+        leads = differences @ weights
+        flat = np.abs(leads) < 1e-6
+        tight = gains * np.where(flat, 0.25, (_chance(leads) - 0.5) / np.where(flat, 1.0, leads))
+        bounds = np.where((tight > LOOSE * bounds) | (bounds > LOOSE * tight), tight, bounds)
+        curvature, before = others + _squares(differences, bounds), weights
+        pull = target + (gains * _chance(-leads) + bounds * leads) @ differences
+        weights = ridge_solution(curvature, ridge, pull, weights, tolerance)
+        if np.linalg.norm(weights - before) <= NEAR * np.linalg.norm(weights):
+            break
+    return weights, curvature, bounds
 
 
 def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:
