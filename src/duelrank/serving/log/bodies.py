@@ -23,6 +23,7 @@ __all__ = [
     "CREATED",
     "DELETED",
     "EXPLORED",
+    "FAILED",
     "FEEDBACK",
     "GREEDY",
     "GUARD",
@@ -38,6 +39,7 @@ __all__ = [
     "Created",
     "Deleted",
     "Evidence",
+    "Failed",
     "Published",
     "StoredFeedback",
     "StoredImpression",
@@ -57,7 +59,7 @@ T = TypeVar("T")
 
 #: Kinds of events of a ranker. These words are in all stores since 0.1.0, so they stay, also "ranked".
 IMPRESSION, FEEDBACK, CLOSED, PUBLISHED, CONTROL = "ranked", "feedback", "closed", "published", "control"
-LOGGED = "logged"
+LOGGED, FAILED = "logged", "failed"
 #: The reserved name under which the log tells of rankers that come and go; no ranker can have it.
 RANKERS = "_rankers"
 #: Kinds of events under that name.
@@ -157,6 +159,16 @@ class Published(_Body, frozen=True):
 
     version: int
     previous: bytes
+
+
+class Failed(_Body, frozen=True):
+    """Nothing could be learned from an event (key: its number); and why.
+
+    The version is the newest that the leader had announced: what comes behind a newer one says nothing.
+    """
+
+    version: int
+    reason: str
 
 
 class Evidence(_Body, frozen=True):

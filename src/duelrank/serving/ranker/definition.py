@@ -316,12 +316,19 @@ class Definition:
         return best
 
     def rebuild(self, state: State, id: str, stored: StoredImpression, raw: Features) -> Impression:
-        """Return an impression as it was when it was made, with its trace."""
-        query, fresh = self.query(raw), derive(self._rank_key, hash63(id))
-        if stored.way == SHADOW:
-            ranking: Ranking = np.array(stored.order, np.int64)
-            return self.algorithm.observe_list(state, query, ranking, fresh)
-        return self.algorithm.rank(state, query, len(stored.order), fresh)
+        """Return an impression as it was shown, with the trace that `learn` needs.
+
+        Where the ranker would now show another order, such as after an update of a library, the stored one counts, because users
+        saw it: the same draws give the same candidates, and these are compared on that order. Raises `InvalidRecipe` where the
+        algorithm learns only from lists that it has made itself.
+        """
+        query, number = self.query(raw), hash63(id)
+        if stored.way != SHADOW:
+            made = self.algorithm.rank(state, query, len(stored.order), derive(self._rank_key, number))
+            if made.ranking.tolist() == stored.order:
+                return made
+        ranking: Ranking = np.array(stored.order, np.int64)
+        return self.algorithm.observe_list(state, query, ranking, derive(self._rank_key, number))
 
     def model(self, version: int, state: State) -> LinearModel:
         """Return a version as a model that can be taken elsewhere."""

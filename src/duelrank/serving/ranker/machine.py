@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -19,6 +19,7 @@ from duelrank.serving.log.bodies import (
     CLOSED,
     CONTROL,
     EXPLORED,
+    FAILED,
     FEEDBACK,
     GREEDY,
     GUARD,
@@ -165,6 +166,8 @@ class Machine:
         self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
         self.logged: State | None = None  # what lists of other systems have taught, until the first live one
+        #: Numbers of the next events from which, as the log says, nobody could learn; `told` sets it.
+        self.failures: Collection[int] = ()
         self.last_step: LearnedStep | None = None  # for `Service.last_step`; what is learned does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
@@ -186,7 +189,7 @@ class Machine:
             self._publish(unpack(event.body, Published))
         elif event.kind == CONTROL:
             self._control(unpack(event.body, Control), event)
-        else:
+        elif event.kind != FAILED:  # that was said to this machine before, see `failures`
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later duelrank may know it"
             )
@@ -229,7 +232,7 @@ class Machine:
         elif self.frozen or self.watch.stepped_back or impression.way not in (EXPLORED, SHADOW):
             outcome = "skipped"
         else:
-            outcome, norm, trouble = self._learn(id, impression)
+            outcome, norm, trouble = self._learn(id, impression, event)
         vote = self._vote(impression, event) if impression.way == GUARD else ""
         setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
         self.history.closed(impression.way, impression.length, impression.clicks, outcome, vote)
@@ -238,9 +241,10 @@ class Machine:
         first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
         return ClosedImpression(id, outcome, norm, len(impression.clicks), first, trouble, vote)
 
-    def _learn(self, id: str, impression: OpenImpression) -> tuple[Outcome, float, str | None]:
+    def _learn(self, id: str, impression: OpenImpression, event: Event) -> tuple[Outcome, float, str | None]:
         """Learn once; what cannot be learned from is counted and changes nothing, here and in every replay."""
         try:
+            self._check_learnable(event)
             after = self._learned(id, impression)
         except StorageFailure:
             raise
@@ -251,16 +255,16 @@ class Machine:
         self.state, self.changed = after, True
         return "learned", norm, None
 
+    def _check_learnable(self, event: Event) -> None:
+        if event.number in self.failures:
+            raise LookupError("it could not when that was first tried, as the event log says")
+
     def _learned(self, id: str, impression: OpenImpression) -> State:
         found, made_by = self._fetch(id, impression.number), self.state_of(impression.version)
         if found is None or made_by is None:
             raise LookupError("its features are gone" if found is None else f"version {impression.version} is gone")
         stored, raw = found
         rebuilt = self.definition.rebuild(made_by, id, stored, raw)
-        if impression.way == EXPLORED and rebuilt.ranking.tolist() != stored.order:
-            raise LookupError(
-                "its order comes out differently than it was shown; was it made on another kind of processor?"
-            )
         fresh = derive(self.definition.learn_key, self.state.step)
         feedback = feedback_on(impression, len(stored.order))
         after = self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh)
@@ -275,6 +279,7 @@ class Machine:
             self.tally.unused += 1  # it was taken before somebody said otherwise
             return None
         try:
+            self._check_learnable(event)
             raw = self._attached(event.number)
             if raw is None:
                 raise LookupError("its features are gone")

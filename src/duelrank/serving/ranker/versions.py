@@ -10,13 +10,23 @@ import msgspec
 from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt
 from duelrank.guard import Guard
-from duelrank.serving.log.bodies import pack, pack_state, unpack, unpack_state
+from duelrank.serving.log.bodies import (
+    CLOSED,
+    FAILED,
+    LOGGED,
+    PUBLISHED,
+    Failed,
+    pack,
+    pack_state,
+    unpack,
+    unpack_state,
+)
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, Tally
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
 from duelrank.types import State
 
-__all__ = ["CHECKPOINT", "STATUS", "VERSION", "Status", "Version", "Versions", "checkpoints", "events"]
+__all__ = ["CHECKPOINT", "STATUS", "VERSION", "Status", "Version", "Versions", "checkpoints", "events", "told"]
 
 #: Kinds of snapshots in a store.
 CHECKPOINT, VERSION, STATUS = "checkpoint", "version", "status"
@@ -153,12 +163,35 @@ def checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
 
 def events(log: EventLog, name: str, after: int, up_to: int, chunk: int = 1000) -> Iterator[Event]:
     """Yield the events of a ranker behind a number and up to another."""
+    for found in _chunks(log, name, after, up_to, chunk):
+        yield from found
+
+
+def told(log: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
+    """Yield the events of a ranker that a machine has not applied; it gets to know before which of them nobody could learn from."""
+    for found in _chunks(log, name, machine.number, up_to, 1000):
+        machine.failures = _failures(log, name, [event.number for event in found if event.kind in (CLOSED, LOGGED)])
+        yield from found
+    machine.failures = ()
+
+
+def _chunks(log: EventLog, name: str, after: int, up_to: int, chunk: int) -> Iterator[list[Event]]:
     while after < up_to:
         found = log.read(after, chunk, name)
-        for event in found:
-            if event.number > up_to:
-                return
-            yield event
+        yield [event for event in found if event.number <= up_to]
         if len(found) < chunk:
             return
         after = found[-1].number
+
+
+def _failures(log: EventLog, name: str, numbers: list[int]) -> frozenset[int]:
+    """Return those of the events from which nobody could learn.
+
+    A leader that hung, and was replaced by one that could learn and has published since, says so in vain.
+    """
+    said = {event: unpack(event.body, Failed).version for event in log.find(name, FAILED, map(str, numbers)).values()}
+    next_versions = log.find(name, PUBLISHED, [str(version + 1) for version in said.values()])
+    published = {int(key): event.number for key, event in next_versions.items()}
+    return frozenset(
+        int(event.key) for event, version in said.items() if event.number < published.get(version + 1, event.number + 1)
+    )
