@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -120,7 +120,7 @@ class _Definition(msgspec.Struct, frozen=True):
 
     name: str
     algorithm: str
-    features: tuple[str, ...]
+    features: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     representation: str | dict[str, Any] | None = None
     length: int = 10
     exploration: float = 1.0
@@ -144,7 +144,7 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
     algorithm
         A recipe, such as ``"mgd-dsp"``; it may begin with a representation, ``"query-scaled >> curves >> mgd-dsp"``.
     features
-        Names, in the order of dense arrays.
+        Names, in the order of dense arrays; at least one, each of 1 to 200 characters that can be printed.
     representation
         What the algorithm sees of the features: the text of a recipe, such as ``"query-scaled >> curves"``, or fixed scalings
         by name, ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. Where it is
@@ -174,7 +174,8 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         None for no guard.
     actions
         What an action on a document weighs, by name: ``{"click": 1, "add_to_cart": 3, "purchase": 10}``. Of several on one
-        document the heaviest counts. Actions without a weight are taken, and teach nothing.
+        document the heaviest counts. Actions without a weight are taken, and teach nothing. A name has 1 to 100 characters that can
+        be printed.
     normalisation
         As versions up to 0.1.0 called the representation: ``{"kind": "none"}`` (raw), ``{"kind": "per_query"}``
         (query-scaled) or fixed scalings. It becomes one.

@@ -59,7 +59,7 @@ from duelrank.serving.log.impressions import Impressions, KnownImpression, Recen
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent, Observer
 from duelrank.serving.ranker.comparing import compare, recent_impressions
-from duelrank.serving.ranker.definition import Definition, settled
+from duelrank.serving.ranker.definition import Definition, check_names, settled
 from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.ranker.guarding import event_sentence
 from duelrank.serving.ranker.history import STEPS, Step
@@ -273,6 +273,7 @@ class Service:
             start = await asyncio.to_thread(beginning_of, spec, self._version_of)
             definition = await asyncio.to_thread(Definition, spec, self._clock.time(), start.weights, 0, start.knots)
             definition.check_limits(self.settings)
+            definition.check_new()
             await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
             if len(self._rankers.by_name) >= self.settings.max_rankers:
                 raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
@@ -292,6 +293,7 @@ class Service:
         ranker = await self._ranker(name)
         after = await asyncio.to_thread(ranker.version.definition.changed, change)
         after.check_limits(self.settings)
+        check_names(change.add_features, change.actions or ())
         await asyncio.to_thread(after.warm_up)
         return await self._control(name, ranker, Control("change", change=change))
 
