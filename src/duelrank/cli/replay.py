@@ -60,8 +60,8 @@ def replay(
         complain(f"{result.ranker}: {result.difference}")
     if differences and tolerance is None:
         complain(
-            "the bits of a replay depend on the versions of duelrank, numba and numpy, and are those of x86-64: with other versions "
-            "than the service's, or on another kind of machine, compare with --tolerance 1e-9"
+            "the bits of a replay depend on the versions of duelrank, numba and numpy, and are those of x86-64: with other "
+            "versions than the service's, or on another kind of machine, compare with --tolerance 1e-9"
         )
     if verify and differences:
         raise typer.Exit(1)

@@ -190,8 +190,8 @@ class Definition:
         for name, scaling in zip(self.spec.features, scalings, strict=False):
             if scaling.scale == 0.0:
                 raise InvalidValue(
-                    f"the fixed scaling of {name!r}, {scaling!r}, makes 0 of every value; give it a maximum above its minimum, or a "
-                    "standard deviation above 0, or leave the feature out"
+                    f"the fixed scaling of {name!r}, {scaling!r}, makes 0 of every value; give it a maximum above its minimum, or "
+                    "a standard deviation above 0, or leave the feature out"
                 )
 
     def same_as(self, other: Definition) -> bool:
