@@ -176,12 +176,7 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         What an action on a document weighs, by name: ``{"click": 1, "add_to_cart": 3, "purchase": 10}``. Of several on one
         document the heaviest counts. Actions without a weight are taken, and teach nothing. A name has 1 to 100 characters that can
         be printed.
-    normalisation
-        As versions up to 0.1.0 called the representation: ``{"kind": "none"}`` (raw), ``{"kind": "per_query"}``
-        (query-scaled) or fixed scalings. It becomes one.
     """
-
-    normalisation: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -343,7 +343,7 @@ class TestVersions:
 class TestTrouble:
     @staticmethod
     async def odd_list(kit, service, storage, algorithm, at=0.0):
-        """Make a list in another order than the version would show, as after an update of a library; its second place is clicked."""
+        """Make a list in another order than the version would show, as after an update of a library, with a click."""
         await service.create(kit.spec(algorithm=algorithm))
         honest = (await service.rank("shop", kit.request(1)), service._recent.get("shop", "i1"))[1]
         odd = StoredImpression.of(1, [f"d{i}" for i in range(8)], honest.body.order[::-1], EXPLORED)

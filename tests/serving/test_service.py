@@ -89,7 +89,6 @@ class TestCreating:
             ({"features": tuple(f"f{i}" for i in range(6000))}, LimitExceeded, "5,000"),
             ({"representation": {"kind": "zscore"}}, InvalidValue, "text of a recipe"),
             ({"representation": "query-scales"}, UnknownName, "did you mean query-scaled"),
-            ({"representation": "query-scaled", "normalisation": {"kind": "none"}}, InvalidRecipe, "given twice"),
             (
                 {"representation": "raw", "algorithm": "query-scaled >> mgd"},
                 InvalidRecipe,

@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
-from duelrank.errors import InvalidValue
 from duelrank.kernels import pair_rank as kernel
 from duelrank.memory import replaced
 from duelrank.projection import Examination, LastClick
@@ -136,10 +135,6 @@ class PairRank(Algorithm):
 
     def _remember(self, state: State, differences: Features, gains: Gains) -> Memory:
         """Return the statistics of all pairs after adding new pairs with these differences and the gains of their clicks."""
-        if "curvature" not in state.memory:
-            raise InvalidValue(
-                "this state was learned by PairRank of an earlier version, which did not store pairs; start a new learner"
-            )
         return {
             "inverse": kernel.shrunk_inverse(state.memory["inverse"], differences),
             "curvature": kernel.grown_curvature(state.weights, state.memory["curvature"], differences, gains),

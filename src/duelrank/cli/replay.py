@@ -45,7 +45,7 @@ def replay(
     from duelrank.serving.replay import ranker_names
     from duelrank.serving.replay import replay as replay_one
 
-    with opened_store(place or store) as storage:
+    with opened_store(place or store, read_only=True) as storage:
         names = ranker_names(storage) if ranker is None else [ranker]
         results = [replay_one(storage, name, tolerance) for name in names]
     if json:

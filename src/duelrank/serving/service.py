@@ -55,7 +55,7 @@ from duelrank.serving.log.bodies import (
     pack_state,
     unpack,
 )
-from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_features
+from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_attached
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent, Observer
 from duelrank.serving.ranker.comparing import compare, recent_impressions
@@ -417,7 +417,7 @@ class Service:
         body = known.body
         assert body is not None
         if raw is None:
-            raw = await self._impressions.read(lambda: read_features(self.storage, name, known.number, body))
+            raw = await self._impressions.read(lambda: read_attached(self.storage, name, known.number))
         version = await self._version(ranker, body.version)
         if raw is None or version is None:
             return _answer(id, body)  # what it was made of is gone; the order is not
@@ -569,7 +569,7 @@ class Service:
             raise UnknownName(f"{name!r} has learned from no impression since this process began to learn")
         event = self.storage.log.find(name, IMPRESSION, [kept.id]).get(kept.id)
         stored = unpack(event.body, StoredImpression) if event is not None and event.body else None
-        raw = None if stored is None else read_features(self.storage, name, kept.impression.number, stored)
+        raw = None if stored is None else read_attached(self.storage, name, kept.impression.number)
         if stored is None or raw is None:
             raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
         return explain_step(kept, stored, raw, ranker.version.version)

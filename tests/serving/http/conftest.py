@@ -131,8 +131,7 @@ class FakeService(Service):
     def ranker(self, name: str) -> RankerInfo:
         if name not in self.specs:
             raise UnknownName.among("ranker", name, self.specs)
-        own = [field for field in RankerSpec.__struct_fields__ if field != "normalisation"]
-        spec = {field: getattr(self.specs[name], field) for field in own}
+        spec = {field: getattr(self.specs[name], field) for field in RankerSpec.__struct_fields__}
         counts = dict.fromkeys(("learned", "skipped", "failed", "open", "updates"), 0)
         return RankerInfo(**spec, **counts, impressions=len(self.lists), model_version=1, created=0.0, frozen=False)
 

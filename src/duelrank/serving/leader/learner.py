@@ -32,7 +32,7 @@ from duelrank.serving.log.bodies import (
     pack,
     unpack,
 )
-from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_attached, read_features
+from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_attached
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent
 from duelrank.serving.ranker.definition import Definition
@@ -229,7 +229,7 @@ class Learner:
                 if event is None or not event.body:
                     return None
                 body = unpack(event.body, StoredImpression)
-            features = read_features(self._storage, name, number, body)
+            features = read_attached(self._storage, name, number)
             return None if features is None else (body, features)
 
         return fetch

@@ -57,7 +57,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: Kinds of events of a ranker. These words are in all stores since 0.1.0, so they stay, also "ranked".
+#: Kinds of events of a ranker. These words are in stores, so they stay, also "ranked".
 IMPRESSION, FEEDBACK, CLOSED, PUBLISHED, CONTROL = "ranked", "feedback", "closed", "published", "control"
 LOGGED, FAILED = "logged", "failed"
 #: The reserved name under which the log tells of rankers that come and go; no ranker can have it.
@@ -91,7 +91,7 @@ class Deleted(_Body, frozen=True):
 class StoredImpression(_Body, frozen=True, gc=False):
     """An impression was made (key: its id). The features of its documents are the event's attachment.
 
-    Up to version 0.1.0 the body had the ids and features of all documents; ``documents`` is empty in such a body.
+    ``ids`` are of the documents that were shown, in order, ``documents`` is a digest of the ids of all. ``features`` is empty.
     """
 
     version: int
@@ -124,11 +124,11 @@ class StoredImpression(_Body, frozen=True, gc=False):
     @property
     def shown(self) -> list[str]:
         """The ids of the documents that were shown, in order."""
-        return self.ids if self.documents else [self.ids[document] for document in self.order]
+        return self.ids
 
     def is_of(self, ids: list[str]) -> bool:
         """Whether it was made of documents with these ids, in any order."""
-        return document_digest(ids) == (self.documents or document_digest(self.ids))
+        return document_digest(ids) == self.documents
 
 
 class StoredFeedback(_Body, frozen=True):

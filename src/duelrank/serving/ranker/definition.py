@@ -407,24 +407,23 @@ def settled(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> RankerSp
     Parameters
     ----------
     spec
-        Which may say so in its recipe, or as earlier versions did.
+        Which may say so in its recipe.
     default
-        The representation of a spec that says nothing; rankers of earlier versions mean raw features by that.
+        The representation of a spec that says nothing.
     """
     algorithm = parse(spec.algorithm, Algorithm)
     own = algorithm.representation if isinstance(algorithm, Represented) else None
     given = _given(spec, own)
     if len(given) > 1:
-        where = "in the recipe and beside it" if own is not None else 'as "representation" and as "normalisation"'
         raise InvalidRecipe(
-            f"the representation of the features of {spec.name!r} is given twice, {where}; give it once"
+            f"the representation of the features of {spec.name!r} is given twice, in the recipe and beside it; give it once"
         )
     found = own or read_representation(given[0] if given else default, spec.features)
     if not given and found.learns and algorithm.weights_follow_memory:
         found = QueryScaled()  # what such an algorithm sees must never change
     text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
     written = write_representation(found, spec.features)
-    return msgspec.structs.replace(spec, algorithm=text, representation=written, normalisation=msgspec.UNSET)
+    return msgspec.structs.replace(spec, algorithm=text, representation=written)
 
 
 def says_representation(spec: RankerSpec) -> bool:
@@ -434,8 +433,7 @@ def says_representation(spec: RankerSpec) -> bool:
 
 
 def _given(spec: RankerSpec, own: Any) -> list[Any]:
-    old = spec.normalisation if isinstance(spec.normalisation, dict) else None
-    return [each for each in (own, spec.representation, old) if each is not None]
+    return [each for each in (own, spec.representation) if each is not None]
 
 
 def _served(recipe: str) -> Algorithm:

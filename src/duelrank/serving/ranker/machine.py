@@ -78,7 +78,7 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False):
-    """How many impressions were made, and what became of the closed ones; up to 0.1.0, ``learned`` had those without feedback.
+    """How many impressions were made, and what became of the closed ones.
 
     ``late`` is how many feedback events came after their impression was closed, ``backfilled`` how many lists of other systems
     have taught it, and ``unused`` how many came too late for that.

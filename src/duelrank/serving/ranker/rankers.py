@@ -58,7 +58,7 @@ class Ranker:
         version, status = self.version, self._newest_status()
         spec, tally = version.definition.spec, status.tally
         return RankerInfo(
-            **{name: getattr(spec, name) for name in spec.__struct_fields__ if name != "normalisation"},
+            **{name: getattr(spec, name) for name in spec.__struct_fields__},
             impressions=tally.impressions,
             learned=tally.learned,
             no_feedback=tally.no_feedback,
