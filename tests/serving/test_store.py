@@ -342,6 +342,19 @@ class TestFailures:
             asyncio.run(main())
         assert caplog.text.count("no room") == 1, "said once, not every second"
 
+    def test_it_knows_whether_all_was_saved_when_it_stopped(self, storage, kit, monkeypatch):
+        async def main(error):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await service.rank("shop", kit.request(1 if error is None else 2))
+                await kit.until(lambda: kit.has_read_all(service))
+                Failing(storage, monkeypatch).error = error
+            return service.unsaved
+
+        assert asyncio.run(main(None)) is None
+        full = StoreFull("no room")
+        assert asyncio.run(main(full)) is full
+
     @pytest.mark.parametrize("replaced", [False, True])
     def test_a_file_that_vanished_or_was_replaced_is_noticed_without_a_request(
         self, sqlite_url, tmp_path, kit, replaced

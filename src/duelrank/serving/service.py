@@ -143,6 +143,8 @@ class Service:
         self.read_only = read_only
         #: Whether the process was told to stop: what would go on without end, such as a live stream, has to end.
         self.ending = False
+        #: What kept it from writing down all that was learned when it stopped; the event log has it all the same.
+        self.unsaved: Exception | None = None
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
         self._rankers = Rankers(storage)
         self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
@@ -254,6 +256,7 @@ class Service:
         if election is not None and self._appender is not None:
             await self._appender.settled()
             await asyncio.to_thread(election.stop)
+            self.unsaved = election.unsaved
             await asyncio.to_thread(self._webhooks.close)
             self._impressions.close()
             self._wake_waiting()

@@ -63,6 +63,7 @@ class Viewer:
         self._thread = Thread(target=self._run, name="duelrank-viewer", daemon=True)
         self.ready, self.applied = False, 0
         self.failure: Exception | None = None
+        self.unsaved = None  # it has nothing to save
 
     def claim(self) -> None:
         """Take nothing."""
