@@ -41,6 +41,7 @@ __all__ = [
     "Start",
     "StepDocument",
     "VersionInfo",
+    "VersionLabel",
     "VersionNumber",
     "VersionRanking",
     "parameter_of_pair",
@@ -391,13 +392,21 @@ class VersionNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
 
 
+class VersionLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model version to keep under a label, of 1 to 100 characters that can be printed; "" removes the label."""
+
+    version: int
+    label: str
+
+
 class VersionInfo(msgspec.Struct, frozen=True):
-    """A model version that is still there: made at a time, of all events up to a number."""
+    """A model version that is still there: made at a time, of all events up to a number; "" where it has no label."""
 
     version: int
     time: float
     number: int
     current: bool
+    label: str = ""
 
 
 class Model(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -629,7 +638,7 @@ class GuardInfo(msgspec.Struct, frozen=True):
 class HistoryMark(msgspec.Struct, frozen=True):
     """Something that happened to a ranker at a time: what to draw as a vertical line.
 
-    ``event`` is freeze, resume, rollback, pin, unpin, change, alarm, promote or start (a process began to learn); ``text`` says it
+    ``event`` is freeze, resume, rollback, label, pin, unpin, change, alarm, promote or start (a process began to learn); ``text`` says it
     in a few words, ``model_version`` is what was served before.
     """
 

@@ -32,17 +32,17 @@ def whole_number(name: str, value: Any, least: int = 1, most: int | None = None)
 
 
 def printable_name(what: str, name: str, most: int) -> str:
-    r"""Return the name of something, or raise where it is empty, too long, or has characters that cannot be printed.
+    r"""Return a name, or raise where it is empty, too long, or has characters that cannot be printed.
 
     Examples
     --------
-    >>> printable_name("a feature", "title_bm25", 200)
+    >>> printable_name("the name of a feature", "title_bm25", 200)
     'title_bm25'
-    >>> printable_name("a feature", "title\0bm25", 200)
+    >>> printable_name("the name of a feature", "title\0bm25", 200)
     Traceback (most recent call last):
-    duelrank.errors.InvalidValue: a feature has a name of 1 to 200 characters that can be printed, got 'title\x00bm25'
+    duelrank.errors.InvalidValue: the name of a feature has 1 to 200 characters that can be printed, got 'title\x00bm25'
     """
     if not 0 < len(name) <= most or not name.isprintable():
         shown = repr(name) if len(name) <= most else f"{name[:20]!r}… of {len(name):,} characters"
-        raise InvalidValue(f"{what} has a name of 1 to {most} characters that can be printed, got {shown}")
+        raise InvalidValue(f"{what} has 1 to {most} characters that can be printed, got {shown}")
     return name

@@ -182,7 +182,7 @@ class TestChange:
             (Change(retire_features=("bm26",)), UnknownName, "did you mean bm25"),
             (Change(retire_features=("bm25", "price", "age", "title")), InvalidValue, "at least one feature"),
             (Change(add_features=("a\0b",)), InvalidValue, "can be printed"),
-            (Change(actions={"": 1.0}), InvalidValue, "an action has a name"),
+            (Change(actions={"": 1.0}), InvalidValue, "the name of an action has"),
         ],
     )
     def test_what_makes_no_sense_is_refused_and_changes_nothing(self, storage, kit, change, error, says):

@@ -71,9 +71,9 @@ class TestCreating:
                 ({"features": (), "representation": each}, InvalidValue, "one feature")
                 for each in ("raw", "curves", "steps")
             ),
-            ({"features": ("a", "b" * 100_000)}, InvalidValue, "a feature has a name of 1 to 200 characters"),
+            ({"features": ("a", "b" * 100_000)}, InvalidValue, "the name of a feature has 1 to 200 characters"),
             ({"features": ("a", "b\0")}, InvalidValue, "can be printed"),
-            ({"actions": {"": 1.0}}, InvalidValue, "an action has a name of 1 to 100"),
+            ({"actions": {"": 1.0}}, InvalidValue, "the name of an action has 1 to 100"),
             ({"actions": {"buy" * 400: 1.0}}, InvalidValue, "of 1,200 characters"),
             (
                 {"representation": scaled(min_max={"minimum": 3, "maximum": 3})},

@@ -60,7 +60,10 @@ FeaturesOption = Annotated[
         "features are dropped as soon as three checkpoints cover them.",
     ),
 ]
-VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Number of model versions to keep.")]
+VersionsOption = Annotated[
+    int,
+    typer.Option("--keep-versions", min=1, help="Number of the newest model versions to keep; older ones are thinned."),
+]
 OpenOption = Annotated[
     int, typer.Option("--max-open", min=1, help="Maximum number of impressions per ranker that wait for clicks.")
 ]

@@ -171,7 +171,7 @@ def closing(name: str, id: str, number: int, time: float, follows: bool = False)
 
 def checked_action(name: str) -> str:
     """Return the name of an action as it is kept: nothing for a click."""
-    printable_name("an action", name, MOST_NAME)
+    printable_name("the name of an action", name, MOST_NAME)
     return "" if name == CLICK else name
 
 

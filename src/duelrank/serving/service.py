@@ -63,6 +63,7 @@ from duelrank.serving.ranker.definition import Definition, check_names, settled
 from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.ranker.guarding import event_sentence
 from duelrank.serving.ranker.history import STEPS, Step
+from duelrank.serving.ranker.machine import MOST_LABELS
 from duelrank.serving.ranker.rankers import Ranker, Rankers, read_history
 from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.steps import explain_step
@@ -72,7 +73,7 @@ from duelrank.serving.webhooks import Webhooks
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
-from duelrank.validation import whole_number
+from duelrank.validation import printable_name, whole_number
 
 __all__ = ["Service"]
 
@@ -82,6 +83,10 @@ Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
 # Seconds that a change of a ranker may take until a leader has applied it.
 PATIENCE = 15.0
+# Seconds between two looks whether it has.
+LOOK = 0.02
+# Characters of the label of a version.
+MOST_LABEL = 100
 # So many feedback events are taken at once: the event loop sees to other requests in between.
 SLICE = 200
 # A request with more feature values than that is computed in a thread: the event loop must not stand still meanwhile.
@@ -534,7 +539,7 @@ class Service:
         try:
             await self._until(lambda: ranker.version.number > number, PATIENCE)
         except TimeoutError:
-            raise NotReady(f"the change of {name!r} is noted, and happens as soon as a process learns again") from None
+            raise _noted(name) from None
         return ranker.info()
 
     def versions(self, name: str) -> list[VersionInfo]:
@@ -542,10 +547,49 @@ class Service:
         self._check_ready()
         ranker = self._rankers[name]
         current = ranker.version.version
-        stored = Versions(self.storage, ranker.created)
-        found = [stored.load(each.number) for each in stored.list()[-self.settings.keep_versions :]]
-        known = [Version.first(ranker.created), *(each for each in found if each is not None)]
-        return [VersionInfo(each.version, each.time, each.number, each.version == current) for each in known]
+        stored, labels = Versions(self.storage, ranker.created), ranker.newest_status().labels
+        lasting = stored.lasting(self.settings.keep_versions, self._clock.time(), labels)
+        made = [(each.number, each.time, stored.event_of(each.number)) for each in lasting]
+        first = Version.first(ranker.created)
+        return [
+            VersionInfo(version, time, number, version == current, labels.get(version, ""))
+            for version, time, number in [(1, first.time, first.number), *made]
+            if number is not None
+        ]
+
+    async def label(self, name: str, version: int, label: str) -> VersionInfo:
+        """Keep a version under a label, or with "" no longer; returns when it has happened."""
+        ranker = await self._ranker(name)
+        labels = ranker.newest_status().labels
+        if label:
+            printable_name("a label", label, MOST_LABEL)
+            if await self._version(ranker, version) is None:
+                raise _no_version(name, version)
+            if version not in labels and len(labels) >= MOST_LABELS:
+                raise LimitExceeded(
+                    f"{name!r} has {len(labels)} versions with a label, which is the most; remove one first"
+                )
+        elif version not in labels:
+            raise UnknownName(f"version {version} of {name!r} has no label")
+        await self._labelled(name, ranker, Control("label", version, label=label))
+        found = await self._version(ranker, version)
+        if found is None:  # it was removed in the same moment
+            await self._labelled(name, ranker, Control("label", version))
+            raise _no_version(name, version)
+        labels = ranker.newest_status().labels
+        return VersionInfo(version, found.time, found.number, found is ranker.version, labels.get(version, ""))
+
+    async def _labelled(self, name: str, ranker: Ranker, control: Control) -> None:
+        """Append a label, and wait until it is known here that the leader has applied it; no version is made of it."""
+        event = NewEvent(name, CONTROL, os.urandom(12).hex(), self._clock.time(), pack(control))
+        number = (await self._append([event]))[0].number
+        self._wake()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while ranker.newest_status().number < number:
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
+            raise _noted(name) from None
 
     def model(self, name: str, version: int | None = None) -> LinearModel:
         """Return the model of a version, or the current one; an earlier one is read from the store."""
@@ -721,6 +765,10 @@ def _feature_curve(shown: ShownCurve) -> FeatureCurve:
     curve, seen = shown.curve, (shown.edges.tolist(), shown.shares.tolist())
     points = (curve.values.tolist(), curve.heights.tolist())
     return FeatureCurve(shown.name, shown.domain, *points, curve.shape, shown.importance, *seen)
+
+
+def _noted(name: str) -> NotReady:
+    return NotReady(f"the change of {name!r} is noted, and happens as soon as a process learns again")
 
 
 def _no_version(name: str, version: int | None) -> UnknownName:

@@ -186,6 +186,10 @@ class FakeService(Service):
             raise UnknownName(f"the ranker {name} has no version {version}")
         return self.ranker(name)
 
+    async def label(self, name: str, version: int, label: str) -> VersionInfo:
+        await self.control(name, "label", version)
+        return VersionInfo(1, 0.0, 1, True, label)
+
     def versions(self, name: str) -> list[VersionInfo]:
         self.ranker(name)
         return [VersionInfo(1, 0.0, 1, True)]

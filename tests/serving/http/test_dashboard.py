@@ -325,6 +325,7 @@ class TestOnlyLooking:
             ("POST", "/v1/rankers/shop/feedback", {"impression_id": "i1", "close": True}),
             ("POST", "/v1/rankers/shop/freeze", None),
             ("POST", "/v1/rankers/shop/rollback", {"version": 1}),
+            ("POST", "/v1/rankers/shop/label", {"version": 1, "label": "x"}),
             ("PATCH", "/v1/rankers/shop", {"exploration": 0.5}),
             ("POST", "/v1/rankers", {"name": "new", "algorithm": "mgd", "features": ["a"]}),
             ("DELETE", "/v1/rankers/shop?confirm=shop", None),

@@ -89,8 +89,8 @@ class Supervisor:
             raise StorageFailure("a worker cannot serve; the log says why")
         if self._unsaved:
             raise StorageFailure(
-                f"stopped, but {' and '.join(self._unsaved)}: what was learned may not all be saved; the next start learns the rest "
-                "again from the event log"
+                f"stopped, but {' and '.join(self._unsaved)}: what was learned may not all be saved; the next start learns the "
+                "rest again from the event log"
             )
 
     def _alive(self) -> list[_Worker]:

@@ -182,7 +182,8 @@ class Evidence(_Body, frozen=True):
 class Control(_Body, frozen=True):
     """An operator said freeze, resume, rollback, pin, unpin or change; with rollback and pin comes the state of the version.
 
-    Or the guard says alarm or promote, with its evidence; or a process begins to learn, which is called start.
+    Or label, to keep a version under a name, "" to keep it no longer. Or the guard says alarm or promote, with its evidence; or a
+    process begins to learn, which is called start.
     """
 
     action: str
@@ -191,6 +192,7 @@ class Control(_Body, frozen=True):
     change: Change | None = None
     features: tuple[str, ...] | None = None  # of the state
     evidence: Evidence | None = None
+    label: str = ""
 
 
 class _Array(_Body, frozen=True):

@@ -396,7 +396,7 @@ class Definition:
 def check_names(features: Iterable[str], actions: Iterable[str]) -> None:
     """Raise where the name of a feature or of an action is empty, too long, or cannot be printed."""
     for name in features:
-        printable_name("a feature", name, MOST_NAME)
+        printable_name("the name of a feature", name, MOST_NAME)
     for name in actions:
         checked_action(name)
 
