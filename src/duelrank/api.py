@@ -638,8 +638,8 @@ class GuardInfo(msgspec.Struct, frozen=True):
 class HistoryMark(msgspec.Struct, frozen=True):
     """Something that happened to a ranker at a time: what to draw as a vertical line.
 
-    ``event`` is freeze, resume, rollback, label, pin, unpin, change, alarm, promote or start (a process began to learn); ``text`` says it
-    in a few words, ``model_version`` is what was served before.
+    ``event`` is freeze, resume, rollback, label, pin, unpin, change, alarm, promote or start (a process began to learn); ``text``
+    says it in a few words, ``model_version`` is what was served before.
     """
 
     time: float
