@@ -1,32 +1,22 @@
-"""Each part remembers in a namespace of its own, and files of earlier versions are still read."""
+"""Each part remembers in a namespace of its own."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from duelrank.algorithms import DBGD, MGD, Projected
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.errors import InvalidRecipe
 from duelrank.exploration import UniformSphere
 from duelrank.grammar import parse
-from duelrank.learner import Learner
 from duelrank.memory import flatten, nest, replaced
 from duelrank.registry import alias, register, spell
-from duelrank.serving.replay import replay
-from duelrank.snapshot import Snapshot
-from duelrank.storage import open_storage
 from duelrank.testing import check_algorithm
 from duelrank.testing.tiny import play
 from duelrank.types import Gradient, Memory, State, Weights
 from duelrank.updates import Momentum, Step
-
-DATA = Path(__file__).parent / "data"
 
 
 class TestNamespaces:
@@ -139,48 +129,3 @@ class TestProjectedByName:
 
     def test_own_settings_beat_the_general_ones(self):
         assert parse("wmgd-dsp") != Projected(parse("wmgd"))
-
-
-class TestFilesOfVersion010:
-    """Written by duelrank 0.1.0, when all parts shared one memory."""
-
-    #: Since then references are drawn from the impression's stream: the same distribution, other draws.
-    CHANGED = ("sim-mgd", "c-mgd-dsp")
-
-    @pytest.mark.parametrize(
-        "recipe",
-        [
-            "nsgd-dsp",
-            "cps-dsp",
-            "c-mgd-dsp",
-            "sim-mgd",
-            "mgd-dsp",
-            "cascade-ucb1",
-            "pdgd",
-            "mgd-dsp(examination=AdaptiveLastClick())",
-        ],
-    )
-    def test_a_snapshot_continues_as_it_did_then(self, recipe):
-        with zipfile.ZipFile(DATA / "snapshots-0.1.0.zip") as archive:
-            data, expected = archive.read(f"{recipe}.npz"), archive.read(f"{recipe}.sha256").decode()
-        learner = Learner.from_snapshot(Snapshot.from_bytes(data))
-        play(learner.algorithm, 40, learner=learner)
-        assert learner.state.step == 80
-        if recipe not in self.CHANGED:
-            assert hashlib.sha256(learner.weights.tobytes()).hexdigest() == expected
-
-    def test_a_pairrank_of_then_can_rank_but_says_why_it_cannot_learn(self):
-        with zipfile.ZipFile(DATA / "snapshots-0.1.0.zip") as archive:
-            learner = Learner.from_snapshot(Snapshot.from_bytes(archive.read("pairrank.npz")))
-        with pytest.raises(InvalidValue, match="earlier version"):
-            play(learner.algorithm, 40, learner=learner)
-
-    @pytest.mark.parametrize("ranker", ["nsgd-dsp", "mgd-dsp"])
-    def test_a_store_replays_to_the_same_digests(self, ranker, tmp_path):
-        path = tmp_path / "store.db"
-        path.write_bytes(gzip.decompress((DATA / "store-0.1.0.db.gz").read_bytes()))
-        with open_storage(f"sqlite:///{path}") as storage:
-            result = replay(storage, ranker)
-        assert result.difference is None
-        assert result.versions_compared > 10
-        assert result.snapshots_compared > 10

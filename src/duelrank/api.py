@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -41,6 +41,7 @@ __all__ = [
     "Start",
     "StepDocument",
     "VersionInfo",
+    "VersionLabel",
     "VersionNumber",
     "VersionRanking",
     "parameter_of_pair",
@@ -125,7 +126,7 @@ class _Definition(msgspec.Struct, frozen=True):
 
     name: str
     algorithm: str
-    features: tuple[str, ...]
+    features: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     representation: str | dict[str, Any] | None = None
     length: int = 10
     exploration: float = 1.0
@@ -149,7 +150,7 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
     algorithm
         A recipe, such as ``"mgd-dsp"``; it may begin with a representation, ``"query-scaled >> curves >> mgd-dsp"``.
     features
-        Names, in the order of dense arrays.
+        Names, in the order of dense arrays; at least one, each of 1 to 200 characters that can be printed.
     representation
         What the algorithm sees of the features: the text of a recipe, such as ``"query-scaled >> curves"``, or fixed scalings
         by name, ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. Where it is
@@ -179,13 +180,9 @@ class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
         None for no guard.
     actions
         What an action on a document weighs, by name: ``{"click": 1, "add_to_cart": 3, "purchase": 10}``. Of several on one
-        document the heaviest counts. Actions without a weight are taken, and teach nothing.
-    normalisation
-        As versions up to 0.1.0 called the representation: ``{"kind": "none"}`` (raw), ``{"kind": "per_query"}``
-        (query-scaled) or fixed scalings. It becomes one.
+        document the heaviest counts. Actions without a weight are taken, and teach nothing. A name has 1 to 100 characters that can
+        be printed.
     """
-
-    normalisation: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -401,13 +398,21 @@ class VersionNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
 
 
+class VersionLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model version to keep under a label, of 1 to 100 characters that can be printed; "" removes the label."""
+
+    version: int
+    label: str
+
+
 class VersionInfo(msgspec.Struct, frozen=True):
-    """A model version that is still there: made at a time, of all events up to a number."""
+    """A model version that is still there: made at a time, of all events up to a number; "" where it has no label."""
 
     version: int
     time: float
     number: int
     current: bool
+    label: str = ""
 
 
 class Model(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -646,8 +651,8 @@ class GuardInfo(msgspec.Struct, frozen=True):
 class HistoryMark(msgspec.Struct, frozen=True):
     """Something that happened to a ranker at a time: what to draw as a vertical line.
 
-    ``event`` is freeze, resume, rollback, pin, unpin, change, alarm, promote or start (a process began to learn); ``text`` says it
-    in a few words, ``model_version`` is what was served before.
+    ``event`` is freeze, resume, rollback, label, pin, unpin, change, alarm, promote or start (a process began to learn); ``text``
+    says it in a few words, ``model_version`` is what was served before.
     """
 
     time: float

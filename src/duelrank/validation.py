@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from duelrank.errors import DuelrankError, InvalidCall, InvalidValue, UnknownName
 
-__all__ = ["explained", "whole_number"]
+__all__ = ["explained", "printable_name", "whole_number"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -110,3 +110,20 @@ def whole_number(name: str, value: Any, least: int = 1, most: int | None = None)
         allowed = f"from {least} up" if most is None else f"from {least} to {most}"
         raise InvalidValue(f"{name} must be a whole number {allowed}, got {value!r}")
     return number
+
+
+def printable_name(what: str, name: str, most: int) -> str:
+    r"""Return a name, or raise where it is empty, too long, or has characters that cannot be printed.
+
+    Examples
+    --------
+    >>> printable_name("the name of a feature", "title_bm25", 200)
+    'title_bm25'
+    >>> printable_name("the name of a feature", "title\0bm25", 200)
+    Traceback (most recent call last):
+    duelrank.errors.InvalidValue: the name of a feature has 1 to 200 characters that can be printed, got 'title\x00bm25'
+    """
+    if not 0 < len(name) <= most or not name.isprintable():
+        shown = repr(name) if len(name) <= most else f"{name[:20]!r}… of {len(name):,} characters"
+        raise InvalidValue(f"{what} has 1 to {most} characters that can be printed, got {shown}")
+    return name

@@ -206,7 +206,7 @@ def test_files_that_are_something_else(cli, snapshot, tmp_path, written):
     for content, hint in {
         "{": "not valid JSON",
         '{"kind": "minmax"}': "query-scaled >> ramps",
-        '{"kind": "per_query"}': "vespa",
+        '{"kind": "per_query"}': "text of a recipe",
     }.items():
         result = cli("export", snapshot, "--format", "solr", "--representation", written("n.json", content))
         assert (result.exit_code, result.stdout) == (2, "")

@@ -44,6 +44,8 @@ class Service:
             return httpx.Response(200, json=CURVES)
         if request.url.path.endswith("/versions"):
             return httpx.Response(200, json=VERSIONS)
+        if request.url.path.endswith("/label"):
+            return httpx.Response(200, json=VERSIONS[0])
         listed = request.method == "GET" and request.url.path == "/v1/rankers"
         return httpx.Response(200, json=[INFO] if listed else INFO)
 
@@ -253,6 +255,7 @@ class TestDeleting:
         (("unpin", "shop"), ("POST", "/v1/rankers/shop/unpin", None)),
         (("rollback", "shop", 3), ("POST", "/v1/rankers/shop/rollback", {"version": 3})),
         (("pin", "shop", 3), ("POST", "/v1/rankers/shop/pin", {"version": 3})),
+        (("label", "shop", 3, "kept"), ("POST", "/v1/rankers/shop/label", {"version": 3, "label": "kept"})),
         (("versions", "shop"), ("GET", "/v1/rankers/shop/model/versions", None)),
     ],
 )

@@ -92,6 +92,7 @@ def test_the_whole_tour(kind, url):
         assert b"attribute(price)" in client.export("shop", "vespa", rank_features=features)
         current = [each.version for each in client.versions("shop") if each.current]
         assert current == [model.version]
+        assert client.label("shop", model.version, "kept") in client.versions("shop")
         heights = {each.name: each.heights for each in client.curves("shop", model.version).curves}
         assert heights == dict(zip(model.features, [[0.0, weight] for weight in model.weights.tolist()], strict=True))
 

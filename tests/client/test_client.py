@@ -409,6 +409,12 @@ class TestAsking:
         ]
         assert [script.body(place) for place in (3, 4)] == [{"version": 2}, {"version": 3}]
 
+    def test_label(self, ask):
+        script = Script(ok({"version": 3, "time": 1.5, "number": 70, "current": False, "label": "before the sale"}))
+        assert ask(script, "label", "shop", 3, "before the sale").label == "before the sale"
+        assert script.requests[0].url.path == "/v1/rankers/shop/label"
+        assert script.body(0) == {"version": 3, "label": "before the sale"}
+
     def test_export_gives_bytes(self, ask):
         script = Script(httpx.Response(200, content=b"\x08\x00"))
         assert ask(script, "export", "shop", "opensearch", allow_negative=True) == b"\x08\x00"

@@ -213,38 +213,13 @@ class TestJson:
         assert content["features"][0] == {"name": "a", "weights": [1.0, -0.5], "knots": [0.0, 20.0, 100.0]}
 
     @pytest.mark.parametrize(
-        ("normalisation", "representation"),
-        [
-            ('{"kind": "none"}', Raw()),
-            ('{"kind": "per_query"}', QueryScaled()),
-            (
-                '{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0.0, "maximum": 900.0}}}}',
-                Fixed((Unscaled(), MinMax(0.0, 900.0))),
-            ),
-        ],
-    )
-    def test_the_first_format_is_still_read(self, normalisation, representation):
-        text = """{
-          "kind": "duelrank linear model",
-          "format": 1,
-          "name": "shop",
-          "version": 7,
-          "meaning": "score = sum over features of weight × normalised value; higher is better",
-          "features": [{"name": "bm25", "weight": 0.5}, {"name": "price", "weight": -0.25}],
-          "normalisation": NORMALISATION
-        }"""
-        found = LinearModel.from_json(text.replace("NORMALISATION", normalisation))
-        assert found == LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25], representation)
-
-    @pytest.mark.parametrize(
         ("change", "hint"),
         [
             (lambda c: c.pop("name"), "lacks 'name'"),
             (lambda c: c.pop("features"), "lacks 'features'"),
             (lambda c: c.pop("representation"), "lacks 'representation'"),
             (lambda c: c.update(kind="other"), '"kind"'),
-            (lambda c: c.update(format=3), "has format 3; this duelrank reads 1 and 2"),
-            (lambda c: c.update(format=1), "list of objects with name, weight"),
+            (lambda c: c.update(format=3), "has format 3; this duelrank reads 2"),
             (lambda c: c.update(features={}), "list of objects"),
             (lambda c: c.update(features=[{"name": "a"}]), "lacks 'weights'"),
             (lambda c: c.update(features=[{"name": "a", "weights": [1], "more": 1}]), "list of objects"),

@@ -54,7 +54,7 @@ class Kit:
     def spec(name="shop", algorithm="mgd-dsp", **others) -> RankerSpec:
         """A spec; of raw features, which are simple to compute with by hand, where it says nothing else."""
         given = {"name": name, "algorithm": algorithm, "features": FEATURES, "length": 5, "seed": 7} | others
-        if ">>" not in algorithm and not {"representation", "normalisation"} & given.keys():
+        if ">>" not in algorithm and "representation" not in given:
             given["representation"] = "raw"
         return RankerSpec(**given)
 

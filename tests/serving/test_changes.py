@@ -181,12 +181,14 @@ class TestChange:
             (Change(add_features=("new",), retire_features=("new",)), InvalidValue, "at once"),
             (Change(retire_features=("bm26",)), UnknownName, "did you mean bm25"),
             (Change(retire_features=("bm25", "price", "age", "title")), InvalidValue, "at least one feature"),
+            (Change(add_features=("a\0b",)), InvalidValue, "can be printed"),
+            (Change(actions={"": 1.0}), InvalidValue, "the name of an action has"),
         ],
     )
     def test_what_makes_no_sense_is_refused_and_changes_nothing(self, storage, kit, change, error, says):
         async def main():
             async with kit.running(storage) as service:
-                before, _ = await service.create(kit.spec())
+                before, _ = await service.create(kit.spec(representation="curves"))
                 with pytest.raises(error, match=says):
                     await service.change("shop", change)
                 assert service.ranker("shop") == before

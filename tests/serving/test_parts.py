@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from duelrank.algorithms import LogPairs
 from duelrank.api import FeedbackEvent
 from duelrank.errors import StoreFull
 from duelrank.serving.feedback import made_up
@@ -155,3 +156,12 @@ def test_a_ranker_is_warmed_up_until_a_step_was_taken(recipe, mode, kit, monkeyp
     definition.warm_up()
     start = definition.start.weights
     assert any(state.weights.shape != start.shape or (state.weights != start).any() for state in states)
+
+
+@pytest.mark.parametrize("recipe", ["mgd-dsp", "query-scaled >> curves >> mgd-dsp", "pairrank"])
+def test_a_ranker_is_warmed_up_for_lists_of_other_systems(recipe, kit, monkeypatch):
+    """Where its algorithm can take over what they teach: else the first backfill compiles beside all who ask."""
+    taught, learn = [], LogPairs.update
+    monkeypatch.setattr(LogPairs, "update", lambda *given: taught.append(1) or learn(*given))
+    Definition(kit.spec(algorithm=recipe), 0.0).warm_up()
+    assert bool(taught) == (recipe != "pairrank")

@@ -10,6 +10,7 @@ import textwrap
 from contextlib import AsyncExitStack, ExitStack
 
 import pytest
+from msgspec.structs import replace
 
 from duelrank.errors import StoreLocked
 from duelrank.serving import Document, Observer, RankRequest, Service
@@ -52,6 +53,22 @@ def test_a_leader_that_is_woken_once_learns_all_that_others_have_appended(postgr
                 await leader.rank("shop", kit.request(1))
                 await kit.until(lambda: leader.ranker("shop").learned == 100, lambda: leader.ranker("shop"))
             assert kit.verified(one).learned == 100
+
+    asyncio.run(main())
+
+
+def test_a_label_that_a_follower_is_given_is_known_everywhere(postgres_url, kit):
+    async def main():
+        with open_storage(postgres_url) as one, open_storage(postgres_url) as two:
+            async with kit.running(one) as leader, kit.running(two) as other:
+                assert (leader.leads, other.leads) == (True, False)
+                await leader.create(kit.spec())
+                await traffic(leader, kit, range(30))
+                await kit.learned(leader, 30)
+                labelled = await other.label("shop", 1, "the beginning")
+                for service in (leader, other):
+                    assert labelled in [replace(each, current=False) for each in service.versions("shop")]
+            assert kit.verified(one).learned == 30
 
     asyncio.run(main())
 

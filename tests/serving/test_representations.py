@@ -7,7 +7,6 @@ import json
 from contextlib import nullcontext
 from unittest.mock import patch
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -16,9 +15,9 @@ from duelrank.errors import Conflict, InvalidRecipe, InvalidValue
 from duelrank.representation import knots as learning
 from duelrank.representation.base import knots_of
 from duelrank.serving.leader.learner import Learner
-from duelrank.serving.log.bodies import CREATED, RANKERS, Created, pack, unpack
-from duelrank.serving.ranker.definition import Definition, settled
-from duelrank.storage import NewEvent, open_storage
+from duelrank.serving.log.bodies import CREATED, RANKERS, Created, unpack
+from duelrank.serving.ranker.definition import Definition
+from duelrank.storage import open_storage
 
 CURVES = ["ramps", "query-scaled >> ramps", "query-scaled >> curves", "steps", "distribution"]
 
@@ -60,7 +59,6 @@ class TestSpecs:
             async with kit.running(storage) as service:
                 made, _ = await service.create(spec)
                 assert made.representation == "curves"
-                assert not hasattr(made, "normalisation")
                 with patch("duelrank.serving.ranker.start.DEFAULT_REPRESENTATION", "query-scaled >> ramps"):
                     again, new = await service.create(spec)
                     assert (again.representation, new) == ("curves", False)
@@ -108,9 +106,6 @@ class TestSpecs:
     @pytest.mark.parametrize(
         ("given", "text"),
         [
-            ({"normalisation": {"kind": "none"}}, "raw"),
-            ({"normalisation": {"kind": "per_query"}}, "query-scaled"),
-            ({"representation": {"kind": "per_query"}}, "query-scaled"),
             ({"algorithm": "query-scaled >> ramps(pieces=8) >> mgd-dsp"}, "query-scaled >> ramps(pieces=8)"),
             ({"representation": "query-scaled>>ramps(pieces=8)"}, "query-scaled >> ramps(pieces=8)"),
         ],
@@ -126,19 +121,6 @@ class TestSpecs:
                     await service.create(kit.spec(representation="query-ranks"))
 
         asyncio.run(main())
-
-    def test_a_spec_of_0_1_0_means_what_it_meant(self):
-        for old, text in ((None, "raw"), ({"kind": "none"}, "raw"), ({"kind": "per_query"}, "query-scaled")):
-            stored = {"name": "shop", "algorithm": "mgd-dsp", "features": ["a"]} | (
-                {"normalisation": old} if old else {}
-            )
-            spec = msgspec.msgpack.decode(msgspec.msgpack.encode(stored), type=RankerSpec)
-            definition = Definition(spec, 0.0)
-            assert definition.spec.representation == text
-            assert settled(definition.spec) == definition.spec
-            assert b"normalisation" not in msgspec.msgpack.encode(definition.spec)
-        fixed = {"kind": "fixed", "features": {"a": {"min_max": {"minimum": 0.0, "maximum": 9.0}}}}
-        assert settled(RankerSpec("shop", "mgd", ("a", "b"), normalisation=fixed)).representation == fixed
 
     def test_a_representation_within_a_recipe_is_refused(self):
         with pytest.raises(InvalidRecipe, match="before the whole algorithm"):
@@ -410,21 +392,12 @@ def test_curves_say_what_explain_says(storage, kit, representation):
 
 
 def test_knots_that_move_at_every_check_stop_and_go_on_anywhere(storage, kit):
-    """A ranker of an earlier store goes on as raw, beside new ones with curves."""
-    old = {"name": "old", "algorithm": "mgd-dsp", "features": list(kit.features), "normalisation": {"kind": "none"}}
-    body = pack([old | {"length": 5, "seed": 7}, None])
-    storage.log.append([NewEvent(RANKERS, CREATED, "old", 0.0, body)])
-
     async def main():
         with patch.object(learning, "FIRST", 1), patch.object(learning, "EVERY", 3):
             async with kit.running(storage) as service:
-                assert service.ranker("old").representation == "raw"
                 await service.create(kit.spec(representation="ramps"))
                 await traffic(service, kit, range(12))
-                await traffic(service, kit, range(12), "old")
                 await kit.learned(service, 12)
-                await kit.learned(service, 12, "old")
             assert kit.verified(storage).learned == 12
-            kit.verified(storage, "old")
 
     asyncio.run(main())

@@ -39,6 +39,10 @@ def test_the_first_learned_click(storage, kit):
     asyncio.run(main())
 
 
+def scaled(**how):
+    return {"kind": "fixed", "features": {"price": how}}
+
+
 class TestCreating:
     def test_the_same_again_is_the_same_and_another_is_a_conflict(self, storage, kit):
         async def main():
@@ -63,12 +67,28 @@ class TestCreating:
             ({"algorithm": "mdg"}, UnknownName, "mgd"),
             ({"algorithm": "cascade-ucb1"}, InvalidRecipe, "query"),
             ({"algorithm": "nsgd", "mode": "shadow"}, InvalidRecipe, "only for lists"),
-            ({"features": ()}, InvalidValue, "feature"),
+            *(
+                ({"features": (), "representation": each}, InvalidValue, "one feature")
+                for each in ("raw", "curves", "steps")
+            ),
+            ({"features": ("a", "b" * 100_000)}, InvalidValue, "the name of a feature has 1 to 200 characters"),
+            ({"features": ("a", "b\0")}, InvalidValue, "can be printed"),
+            ({"actions": {"": 1.0}}, InvalidValue, "the name of an action has 1 to 100"),
+            ({"actions": {"buy" * 400: 1.0}}, InvalidValue, "of 1,200 characters"),
+            (
+                {"representation": scaled(min_max={"minimum": 3, "maximum": 3})},
+                InvalidValue,
+                "'price'.* makes 0 of every",
+            ),
+            (
+                {"representation": scaled(standard={"mean": 3, "standard_deviation": 0})},
+                InvalidValue,
+                "makes 0 of every",
+            ),
             ({"features": ("a", "a")}, InvalidValue, "'a'"),
             ({"features": tuple(f"f{i}" for i in range(6000))}, LimitExceeded, "5,000"),
             ({"representation": {"kind": "zscore"}}, InvalidValue, "text of a recipe"),
             ({"representation": "query-scales"}, UnknownName, "did you mean query-scaled"),
-            ({"representation": "query-scaled", "normalisation": {"kind": "none"}}, InvalidRecipe, "given twice"),
             (
                 {"representation": "raw", "algorithm": "query-scaled >> mgd"},
                 InvalidRecipe,

@@ -8,12 +8,23 @@ import logging
 import sqlite3
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreUnavailable, UnknownName
+from duelrank.errors import (
+    InvalidValue,
+    LimitExceeded,
+    StorageFailure,
+    StoreCorrupt,
+    StoreFull,
+    StoreUnavailable,
+    UnknownName,
+)
 from duelrank.serving import FeedbackCounts, Service
+from duelrank.serving.ranker.definition import Definition
+from duelrank.serving.ranker.versions import Versions, thinned
 from duelrank.serving.replay import ranker_names, replay
-from duelrank.storage import open_storage
+from duelrank.storage import SnapshotInfo, open_storage
 
 
 def ids(answer):
@@ -290,6 +301,105 @@ class Failing:
         monkeypatch.setattr(database, "transact", failing_transact)
 
 
+class TestVersions:
+    def test_a_month_of_versions_is_thinned_by_age(self, kit):
+        """One every two seconds for an hour, then one every five minutes for 40 days; two leaders do it, one of them late."""
+        definition = Definition(kit.spec(), 0.0)
+        begin, day = 1_700_000_000.0, 86400.0
+        times = [begin + 2.0 * number for number in range(1800)]
+        times += [times[-1] + 300.0 * number for number in range(1, 40 * 288)]
+        every = [SnapshotInfo("shop", "version", 2 + number, time, 1) for number, time in enumerate(times)]
+        kept: list[SnapshotInfo] = []
+        for number, info in enumerate(every):
+            kept.append(info)
+            if number % 30 == 29 or info is every[-1]:
+                for now in (info.time - 60.0, info.time):
+                    numbers = thinned(kept, now).union(each.number for each in kept[-20:])
+                    kept = [each for each in kept if each.number in numbers]
+                assert len(kept) <= 20 + 61 + 25 + 32
+        now, newest = times[-1], {info.number for info in every[-20:]}
+        assert {info.number for info in kept} == thinned(every, now) | newest, "how often it was done does not matter"
+        ages = [now - info.time for info in kept]
+        assert 30 * day < max(ages) <= 31 * day
+        for seconds, most in ((60.0, 3600.0), (3600.0, day), (day, 31 * day)):
+            had = {info.time // seconds for info in every if now - info.time <= most - seconds}
+            assert had <= {info.time // seconds for info in kept}, (
+                "each minute, hour or day with a version still has one"
+            )
+        with open_storage("sqlite://") as storage:
+            versions = Versions(storage, definition)
+            for info in every[:200]:
+                storage.snapshots.save("shop", "version", info.number, info.time, b"")
+            for _ in range(2):
+                versions.prune(20, every[199].time, [5, 6], needed=[9])
+                expected = thinned(every[:200], every[199].time) | {each.number for each in every[180:200]} | {5, 6, 9}
+                assert {each.number for each in versions.list()} == expected
+
+    def test_one_goes_back_to_a_version_of_days_ago_or_to_a_label(self, storage, kit, monkeypatch):
+        clock, made = kit.clock(), {}
+        monkeypatch.setattr(
+            "duelrank.serving.ranker.machine.WINDOW", 1
+        )  # versions that lists may still come from are kept, too
+
+        async def main():
+            async with kit.running(storage, clock=clock, keep_versions=2, tidy_every=30.0) as service:
+                await service.create(kit.spec())
+                for number in range(12):
+                    shown = ids(await service.rank("shop", kit.request(number)))
+                    await service.feedback("shop", [kit.event(number, shown[1:3])])
+                    await kit.learned(service, number + 1)
+                    made[number + 2] = service.model("shop").weights
+                    if number == 4:
+                        labelled = await service.label("shop", 6, "before the sale")
+                        assert (labelled.label, labelled.current) == ("before the sale", True)
+                    clock.advance(20.0 if number < 8 else 86400.0)
+                    await kit.rounds(service)
+                listed = {each.version: each.label for each in service.versions("shop")}
+                assert listed[6] == "before the sale"
+                assert set(listed) < {1, *made}
+                old = min(set(listed) - {1, 6})
+                for version in (old, 6):
+                    await service.control("shop", "rollback", version)
+                    assert np.array_equal(service.model("shop").weights, made[version])
+                gone = min(set(made) - set(listed))
+                with pytest.raises(UnknownName, match="not there"):
+                    await service.control("shop", "rollback", gone)
+                assert service.history("shop").marks[0].text == "version 6: before the sale"
+                assert (await service.label("shop", 6, "")).label == ""
+                clock.advance(30.0)
+                await kit.until(lambda: 6 not in {each.version for each in service.versions("shop")})
+            kit.verified(storage)
+
+        asyncio.run(main())
+
+    def test_labels_are_checked_bounded_and_kept_over_a_restart(self, storage, kit):
+        async def main():
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                for version, label, error, says in (
+                    (7, "x", UnknownName, "version 7"),
+                    (1, "x" * 101, InvalidValue, "a label has 1 to 100"),
+                    (1, "a\0", InvalidValue, "can be printed"),
+                    (1, "", UnknownName, "has no label"),
+                ):
+                    with pytest.raises(error, match=says):
+                        await service.label("shop", version, label)
+                await service.label("shop", 1, "x")
+                machine = service._rankers["shop"].machine
+                known, machine.labels = machine.labels, {100 + number: "old" for number in range(20)}
+                with pytest.raises(LimitExceeded, match="20 versions with a label"):
+                    await service.label("shop", 1, "y")
+                machine.labels = known
+                before = service.ranker("shop").model_version
+                await service.label("shop", 1, "y")
+                assert service.ranker("shop").model_version == before, "a label makes no version"
+            async with kit.running(storage) as service:
+                assert [each.label for each in service.versions("shop")] == ["y"]
+            kit.verified(storage)
+
+        asyncio.run(main())
+
+
 class TestFailures:
     def test_a_full_disk_is_said_and_survived(self, storage, kit, monkeypatch, caplog):
         async def main():
@@ -341,6 +451,19 @@ class TestFailures:
         with caplog.at_level(logging.ERROR):
             asyncio.run(main())
         assert caplog.text.count("no room") == 1, "said once, not every second"
+
+    def test_it_knows_whether_all_was_saved_when_it_stopped(self, storage, kit, monkeypatch):
+        async def main(error):
+            async with kit.running(storage) as service:
+                await service.create(kit.spec())
+                await service.rank("shop", kit.request(1 if error is None else 2))
+                await kit.until(lambda: kit.has_read_all(service))
+                Failing(storage, monkeypatch).error = error
+            return service.unsaved
+
+        assert asyncio.run(main(None)) is None
+        full = StoreFull("no room")
+        assert asyncio.run(main(full)) is full
 
     @pytest.mark.parametrize("replaced", [False, True])
     def test_a_file_that_vanished_or_was_replaced_is_noticed_without_a_request(

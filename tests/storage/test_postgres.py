@@ -22,10 +22,9 @@ from duelrank.errors import (  # noqa: E402
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import ApiKey, Event, Receipt, Snapshot, open_storage  # noqa: E402
+from duelrank.storage import Receipt, open_storage  # noqa: E402
 from duelrank.storage.postgres import PostgresStorage  # noqa: E402
 from duelrank.storage.postgres.database import _PostgresSession  # noqa: E402
-from duelrank.storage.sql import checksum  # noqa: E402
 from duelrank.storage.sql.schema import MIGRATIONS  # noqa: E402
 
 
@@ -326,29 +325,6 @@ class TestVersions:
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             PostgresStorage(first, migrations=MIGRATIONS[:1])
-
-    def test_a_store_of_version_1_with_snapshots_and_pruned_events(self, first, event):
-        with psycopg.connect(first, autocommit=True) as admin:
-            for ranker, number, body in (
-                ("shop", 1, b"checkpoint"),
-                ("shop/model", 1, b"one"),
-                ("shop/model", 7, b"seven"),
-            ):
-                row = (ranker, number, checksum(body, ranker, number), body)
-                admin.execute("INSERT INTO duelrank_snapshots VALUES (%s, %s, 2.5, %s, %s)", row)
-            admin.execute("DELETE FROM duelrank_bodies")
-            admin.execute("INSERT INTO duelrank_keys VALUES ('id', 'hash', 'rank', 1.5)")
-        with PostgresStorage(first) as store:
-            assert store.snapshots.load("shop", "checkpoint", 1) == Snapshot(
-                "shop", "checkpoint", 1, 2.5, b"checkpoint"
-            )
-            assert store.snapshots.load("shop", "version", 7).body == b"seven"
-            assert [info.number for info in store.snapshots.list("shop", "version")] == [1, 7]
-            assert store.log.read() == []
-            assert store.log.find("shop", "ranked", ["k"]) == {"k": Event(1, "shop", "ranked", "k", 1.5, b"")}
-            assert store.keys.list() == [ApiKey("id", b"hash", ("rank",), 1.5)]
-            assert store.log.append([event(), event("new", attachment=b"x")]) == [Receipt(1, False), Receipt(2, True)]
-            assert store.log.attachment("shop", 2) == b"x"
 
     def test_a_migration_that_fails_leaves_the_store_as_it_was(self, first):
         with pytest.raises(StorageFailure, match="nonsense"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
 import sqlite3
@@ -23,7 +22,7 @@ from duelrank.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import ApiKey, Event, NewEvent, Receipt, open_storage, register_storage
+from duelrank.storage import NewEvent, Receipt, open_storage, register_storage
 from duelrank.storage.sql.schema import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
 
@@ -31,6 +30,76 @@ from duelrank.storage.sqlite import SQLiteStorage
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "store.db"
+
+
+class TestReadOnly:
+    #: Says what a store on a disk that is mounted read-only has, and why it takes no more.
+    LOOK = """
+import sys
+from duelrank.errors import StorageFailure
+from duelrank.storage import NewEvent, open_storage
+with open_storage(sys.argv[1], read_only=True) as store:
+    print(store.log.last_number())
+try:
+    with open_storage(sys.argv[1]) as store:
+        store.log.append([NewEvent("shop", "ranked", "new", 0.0, b"")])
+except StorageFailure as error:
+    print(error)
+"""
+
+    def test_nothing_is_written_and_nothing_is_left(self, path, event):
+        with SQLiteStorage(path) as store:
+            store.log.append([event()])
+        before = path.read_bytes()
+        with open_storage(f"sqlite:///{path}", read_only=True) as store:
+            assert store.log.last_number() == 1
+            with pytest.raises(StorageFailure, match="cannot be written to"):
+                store.log.append([event("other")])
+        assert path.read_bytes() == before
+        assert list(path.parent.iterdir()) == [path]
+
+    def test_it_follows_one_who_writes(self, path, event):
+        with SQLiteStorage(path) as store, open_storage(f"sqlite:///{path}", read_only=True) as reader:
+            store.log.append([event()])
+            assert reader.log.last_number() == 1
+
+    def test_nothing_is_made_or_brought_up_to_date(self, path):
+        with pytest.raises(StorageFailure, match="cannot be opened"):
+            open_storage(f"sqlite:///{path}", read_only=True)
+        assert not path.exists()
+        SQLiteStorage(path, migrations=MIGRATIONS[:1]).close()
+        before = path.read_bytes()
+        with pytest.raises(StorageFailure, match="has version 1, and this duelrank reads version 2"):
+            open_storage(f"sqlite:///{path}", read_only=True)
+        assert path.read_bytes() == before
+
+    def test_a_read_only_disk_is_named(self, path, event, monkeypatch):
+        SQLiteStorage(path).close()
+        with SQLiteStorage(path, read_only=True) as store:
+            monkeypatch.setattr("duelrank.storage.sqlite.database.on_read_only_disk", path.__eq__)
+            with pytest.raises(StorageFailure, match="file system is mounted read-only"):
+                store.log.append([event()])
+
+    @pytest.mark.processes
+    @pytest.mark.parametrize("killed", [False, True])
+    def test_on_a_read_only_disk(self, path, event, killed):
+        """A killed writer leaves its write-ahead log, which can be read only together with its index."""
+        store = SQLiteStorage(path)
+        store.log.append([event()])
+        kept = {each: each.read_bytes() for each in path.parent.iterdir()}
+        store.close()
+        if killed:
+            for each, content in kept.items():
+                each.write_bytes(content)
+        mount = f"mount --bind {path.parent} {path.parent} && mount -o remount,ro,bind {path.parent}"
+        if shutil.which("unshare") is None or subprocess.run(["unshare", "-rm", "sh", "-c", mount]).returncode:
+            pytest.skip("needs the right to mount a folder read-only in a namespace of its own")
+        command = f"{mount} && exec {sys.executable} -c '{self.LOOK}' sqlite:///{path}"
+        found = subprocess.run(["unshare", "-rm", "sh", "-c", command], capture_output=True, text=True)
+        assert found.returncode == 0, found.stderr
+        number, reason = found.stdout.splitlines()
+        assert number == "1"
+        assert "its file system is mounted read-only" in reason
 
 
 class TestOpening:
@@ -404,70 +473,6 @@ class TestVersions:
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             SQLiteStorage(first, migrations=MIGRATIONS[:1])
         assert first.read_bytes() == before
-
-
-DATA = Path(__file__).parents[1] / "data"
-
-
-class TestStoreOfVersion1:
-    """A file that duelrank 0.1.0 has written: two rankers, 272 events, 30 versions, two checkpoints."""
-
-    @pytest.fixture
-    def old(self, path):
-        path.write_bytes(gzip.decompress((DATA / "store-0.1.0.db.gz").read_bytes()))
-        return path
-
-    def rows(self, path, statement):
-        with closing(sqlite3.connect(path)) as connection:
-            return connection.execute(statement).fetchall()
-
-    def test_all_its_events_can_be_read_and_found(self, old):
-        expected = self.rows(old, "SELECT * FROM duelrank_events ORDER BY number")
-        bodies = self.rows(old, "SELECT body FROM duelrank_bodies ORDER BY number")
-        assert len(expected) == 272
-        with SQLiteStorage(old) as store:
-            events = store.log.read()
-            assert [(e.number, e.ranker, e.kind, e.key, e.time) for e in events] == expected
-            assert [(event.body,) for event in events] == bodies
-            for event in events:
-                assert store.log.find(event.ranker, event.kind, [event.key]) == {event.key: event}
-                assert store.log.attachment(event.ranker, event.number) is None
-
-    def test_all_its_checkpoints_and_versions_can_be_loaded(self, old):
-        expected = {
-            (ranker.removesuffix("/model"), "version" if ranker.endswith("/model") else "checkpoint", number): body
-            for ranker, number, body in self.rows(old, "SELECT ranker, number, body FROM duelrank_snapshots")
-        }
-        with SQLiteStorage(old) as store:
-            for (ranker, kind, number), body in expected.items():
-                assert store.snapshots.load(ranker, kind, number).body == body
-            assert store.snapshots.newest("checkpoint") == {"nsgd-dsp": 140, "mgd-dsp": 272}
-            assert store.snapshots.newest("version") == {"nsgd-dsp": 18, "mgd-dsp": 14}
-            counts = [len(store.snapshots.list(name, "version")) for name in ("nsgd-dsp", "mgd-dsp")]
-            assert counts == [17, 13]
-
-    def test_what_it_had_pruned_is_known_and_has_no_body(self, old, event):
-        with closing(sqlite3.connect(old)) as connection, connection:
-            connection.execute("DELETE FROM duelrank_bodies WHERE number <= 20")
-            connection.execute("INSERT INTO duelrank_pruned VALUES ('nsgd-dsp', 20)")
-            ((ranker, kind, key, time),) = connection.execute(
-                "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = 20"
-            )
-            connection.execute("INSERT INTO duelrank_keys VALUES ('id', x'00', 'rank admin', 1.5)")
-        with SQLiteStorage(old) as store:
-            assert store.log.read()[0].number == 21
-            assert store.log.dropped("nsgd-dsp") == 20
-            assert store.log.find(ranker, kind, [key]) == {key: Event(20, ranker, kind, key, time, b"")}
-            assert store.log.append([NewEvent(ranker, kind, key, 0.0, b"")]) == [Receipt(20, False)]
-            assert store.keys.list() == [ApiKey("id", b"\0", ("rank", "admin"), 1.5, rankers=())]
-
-    def test_it_goes_on_as_a_store_of_today(self, old, event):
-        with SQLiteStorage(old) as store:
-            assert store.log.append([event(attachment=b"x")]) == [Receipt(273, True)]
-            store.snapshots.save("mgd-dsp", "version", 15, 0.0, b"new")
-        with SQLiteStorage(old) as store:
-            assert store.log.attachment("shop", 273) == b"x"
-            assert store.snapshots.newest("version")["mgd-dsp"] == 15
 
 
 class TestSize:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
-from duelrank.errors import InvalidValue
 from duelrank.kernels import pair_rank as kernel
 from duelrank.memory import replaced
 from duelrank.projection import Examination, LastClick
@@ -147,10 +146,6 @@ class PairRank(Algorithm):
 
     def _remember(self, state: State, differences: Features, gains: Gains) -> dict[str, Any]:
         """Return what is known of all pairs after adding new ones; of the oldest, which make room, only their sums are kept."""
-        if "curvature" not in state.memory:
-            raise InvalidValue(
-                "this state was learned by PairRank of an earlier version, which did not store pairs; start a new learner"
-            )
         before = {**_no_pairs(differences.shape[1]), **state.memory}
         new = {"differences": differences, "gains": gains, "bounds": np.zeros(len(gains))}
         known = {name: np.concatenate((before[name], rows)) for name, rows in new.items()}

@@ -45,7 +45,7 @@ def dashboard(
     from duelrank.serving.http.telemetry import configure_logging
 
     configure_logging("text", False)
-    with opened_store(place or store) as storage:
+    with opened_store(place or store, read_only=True) as storage:
         keys = NoKeys(storage) if without_keys else KeyRing(storage)
         check_exposure(host, keys, False)
         service = Service(storage, read_only=True)

@@ -94,7 +94,7 @@ def check_file(path: Path) -> None:
         raise InvalidValue(f"cannot write {path}: it is a folder")
 
 
-def opened_store(store: str) -> Storage:
+def opened_store(store: str, read_only: bool = False) -> Storage:
     """Open a store that exists, by its file or address."""
     from duelrank.errors import MissingData
     from duelrank.storage import open_storage
@@ -104,7 +104,7 @@ def opened_store(store: str) -> Storage:
         path = unquote(address.removeprefix("sqlite:///"))
         if not Path(path).exists():  # opening it would create it
             raise MissingData(f"the store {path} does not exist")
-    return open_storage(address)
+    return open_storage(address, read_only)
 
 
 def store_address(store: str) -> str:

@@ -266,6 +266,26 @@ def rollback(
 
 
 @app.command()
+def label(
+    name: NameArgument,
+    version: VersionArgument,
+    label: Annotated[str, typer.Argument(help="What to call it; empty to remove its label.")],
+    url: UrlOption = URL,
+    api_key: KeyOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Keep a version under a label, so that it is not removed when it grows old."""
+    with connect(url, api_key) as client:
+        found = client.label(name, version, label)
+    if json:
+        write_json(found)
+    else:
+        out().print(
+            f"version {version:,} of {name} " + (f"is kept as {found.label!r}" if found.label else "has no label")
+        )
+
+
+@app.command()
 def pin(
     name: NameArgument,
     version: VersionArgument,
@@ -315,15 +335,17 @@ def curves(
 def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
     """List the versions of a model that are kept."""
     from rich.table import Table
+    from rich.text import Text
 
     with connect(url, api_key) as client:
         found = client.versions(name)
     if json:
         write_json(found)
         return
-    table = Table("version", "made", "event", "")
+    table = Table("version", "made", "event", "", "label")
     for each in found:
-        table.add_row(f"{each.version:,}", local_time(each.time), f"{each.number:,}", "current" if each.current else "")
+        current = "current" if each.current else ""
+        table.add_row(f"{each.version:,}", local_time(each.time), f"{each.number:,}", current, Text(each.label))
     out().print(table)
 
 

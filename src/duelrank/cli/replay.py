@@ -25,7 +25,7 @@ ToleranceOption = Annotated[
         "--tolerance",
         min=0.0,
         help="Accept weights that differ by up to this share, such as 1e-9, instead of comparing to the bit: for a store that was "
-        "written on another kind of processor.",
+        "written with other versions, or on a machine that is not x86-64.",
     ),
 ]
 
@@ -45,7 +45,7 @@ def replay(
     from duelrank.serving.replay import ranker_names
     from duelrank.serving.replay import replay as replay_one
 
-    with opened_store(place or store) as storage:
+    with opened_store(place or store, read_only=True) as storage:
         names = ranker_names(storage) if ranker is None else [ranker]
         results = [replay_one(storage, name, tolerance) for name in names]
     if json:
@@ -60,8 +60,8 @@ def replay(
         complain(f"{result.ranker}: {result.difference}")
     if differences and tolerance is None:
         complain(
-            "the bits of a replay depend on the processor, the C library and the versions of duelrank and numba: on a machine "
-            "of another kind than the service's, compare with --tolerance 1e-9"
+            "the bits of a replay depend on the versions of duelrank, numba and numpy, and are those of x86-64: with other "
+            "versions than the service's, or on another kind of machine, compare with --tolerance 1e-9"
         )
     if verify and differences:
         raise typer.Exit(1)

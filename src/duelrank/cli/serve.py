@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["HostOption", "StoreOption", "address_of", "need_extra", "serve"]
 
 SQLITE = "sqlite:///duelrank.db"
+MEMORY = "sqlite://"
 #: Recipes that are compiled before the service is ready, so that to create a ranker takes milliseconds.
 WARM_UP = ("mgd-dsp", "dbgd-dsp", "nsgd-dsp", "wmgd-dsp", "pdgd")
 
@@ -59,7 +60,10 @@ FeaturesOption = Annotated[
         "features are dropped as soon as three checkpoints cover them.",
     ),
 ]
-VersionsOption = Annotated[int, typer.Option("--keep-versions", min=1, help="Number of model versions to keep.")]
+VersionsOption = Annotated[
+    int,
+    typer.Option("--keep-versions", min=1, help="Number of the newest model versions to keep; older ones are thinned."),
+]
 OpenOption = Annotated[
     int, typer.Option("--max-open", min=1, help="Maximum number of impressions per ranker that wait for clicks.")
 ]
@@ -134,7 +138,7 @@ def serve(
     work = _Work(store, settings, web, access_log, _log_format(log_format))
     work.configure()
     _run(work, host, port, workers)
-    typer.echo("stopped; everything is saved")
+    typer.echo("stopped; everything is saved" if store != MEMORY else "stopped; the store was in memory and is gone")
 
 
 def _run(work: _Work, host: str, port: int, workers: int) -> None:
@@ -211,13 +215,19 @@ class _Work:
     def serve(
         self, service: Service, keys: KeyRing, listening: socket.socket, when_ready: Callable[[Service], None]
     ) -> None:
-        """Serve until SIGINT or SIGTERM."""
+        """Serve until SIGINT or SIGTERM; raise where not all that was learned could be saved then."""
+        from duelrank.errors import StorageFailure
         from duelrank.serving.http import create_app
         from duelrank.serving.http.server import run_server
         from duelrank.serving.http.telemetry import traced
 
         app = create_app(service, keys, self.web)
         run_server(traced(app, app.routes), service, listening, lambda: when_ready(service), self.access_log)
+        if service.unsaved is not None:
+            raise StorageFailure(
+                f"stopped, but not all that was learned is saved: {service.unsaved}; the next start learns it again from the "
+                "event log"
+            )
 
 
 def _log_format(text: str) -> LogFormat:
@@ -276,7 +286,7 @@ def _announce(address: str, work: _Work, keys: KeyRing) -> None:
     store = work.store
     typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
     typer.echo(f"dashboard: {address}/dashboard")
-    lost = ", in memory: lost when the service stops" if store == "sqlite://" else ""
+    lost = ", in memory: lost when the service stops" if store == MEMORY else ""
     typer.echo(f"store: {without_password(store)}{lost}")
     if keys.in_force:
         typer.echo("requests need an API key (duelrank keys list)")

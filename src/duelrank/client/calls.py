@@ -28,6 +28,7 @@ from duelrank.api import (
     RankerInfo,
     Start,
     VersionInfo,
+    VersionLabel,
     VersionNumber,
 )
 from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Value, answer, encode_json, encode_messagepack, new_id
@@ -53,6 +54,7 @@ _read_ranking = answer(RankAnswer)
 _read_counts = answer(FeedbackCounts)
 _read_backfilled = answer(BackfillCounts)
 _read_versions = answer(tuple[VersionInfo, ...])
+_read_version = answer(VersionInfo)
 _read_model = answer(api.Model)
 _read_curves = answer(ModelCurves)
 _read_guard = answer(GuardInfo)
@@ -319,6 +321,11 @@ def resume(name: str) -> Call[RankerInfo]:
 def rollback(name: str, version: int) -> Call[RankerInfo]:
     """Return to the weights of an earlier version, which become those of a new one."""
     return Call("POST", _path(name, "rollback"), _read_ranker, encode_json(VersionNumber(version)))
+
+
+def label(name: str, version: int, label: str) -> Call[VersionInfo]:
+    """Keep a version under a label, so that it is not thinned; "" removes the label."""
+    return Call("POST", _path(name, "label"), _read_version, encode_json(VersionLabel(version, label)))
 
 
 def pin(name: str, version: int) -> Call[RankerInfo]:

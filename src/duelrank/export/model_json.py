@@ -18,6 +18,8 @@ __all__ = ["model_from_json", "model_to_json"]
 
 KIND = "duelrank linear model"
 FORMAT = 2
+
+_KNOWN = {"name", "weights", "knots"}
 MEANING = (
     "score = sum over features of weights · columns, where the representation makes the columns of a feature from its raw value "
     "(and from its knots, where it has any); higher is better"
@@ -53,8 +55,8 @@ def model_from_json(text: str | bytes) -> dict[str, Any]:
         raise DataFormatError(f"this is not the JSON of a model: {error}") from None
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise DataFormatError(f'the JSON of a model is an object with "kind": "{KIND}"')
-    if content.get("format") not in (1, FORMAT):
-        raise DataFormatError(f"this model has format {content.get('format')!r}; this duelrank reads 1 and {FORMAT}")
+    if content.get("format") != FORMAT:
+        raise DataFormatError(f"this model has format {content.get('format')!r}; this duelrank reads {FORMAT}")
     try:
         return _fields(content)
     except KeyError as error:
@@ -62,23 +64,20 @@ def model_from_json(text: str | bytes) -> dict[str, Any]:
 
 
 def _fields(content: dict[str, Any]) -> dict[str, Any]:
-    rows, old = content["features"], content["format"] == 1
-    needed = "weight" if old else "weights"
-    known = {"name", needed} if old else {"name", needed, "knots"}
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) <= known for row in rows):
-        raise InvalidValue(f"features are a list of objects with {', '.join(sorted(known))}")
+    rows = content["features"]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) <= _KNOWN for row in rows):
+        raise InvalidValue(f"features are a list of objects with {', '.join(sorted(_KNOWN))}")
     names = tuple(row["name"] for row in rows)
     for name in names:
         if not isinstance(name, str):
             raise InvalidValue(f"a feature has a name that is not empty, got {name!r}")
-    given = [[row[needed]] if old else row[needed] for row in rows]
     has_knots = any("knots" in row for row in rows)
     return {
         "name": content["name"],
         "version": content["version"],
         "features": names,
-        "weights": _table(given, names, "weights").T.ravel(),
-        "representation": read_representation(content["normalisation" if old else "representation"], names),
+        "weights": _table([row["weights"] for row in rows], names, "weights").T.ravel(),
+        "representation": read_representation(content["representation"], names),
         "knots": _table([row["knots"] for row in rows], names, "knots") if has_knots else None,
     }
 

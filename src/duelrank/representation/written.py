@@ -11,8 +11,6 @@ from duelrank.grammar import parse
 from duelrank.registry import spell
 from duelrank.representation.base import Representation
 from duelrank.representation.fixed import Fixed, MinMax, Scaling, Standard, Unscaled
-from duelrank.representation.query_scaled import QueryScaled
-from duelrank.representation.raw import Raw
 
 __all__ = ["read_representation", "write_representation"]
 
@@ -39,12 +37,10 @@ def read_representation(given: Any, names: Sequence[str]) -> Representation:
     kind = given.get("kind") if isinstance(given, Mapping) else None
     if kind == "fixed":
         return _fixed(given, names)
-    if kind not in ("none", "per_query") or len(given) > 1:
-        raise InvalidValue(
-            'a representation is the text of a recipe, such as "query-scaled >> ramps", or '
-            f'{{"kind": "fixed", "features": {{...}}}}, got {given!r}'
-        )
-    return Raw() if kind == "none" else QueryScaled()  # as versions up to 0.1.0 wrote them
+    raise InvalidValue(
+        'a representation is the text of a recipe, such as "query-scaled >> ramps", or '
+        f'{{"kind": "fixed", "features": {{...}}}}, got {given!r}'
+    )
 
 
 def write_representation(representation: Representation, names: Sequence[str]) -> str | dict[str, Any]:

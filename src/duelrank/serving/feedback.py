@@ -13,6 +13,7 @@ from duelrank.serving.log.bodies import CLOSED, FEEDBACK, StoredFeedback, pack
 from duelrank.serving.log.impressions import KnownImpression
 from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Receipt
+from duelrank.validation import printable_name
 
 __all__ = ["InView", "Intake", "Rejected", "add_counts", "checked_action", "closing"]
 
@@ -170,8 +171,7 @@ def closing(name: str, id: str, number: int, time: float, follows: bool = False)
 
 def checked_action(name: str) -> str:
     """Return the name of an action as it is kept: nothing for a click."""
-    if not 0 < len(name) <= MOST_NAME or not name.isprintable():
-        raise InvalidValue(f"an action has a name of 1 to {MOST_NAME} characters, got {name[:MOST_NAME]!r}")
+    printable_name("the name of an action", name, MOST_NAME)
     return "" if name == CLICK else name
 
 

@@ -27,7 +27,7 @@ from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.history import block_kind
 from duelrank.serving.ranker.machine import Machine, history_since
-from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events
+from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events, told
 from duelrank.storage import Event, Storage
 from duelrank.types import Features, State
 
@@ -79,13 +79,13 @@ def replay(storage: Storage, name: str, tolerance: float | None = None) -> Repla
     name
         Of the ranker.
     tolerance
-        None compares to the bit, which holds on the same kind of processor, with the same C library and the same versions. On
-        another one, give the largest difference of a weight to accept, in relation to the largest weight.
+        None compares to the bit, which holds on all x86-64 processors with the same versions. With others, give the largest
+        difference of a weight to accept, in relation to the largest weight.
     """
     for _ in range(ATTEMPTS):
         attempt = _Replay(storage, name, tolerance)
         result = attempt.run()
-        if (result.difference is None and result.failed == attempt.failed_before) or not attempt.overtaken:
+        if (result.difference is None and not attempt.missed) or not attempt.overtaken:
             return result
     raise StorageFailure(
         f"the service drops features of {name!r} faster than they are replayed; replay a backup, or serve with --keep-features"
@@ -112,7 +112,7 @@ class _Replay:
         self._after = self._begin()
         newest = storage.snapshots.load(name, CHECKPOINT)
         self._history_since = None if newest is None else history_since(newest.body)
-        self.failed_before = self._machine.tally.failed
+        self.missed = 0  # impressions that could not be learned from, which the log does not say
 
     @property
     def overtaken(self) -> bool:
@@ -139,10 +139,12 @@ class _Replay:
 
     def run(self) -> Replayed:
         difference = None
-        for event in events(self._storage.log, self._name, self._after, self._end):
+        for event in told(self._storage.log, self._name, self._machine, self._end):
             difference = self._before(event)
             if difference is None:
-                self._machine.apply(event)
+                closed = self._machine.apply(event)
+                noted = event.number in self._machine.failures
+                self.missed += closed is not None and closed.outcome == "failed" and not noted
                 self._count += 1
                 difference = self._behind(event)
             if difference is not None:

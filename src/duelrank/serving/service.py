@@ -59,14 +59,15 @@ from duelrank.serving.log.bodies import (
     pack_state,
     unpack,
 )
-from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_features
+from duelrank.serving.log.impressions import Impressions, KnownImpression, RecentImpressions, read_attached
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent, Observer
 from duelrank.serving.ranker.comparing import compare, recent_impressions
-from duelrank.serving.ranker.definition import Definition, settled
+from duelrank.serving.ranker.definition import Definition, check_names, settled
 from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.ranker.guarding import event_sentence
 from duelrank.serving.ranker.history import STEPS, Step
+from duelrank.serving.ranker.machine import MOST_LABELS
 from duelrank.serving.ranker.rankers import Ranker, Rankers, read_history
 from duelrank.serving.ranker.start import beginning_of, default_representation
 from duelrank.serving.ranker.steps import explain_step
@@ -76,7 +77,7 @@ from duelrank.serving.webhooks import Webhooks, check_public
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
 from duelrank.types import Features
-from duelrank.validation import whole_number
+from duelrank.validation import printable_name, whole_number
 
 __all__ = ["Service"]
 
@@ -86,6 +87,10 @@ Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
 # Seconds that a change of a ranker may take until a leader has applied it.
 PATIENCE = 15.0
+# Seconds between two looks whether it has.
+LOOK = 0.02
+# Characters of the label of a version.
+MOST_LABEL = 100
 # So many feedback events are taken at once: the event loop sees to other requests in between.
 SLICE = 200
 # A request with more feature values than that is computed in a thread: the event loop must not stand still meanwhile.
@@ -147,6 +152,8 @@ class Service:
         self.read_only = read_only
         #: Whether the process was told to stop: what would go on without end, such as a live stream, has to end.
         self.ending = False
+        #: What kept it from writing down all that was learned when it stopped; the event log has it all the same.
+        self.unsaved: Exception | None = None
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
         self._rankers = Rankers(storage)
         self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
@@ -258,6 +265,7 @@ class Service:
         if election is not None and self._appender is not None:
             await self._appender.settled()
             await asyncio.to_thread(election.stop)
+            self.unsaved = election.unsaved
             await asyncio.to_thread(self._webhooks.close)
             self._impressions.close()
             self._wake_waiting()
@@ -278,6 +286,7 @@ class Service:
             definition = await asyncio.to_thread(Definition, spec, self._clock.time(), start.weights, 0, start.knots)
             definition.check_limits(self.settings)
             self._check_webhook(spec.guard)
+            definition.check_new()
             await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
             if len(self._rankers.by_name) >= self.settings.max_rankers:
                 raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
@@ -299,6 +308,7 @@ class Service:
         self._check_webhook(change.guard)
         after = await asyncio.to_thread(ranker.version.definition.changed, change)
         after.check_limits(self.settings)
+        check_names(change.add_features, change.actions or ())
         await asyncio.to_thread(after.warm_up)
         return await self._control(name, ranker, Control("change", change=change))
 
@@ -422,7 +432,7 @@ class Service:
         body = known.body
         assert body is not None
         if raw is None:
-            raw = await self._impressions.read(lambda: read_features(self.storage, name, known.number, body))
+            raw = await self._impressions.read(lambda: read_attached(self.storage, name, known.number))
         version = await self._version(ranker, body.version)
         if raw is None or version is None:
             return _answer(id, body)  # what it was made of is gone; the order is not
@@ -536,7 +546,7 @@ class Service:
         try:
             await self._until(lambda: ranker.version.number > number, PATIENCE)
         except TimeoutError:
-            raise NotReady(f"the change of {name!r} is noted, and happens as soon as a process learns again") from None
+            raise _noted(name) from None
         return ranker.info()
 
     def versions(self, name: str) -> list[VersionInfo]:
@@ -544,10 +554,49 @@ class Service:
         self._check_ready()
         ranker = self._rankers[name]
         current = ranker.version.version
-        stored = Versions(self.storage, ranker.created)
-        found = [stored.load(each.number) for each in stored.list()[-self.settings.keep_versions :]]
-        known = [Version.first(ranker.created), *(each for each in found if each is not None)]
-        return [VersionInfo(each.version, each.time, each.number, each.version == current) for each in known]
+        stored, labels = Versions(self.storage, ranker.created), ranker.newest_status().labels
+        lasting = stored.lasting(self.settings.keep_versions, self._clock.time(), labels)
+        made = [(each.number, each.time, stored.event_of(each.number)) for each in lasting]
+        first = Version.first(ranker.created)
+        return [
+            VersionInfo(version, time, number, version == current, labels.get(version, ""))
+            for version, time, number in [(1, first.time, first.number), *made]
+            if number is not None
+        ]
+
+    async def label(self, name: str, version: int, label: str) -> VersionInfo:
+        """Keep a version under a label, or with "" no longer; returns when it has happened."""
+        ranker = await self._ranker(name)
+        labels = ranker.newest_status().labels
+        if label:
+            printable_name("a label", label, MOST_LABEL)
+            if await self._version(ranker, version) is None:
+                raise _no_version(name, version)
+            if version not in labels and len(labels) >= MOST_LABELS:
+                raise LimitExceeded(
+                    f"{name!r} has {len(labels)} versions with a label, which is the most; remove one first"
+                )
+        elif version not in labels:
+            raise UnknownName(f"version {version} of {name!r} has no label")
+        await self._labelled(name, ranker, Control("label", version, label=label))
+        found = await self._version(ranker, version)
+        if found is None:  # it was removed in the same moment
+            await self._labelled(name, ranker, Control("label", version))
+            raise _no_version(name, version)
+        labels = ranker.newest_status().labels
+        return VersionInfo(version, found.time, found.number, found is ranker.version, labels.get(version, ""))
+
+    async def _labelled(self, name: str, ranker: Ranker, control: Control) -> None:
+        """Append a label, and wait until it is known here that the leader has applied it; no version is made of it."""
+        event = NewEvent(name, CONTROL, os.urandom(12).hex(), self._clock.time(), pack(control))
+        number = (await self._append([event]))[0].number
+        self._wake()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while ranker.newest_status().number < number:
+                    await asyncio.sleep(LOOK)
+        except TimeoutError:
+            raise _noted(name) from None
 
     def model(self, name: str, version: int | None = None) -> LinearModel:
         """Return the model of a version, or the current one; an earlier one is read from the store."""
@@ -574,7 +623,7 @@ class Service:
             raise UnknownName(f"{name!r} has learned from no impression since this process began to learn")
         event = self.storage.log.find(name, IMPRESSION, [kept.id]).get(kept.id)
         stored = unpack(event.body, StoredImpression) if event is not None and event.body else None
-        raw = None if stored is None else read_features(self.storage, name, kept.impression.number, stored)
+        raw = None if stored is None else read_attached(self.storage, name, kept.impression.number)
         if stored is None or raw is None:
             raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
         return explain_step(kept, stored, raw, ranker.version.version)
@@ -727,6 +776,10 @@ def _feature_curve(shown: ShownCurve) -> FeatureCurve:
     curve, seen = shown.curve, (shown.edges.tolist(), shown.shares.tolist())
     points = (curve.values.tolist(), curve.heights.tolist())
     return FeatureCurve(shown.name, shown.domain, *points, curve.shape, shown.importance, *seen)
+
+
+def _noted(name: str) -> NotReady:
+    return NotReady(f"the change of {name!r} is noted, and happens as soon as a process learns again")
 
 
 def _no_version(name: str, version: int | None) -> UnknownName:

@@ -27,7 +27,8 @@ class Settings:
         How long the features of impressions are kept at least, once they were learned from: so far back a replay can go.
         With 0 they are dropped as soon as the three newest checkpoints do not need them.
     keep_versions
-        How many model versions are kept, beside those that open impressions were made with.
+        How many of the newest model versions are kept, beside those that open impressions were made with. Of older ones the first
+        of each minute is kept for an hour, of each hour for a day, of each day for 31 days; those with a label until it is removed.
     max_open
         How many impressions of one ranker may be open; beyond that, the oldest are closed early.
     max_documents

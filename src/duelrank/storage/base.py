@@ -41,17 +41,11 @@ class EventLog(ABC):
 
     @abstractmethod
     def read(self, after: int = 0, limit: int = 1000, ranker: str | None = None) -> list[Event]:
-        """Return the first events with a number above ``after``, in order, of one ranker or of all.
-
-        Events whose bodies were removed by an earlier version of duelrank are left out.
-        """
+        """Return the first events with a number above ``after``, in order, of one ranker or of all."""
 
     @abstractmethod
     def find(self, ranker: str, kind: str, keys: Collection[str]) -> dict[str, Event]:
-        """Return the events that have one of the keys, by key; any number of keys in as few statements as possible.
-
-        An event whose body was removed by an earlier version of duelrank has an empty one.
-        """
+        """Return the events that have one of the keys, by key; any number of keys in as few statements as possible."""
 
     @abstractmethod
     def attachment(self, ranker: str, number: int) -> bytes | None:

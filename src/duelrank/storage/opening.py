@@ -45,7 +45,7 @@ def register_storage(*schemes: str, example: str) -> Callable[[Opens], Opens]:
     return register
 
 
-def open_storage(url: str) -> Storage:
+def open_storage(url: str, read_only: bool = False) -> Storage:
     """Open the store at an address, making its tables where there are none.
 
     Parameters
@@ -53,6 +53,9 @@ def open_storage(url: str) -> Storage:
     url
         ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``sqlite://`` for one in memory that is gone when closed,
         ``postgresql://user@host/database`` in any form that libpq knows, or what another backend has registered.
+    read_only
+        Only read: a SQLite file is opened such that it may be on a read-only disk, or belong to somebody else; it must have been
+        made by this version of duelrank. Other backends take no notice.
 
     Examples
     --------
@@ -69,11 +72,11 @@ def open_storage(url: str) -> Storage:
             f"a store's address begins with one of these schemes: {known}; such as {', '.join(_EXAMPLES.values())}; "
             f"got {without_password(url)!r}"
         )
-    return _BACKENDS[scheme](url)
+    return _sqlite(url, read_only) if scheme == "sqlite" and read_only else _BACKENDS[scheme](url)
 
 
 @register_storage("sqlite", example="sqlite:///relative.db, sqlite:////absolute.db, sqlite:// (in memory)")
-def _sqlite(url: str) -> Storage:
+def _sqlite(url: str, read_only: bool = False) -> Storage:
     from duelrank.storage.sqlite import SQLiteStorage
 
     rest = url.removeprefix("sqlite://")
@@ -81,7 +84,7 @@ def _sqlite(url: str) -> Storage:
         return SQLiteStorage(None)
     if not rest.startswith("/"):
         raise InvalidValue(f"{url!r} has too few slashes: sqlite:///relative.db or sqlite:////absolute.db")
-    return SQLiteStorage(unquote(rest[1:]))
+    return SQLiteStorage(unquote(rest[1:]), read_only=read_only)
 
 
 @register_storage("postgresql", "postgres", example="postgresql://user@host/database")

@@ -58,7 +58,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, with its place in the log; an earlier version of duelrank may have removed its body.
+    """Something that happened, with its place in the log.
 
     Parameters
     ----------

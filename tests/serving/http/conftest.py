@@ -131,8 +131,7 @@ class FakeService(Service):
     def ranker(self, name: str) -> RankerInfo:
         if name not in self.specs:
             raise UnknownName.among("ranker", name, self.specs)
-        own = [field for field in RankerSpec.__struct_fields__ if field != "normalisation"]
-        spec = {field: getattr(self.specs[name], field) for field in own}
+        spec = {field: getattr(self.specs[name], field) for field in RankerSpec.__struct_fields__}
         counts = dict.fromkeys(("learned", "skipped", "failed", "open", "updates"), 0)
         return RankerInfo(**spec, **counts, impressions=len(self.lists), model_version=1, created=0.0, frozen=False)
 
@@ -186,6 +185,10 @@ class FakeService(Service):
         if version not in (None, 1):
             raise UnknownName(f"the ranker {name} has no version {version}")
         return self.ranker(name)
+
+    async def label(self, name: str, version: int, label: str) -> VersionInfo:
+        await self.control(name, "label", version)
+        return VersionInfo(1, 0.0, 1, True, label)
 
     def versions(self, name: str) -> list[VersionInfo]:
         self.ranker(name)

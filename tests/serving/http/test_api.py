@@ -267,6 +267,12 @@ class TestModel:
     def test_versions(self, client):
         assert client.get("/v1/rankers/shop/model/versions").json()[0]["version"] == 1
 
+    def test_a_label(self, client):
+        labelled = client.post("/v1/rankers/shop/label", json={"version": 1, "label": "before the sale"})
+        assert (labelled.status_code, labelled.json()["label"]) == (200, "before the sale")
+        problem(client.post("/v1/rankers/shop/label", json={"version": 7, "label": "x"}), 404, "unknown-name")
+        problem(client.post("/v1/rankers/shop/label", json={"version": 1}), 422, "wrong-shape")
+
     @pytest.mark.parametrize("action", ["freeze", "resume", "unpin"])
     def test_control(self, client, action):
         assert client.post(f"/v1/rankers/shop/{action}").json()["name"] == "shop"

@@ -325,6 +325,7 @@ class TestOnlyLooking:
             ("POST", "/v1/rankers/shop/feedback", {"impression_id": "i1", "close": True}),
             ("POST", "/v1/rankers/shop/freeze", None),
             ("POST", "/v1/rankers/shop/rollback", {"version": 1}),
+            ("POST", "/v1/rankers/shop/label", {"version": 1, "label": "x"}),
             ("PATCH", "/v1/rankers/shop", {"exploration": 0.5}),
             ("POST", "/v1/rankers", {"name": "new", "algorithm": "mgd", "features": ["a"]}),
             ("DELETE", "/v1/rankers/shop?confirm=shop", None),
@@ -388,17 +389,22 @@ class TestOnlyLooking:
 
     def test_what_nobody_can_learn_from_is_no_reason_to_begin_anew(self, beside):
         served, looking, begun = beside
-        served.lists("shop", range(1))
-        _, body, _ = read_impression(served.storage, "shop", "i0")
-        number = served.storage.log.find("shop", "ranked", ["i0"])["i0"].number
-        features = served.storage.log.attachment("shop", number)
+        served.do(
+            served.service.create(
+                msgspec.structs.replace(SPEC, name="team", algorithm="mgd-dsp(multileaver=TeamDraft())")
+            )
+        )
+        served.lists("team", range(1))
+        _, body, _ = read_impression(served.storage, "team", "i0")
+        number = served.storage.log.find("team", "ranked", ["i0"])["i0"].number
+        features = served.storage.log.attachment("team", number)
         wrong = StoredImpression.of(1, [f"d{row}" for row in range(8)], body.order[::-1], EXPLORED)
-        served.storage.log.append([NewEvent("shop", "ranked", "odd", time.time(), pack(wrong), features)])
+        served.storage.log.append([NewEvent("team", "ranked", "odd", time.time(), pack(wrong), features)])
         shown = wrong.shown
-        served.do(served.service.feedback("shop", [FeedbackEvent("odd", shown[1:2], close=True)]))
-        until(lambda: looking.service.ranker("shop").failed == 1)
+        served.do(served.service.feedback("team", [FeedbackEvent("odd", shown[1:2], close=True)]))
+        until(lambda: looking.service.ranker("team").failed == 1)
         self.looks(looking)
-        assert begun == ["shop"]
+        assert begun == ["shop", "team"]
 
     def test_what_was_missed_is_mended_by_the_next_checkpoint(self, beside, monkeypatch):
         served, looking, _ = beside

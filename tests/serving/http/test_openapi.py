@@ -96,6 +96,11 @@ class TestDocument:
         ranked = DOCUMENT["components"]["schemas"]["RankedDocument"]["properties"]
         assert set(ranked) == {"id", "position", "score", "explain"}
 
+    def test_a_ranker_has_at_least_one_feature(self, client):
+        assert DOCUMENT["components"]["schemas"]["RankerSpec"]["properties"]["features"]["minItems"] == 1
+        refused = client.post("/v1/rankers", json={"name": "empty", "algorithm": "mgd", "features": []})
+        assert (refused.status_code, refused.json()["type"]) == (422, "/docs#wrong-shape")
+
     def test_all_statuses_are_documented_somewhere(self):
         said = {status for each in DOCUMENT["paths"].values() for one in each.values() for status in one["responses"]}
         assert {str(kind.status) for kind in TABLE.values()} <= said

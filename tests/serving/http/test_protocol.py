@@ -14,7 +14,7 @@ from tests.serving.http.conftest import SHOP
 from tests.waiting import FOR_EVER, until
 
 from duelrank.errors import StoreCorrupt
-from duelrank.serving.http import KeyRing, create_app
+from duelrank.serving.http import KeyRing, WebSettings, create_app
 from duelrank.serving.http.server import Protocol as ServerProtocol
 from duelrank.serving.http.server import listen, run_server
 
@@ -46,6 +46,23 @@ def test_a_service_that_will_never_be_ready_ends_the_server(service, storage):
         run_server(create_app(service, KeyRing(storage)), service, listening, when_ready=pytest.fail)
     assert service.stopped
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("closing", ["close", "keep-alive"])
+def test_who_still_sends_reads_that_the_body_is_too_large(service, storage, closing):
+    """More than the buffers of both ends hold: a server that hangs up at once makes the system throw its answer away."""
+    size = 32 << 20
+    head = f"POST /v1/rankers HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: {closing}\r\nContent-Length: {size}\r\n\r\n"
+    app = create_app(service, KeyRing(storage), WebSettings(max_body=1000))
+    with (
+        running(app, patience=1000.0) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection,
+    ):
+        connection.sendall(head.encode() + b" " * size)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close\r\n" in answer
+    assert b"a body may have 1,000 bytes" in answer
 
 
 def test_quick_ones_do_not_notice(service, storage):

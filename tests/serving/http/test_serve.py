@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import webbrowser
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,8 @@ from tests.serving.http.conftest import DOCUMENTS, SHOP
 from tests.waiting import FOR_EVER, until
 
 from duelrank.cli import dashboard
-from duelrank.serving.http import make_key
+from duelrank.errors import StorageFailure
+from duelrank.serving.http import make_key, workers
 from duelrank.storage import open_storage
 
 
@@ -197,6 +199,35 @@ def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
         until(lambda: client.get("/v1/rankers", headers={"X-API-Key": token}).status_code == 401)
     server.stop()
     assert token.split("_", 2)[2] not in server.said + server.logged()
+
+
+@pytest.mark.processes
+def test_it_says_so_where_not_everything_is_saved(server, store):
+    httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
+    httpx.post(f"{server.url}/v1/rankers/shop/rank", json={"documents": DOCUMENTS}, timeout=FOR_EVER)
+    Path(store.removeprefix("sqlite:///")).unlink()
+    assert server.stop() == 2
+    assert "everything is saved" not in server.said
+    assert "stopped, but not all that was learned is saved" in server.logged()
+
+
+def test_a_store_in_memory_is_gone(cli, monkeypatch):
+    monkeypatch.setattr("duelrank.cli.serve._run", lambda *given: None)
+    assert cli("serve", "--store", "sqlite://").stdout == "stopped; the store was in memory and is gone\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "saved"), [(0, True), (-signal.SIGTERM, True), (1, False), (-signal.SIGKILL, False)]
+)
+def test_a_worker_that_ends_badly_while_all_stop_may_not_have_saved(status, saved, monkeypatch):
+    monkeypatch.setattr(workers, "_forget_gauges", lambda process: None)
+    monkeypatch.setattr(workers.Supervisor, "_start", lambda self, worker: vars(worker).update(process=ended))
+    monkeypatch.setattr(workers.Supervisor, "_wait", lambda self, woken: None)
+    ended = SimpleNamespace(exitcode=status, pid=1)
+    supervisor = workers.Supervisor(None, None, 1, pytest.fail)
+    supervisor._stopping = True
+    with nullcontext() if saved else pytest.raises(StorageFailure, match=f"worker 1 ended with status {status}"):
+        supervisor.run()
 
 
 @pytest.mark.processes

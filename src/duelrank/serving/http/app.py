@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from secrets import token_hex
 from time import perf_counter
@@ -21,6 +22,7 @@ from duelrank import __version__
 from duelrank.errors import NotReady
 from duelrank.serving.http.auth import Caller, Gate, KeyRing
 from duelrank.serving.http.errors import (
+    BodyTooLarge,
     ClientGone,
     NoSuchPage,
     TooBusy,
@@ -28,7 +30,7 @@ from duelrank.serving.http.errors import (
     WrongScope,
     explain,
 )
-from duelrank.serving.http.limits import BodyReader, Turns, WebSettings
+from duelrank.serving.http.limits import BodyReader, Turns, WebSettings, throw_away
 from duelrank.serving.http.metrics import Metrics
 from duelrank.serving.http.openapi import describe, page
 from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply, Stream
@@ -182,7 +184,7 @@ class Endpoint:
         began = perf_counter()
         desk = self.desk
         headers = dict(scope["headers"])
-        request_id = desk.request_id(headers)
+        request_id, ending = desk.request_id(headers), None
         try:
             desk.enter()
             try:
@@ -193,13 +195,15 @@ class Endpoint:
                 desk.open_stream()
         except ClientGone:
             return
+        except BodyTooLarge as error:
+            reply, ending = _refusal(error, request_id), partial(throw_away, receive)
         except Exception as error:
             reply = _refusal(error, request_id)
         if isinstance(reply, Stream):
             self._count(200, perf_counter() - began)
             await _send_stream(send, receive, reply, request_id, desk.close_stream)
         else:
-            await _send(send, reply, request_id)
+            await _send(send, reply, request_id, ending)
             self._count(reply.status, perf_counter() - began)
 
     async def _reply(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Reply | Stream:
@@ -247,8 +251,8 @@ def _refusal(error: Exception, request_id: str) -> Reply:
     return Reply(_encode(problem), problem.status, b"application/problem+json", headers)
 
 
-async def _send(send: Send, reply: Reply, request_id: str) -> None:
-    """Send a whole answer, with the id of its request."""
+async def _send(send: Send, reply: Reply, request_id: str, ending: Callable[[], Awaitable[None]] | None = None) -> None:
+    """Send a whole answer, with the id of its request; the connection stays open until an ending is done."""
     headers = [
         (b"content-type", reply.media_type),
         (b"content-length", b"%d" % len(reply.body)),
@@ -259,7 +263,12 @@ async def _send(send: Send, reply: Reply, request_id: str) -> None:
     if reply.status == 204:
         del headers[:2]  # there is no content to describe
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    if ending is None:
+        await send({"type": "http.response.body", "body": reply.body})
+        return
+    await send({"type": "http.response.body", "body": reply.body, "more_body": True})
+    await ending()
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _send_stream(

@@ -103,7 +103,7 @@ class WrongMethod(Refusal):
 class BodyTooLarge(Refusal):
     """More bytes than the service wants to read."""
 
-    headers: Headers = ((b"connection", b"close"),)  # what is still on its way is not read
+    headers: Headers = ((b"connection", b"close"),)  # what is still on its way is thrown away
 
 
 class HeadersTooLarge(Refusal):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Hashable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from starlette.types import Receive
 
 from duelrank.serving.http.errors import BodyTooLarge, ClientGone, MalformedBody, TooBusy
 
-__all__ = ["BodyReader", "Buckets", "Turns", "WebSettings"]
+__all__ = ["BodyReader", "Buckets", "Turns", "WebSettings", "throw_away"]
+
+#: So many bytes, for so many seconds, are read of a body that is refused: a client that still sends reads the answer only then, and
+#: loses it where the connection is closed before.
+MOST_THROWN_AWAY, LINGERING = 64 << 20, 10.0
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,15 @@ class BodyReader:
         self._check(size)
         if self.waiting > self.most_waiting:
             raise TooBusy("too many large bodies are on their way at once")
+
+
+async def throw_away(receive: Receive) -> None:
+    """Read the rest of a body, within bounds, and keep nothing of it."""
+    size = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGERING):
+            while size <= MOST_THROWN_AWAY and (message := await receive()).get("more_body"):
+                size += len(message["body"])
 
 
 class Turns:

@@ -33,6 +33,7 @@ from duelrank.api import (
     RankerSpec,
     RankRequest,
     VersionInfo,
+    VersionLabel,
     VersionNumber,
 )
 from duelrank.errors import (
@@ -417,6 +418,14 @@ async def rollback(call: Call) -> RankerInfo:
     return call.shown(await call.service.control(call.name, "rollback", call.body.version))
 
 
+async def label(call: Call) -> VersionInfo:
+    """Keep a version under a label, until the label is removed with "".
+
+    Versions without a label are thinned as they grow older.
+    """
+    return await call.service.label(call.name, call.body.version, call.body.label)
+
+
 async def pin(call: Call) -> RankerInfo:
     """Have a shadow serve the best rankings of one version, in place of your own order, while it goes on learning."""
     return call.shown(await call.service.control(call.name, "pin", call.body.version))
@@ -763,6 +772,16 @@ OPERATIONS = (
     ),
     Operation(method="POST", path=f"{_ONE}/freeze", handle=freeze, needs="admin", answers=RankerInfo, raises=_CONTROL),
     Operation(method="POST", path=f"{_ONE}/resume", handle=resume, needs="admin", answers=RankerInfo, raises=_CONTROL),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/label",
+        handle=label,
+        needs="admin",
+        takes=VersionLabel,
+        examples={"keep the first version": {"version": 1, "label": "before the sale"}},
+        answers=VersionInfo,
+        raises=(*_CONTROL, LimitExceeded),
+    ),
     Operation(
         method="POST",
         path=f"{_ONE}/rollback",

@@ -71,6 +71,7 @@ class Supervisor:
         self._context = multiprocessing.get_context("spawn")
         self._stopping = False
         self._failed = False
+        self._unsaved: list[str] = []
         self._told = False
 
     def run(self) -> None:
@@ -86,6 +87,11 @@ class Supervisor:
                     self._look_after(worker)
         if self._failed:
             raise StorageFailure("a worker cannot serve; the log says why")
+        if self._unsaved:
+            raise StorageFailure(
+                f"stopped, but {' and '.join(self._unsaved)}: what was learned may not all be saved; the next start learns the "
+                "rest again from the event log"
+            )
 
     def _alive(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.process is not None]
@@ -137,6 +143,8 @@ class Supervisor:
         assert process is not None
         _forget_gauges(process.pid)
         if self._stopping:
+            if status not in (0, -signal.SIGTERM):  # the latter: it had not begun
+                self._unsaved.append(f"worker {worker.number} ended with status {status}")
             return
         if status == FATAL:
             self._failed = True

@@ -62,6 +62,8 @@ class Election:
         self._wake, self._stop, self._lost = Flag(), Flag(), Flag()
         self.ready = False
         self.failure: Exception | None = None
+        #: What kept it from writing down all that was learned when it ended.
+        self.unsaved: Exception | None = None
         self._thread = Thread(target=self._run, name="duelrank-learner", daemon=True)
         self._heart = Thread(target=self._beat, name="duelrank-heartbeat", daemon=True)
 
@@ -237,7 +239,9 @@ class Election:
 
     def _end(self) -> None:
         try:
+            self.unsaved = self.failure if self._learner is None else None
             if self._learner is not None:
                 self._learner.finish()
         except Exception as error:
+            self.unsaved = error
             logger.warning("stopped before everything was written down; the next start does the rest: %s", error)

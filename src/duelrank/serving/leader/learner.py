@@ -21,16 +21,18 @@ from duelrank.serving.log.bodies import (
     CLOSED,
     CONTROL,
     DELETED,
+    FAILED,
     IMPRESSION,
     PUBLISHED,
     RANKERS,
     Control,
     Deleted,
+    Failed,
     StoredImpression,
     pack,
     unpack,
 )
-from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_attached, read_features
+from duelrank.serving.log.impressions import KnownImpression, RecentImpressions, read_attached
 from duelrank.serving.log.tail import Tail
 from duelrank.serving.observer import GuardEvent
 from duelrank.serving.ranker.definition import Definition
@@ -45,7 +47,7 @@ from duelrank.serving.ranker.versions import (
     Version,
     Versions,
     checkpoints,
-    events,
+    told,
 )
 from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Storage
@@ -69,6 +71,8 @@ TIDY_AGAIN = 1.0
 STATUS_SECONDS = 0.5
 # The kind of snapshot whose number is that of the newest event of a guard that everybody was told of.
 TOLD = "told"
+# Characters that are kept of why nothing could be learned from an event.
+MOST_REASON = 500
 # Seconds between two notes for followers of what has happened lately.
 HISTORY_SECONDS = 2.0
 
@@ -87,7 +91,8 @@ class _Course:
 
     def __init__(self, created: Definition, machine: Machine, started: float) -> None:
         self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
-        self.published_at, self.urgent = started - 1e9, False
+        self.published_at, self.urgent, self.announced = started - 1e9, False, 0
+        self.failed: dict[int, str] = {}  # numbers of events that nothing could be learned from, which is not noted yet
         self.unsaved: Version | None = None
         self.history_number, self.history_told_at = -1, started - 1e9
         self.deadlines: dict[str, float] = {}  # by the monotonic clock, the oldest impression first
@@ -169,15 +174,16 @@ class Learner:
             break
         course = _Course(ranker.created, machine, self._clock.monotonic())
         time = ranker.created.created
-        told = self._storage.snapshots.load(name, TOLD)
-        for event in events(self._storage.log, name, machine.number, last):
+        announced = self._storage.snapshots.load(name, TOLD)
+        for event in told(self._storage.log, name, machine, last):
             guard = machine.guard
-            self._apply(name, machine, event)
+            self._apply(name, course, event)
             course.unsaved_events += 1
-            if event.kind == CONTROL and (told is None or event.number > told.number):
+            if event.kind == CONTROL and (announced is None or event.number > announced.number):
                 self._tell_guard_event(name, guard, machine)  # the last leader got no further than to note it
             time = event.time if event.kind == PUBLISHED else time
         self._set_deadlines(course)
+        self._note_failures(name, course)
         newest = versions.load()
         if machine.version > 1 and (newest is None or newest.version < machine.version):
             versions.save(newest := Version.of(machine, time))  # the last leader got no further than to announce it
@@ -187,17 +193,28 @@ class Learner:
         self._courses[name] = course
         ranker.machine = machine
 
-    def _apply(self, name: str, machine: Machine, event: Event) -> ClosedImpression | None:
+    def _apply(self, name: str, course: _Course, event: Event) -> ClosedImpression | None:
         """Go one event further; where that fails, and somebody else has come further, raise: it may be for what they removed."""
+        machine = course.machine
         closed = machine.apply(event)
-        if closed is not None and closed.outcome == "failed":
+        if closed is not None and closed.outcome == "failed" and event.number not in machine.failures:
             for info in reversed(self._storage.snapshots.list(name, CHECKPOINT)):
                 if info.number <= machine.number:
                     break
                 with suppress(StoreCorrupt):  # nobody can go on from a damaged one
                     self._storage.snapshots.load(name, CHECKPOINT, info.number)
                     raise Overtaken(f"another process has come further with {name!r}: going on from where it is")
+            course.failed[event.number] = (closed.trouble or "")[:MOST_REASON]
         return closed
+
+    def _note_failures(self, name: str, course: _Course) -> None:
+        """Note in the log from which events nothing could be learned, before anything that follows from it is kept."""
+        version = max(course.machine.version, course.announced)
+        bodies = {str(number): pack(Failed(version, reason)) for number, reason in course.failed.items()}
+        if bodies:
+            time = self._clock.time()
+            self._storage.log.append([NewEvent(name, FAILED, key, time, body) for key, body in bodies.items()])
+            course.failed.clear()
 
     def _fetcher(self, name: str) -> Fetch:
         def fetch(id: str, number: int) -> tuple[StoredImpression, Features] | None:
@@ -212,7 +229,7 @@ class Learner:
                 if event is None or not event.body:
                     return None
                 body = unpack(event.body, StoredImpression)
-            features = read_features(self._storage, name, number, body)
+            features = read_attached(self._storage, name, number)
             return None if features is None else (body, features)
 
         return fetch
@@ -256,7 +273,7 @@ class Learner:
         if course is None or event.number <= course.machine.number:
             return
         before, guard = course.machine.definition, course.machine.guard
-        closed = self._apply(event.ranker, course.machine, event)
+        closed = self._apply(event.ranker, course, event)
         course.unsaved_events += 1
         if course.machine.definition.spec.close_after != before.spec.close_after:
             self._set_deadlines(course)
@@ -372,6 +389,7 @@ class Learner:
     def _save_versions(self) -> None:
         """Keep the versions that were announced, and serve them: never one that a crash could take away."""
         for name, course in self._courses.items():
+            self._note_failures(name, course)
             if course.unsaved is not None:
                 Versions(self._storage, course.created).save(course.unsaved)
                 self._rankers.serve(name, course.unsaved)
@@ -415,8 +433,8 @@ class Learner:
             self._storage.log.append(
                 [NewEvent(name, PUBLISHED, str(body.version), time, pack(body)) for name, body in bodies]
             )
-        for _, course in due:
-            course.published_at, course.urgent = now, False
+        for (_, course), (_, body) in zip(due, bodies, strict=True):
+            course.published_at, course.urgent, course.announced = now, False, body.version
         return bool(due)
 
     def _close_overdue(self, name: str, course: _Course) -> None:

@@ -13,7 +13,7 @@ from duelrank.serving.log.bodies import PUBLISHED, StoredImpression
 from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.machine import Machine
 from duelrank.serving.ranker.rankers import Ranker, Rankers
-from duelrank.serving.ranker.versions import CHECKPOINT, Version, Versions, checkpoints, events
+from duelrank.serving.ranker.versions import CHECKPOINT, Version, Versions, checkpoints, told
 from duelrank.serving.settings import Settings
 from duelrank.storage import Storage
 from duelrank.types import Features, State
@@ -63,6 +63,7 @@ class Viewer:
         self._thread = Thread(target=self._run, name="duelrank-viewer", daemon=True)
         self.ready, self.applied = False, 0
         self.failure: Exception | None = None
+        self.unsaved = None  # it has nothing to save
 
     def claim(self) -> None:
         """Take nothing."""
@@ -155,7 +156,7 @@ class Viewer:
         What the service itself could not learn from is no such case.
         """
         machine = known.machine
-        for event in events(self._storage.log, name, machine.number, last):
+        for event in told(self._storage.log, name, machine, last):
             if self._stop.is_set():
                 break
             before = known.missed

@@ -23,6 +23,7 @@ __all__ = [
     "CREATED",
     "DELETED",
     "EXPLORED",
+    "FAILED",
     "FEEDBACK",
     "GREEDY",
     "GUARD",
@@ -38,6 +39,7 @@ __all__ = [
     "Created",
     "Deleted",
     "Evidence",
+    "Failed",
     "Published",
     "StoredFeedback",
     "StoredImpression",
@@ -55,9 +57,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-#: Kinds of events of a ranker. These words are in all stores since 0.1.0, so they stay, also "ranked".
+#: Kinds of events of a ranker. These words are in stores, so they stay, also "ranked".
 IMPRESSION, FEEDBACK, CLOSED, PUBLISHED, CONTROL = "ranked", "feedback", "closed", "published", "control"
-LOGGED = "logged"
+LOGGED, FAILED = "logged", "failed"
 #: The reserved name under which the log tells of rankers that come and go; no ranker can have it.
 RANKERS = "_rankers"
 #: Kinds of events under that name.
@@ -93,7 +95,7 @@ class Deleted(_Body, frozen=True):
 class StoredImpression(_Body, frozen=True, gc=False):
     """An impression was made (key: its id). The features of its documents are the event's attachment.
 
-    Up to version 0.1.0 the body had the ids and features of all documents; ``documents`` is empty in such a body.
+    ``ids`` are of the documents that were shown, in order, ``documents`` is a digest of the ids of all. ``features`` is empty.
     """
 
     version: int
@@ -126,11 +128,11 @@ class StoredImpression(_Body, frozen=True, gc=False):
     @property
     def shown(self) -> list[str]:
         """The ids of the documents that were shown, in order."""
-        return self.ids if self.documents else [self.ids[document] for document in self.order]
+        return self.ids
 
     def is_of(self, ids: list[str]) -> bool:
         """Whether it was made of documents with these ids, in any order."""
-        return document_digest(ids) == (self.documents or document_digest(self.ids))
+        return document_digest(ids) == self.documents
 
 
 class StoredFeedback(_Body, frozen=True):
@@ -163,6 +165,16 @@ class Published(_Body, frozen=True):
     previous: bytes
 
 
+class Failed(_Body, frozen=True):
+    """Nothing could be learned from an event (key: its number); and why.
+
+    The version is the newest that the leader had announced: what comes behind a newer one says nothing.
+    """
+
+    version: int
+    reason: str
+
+
 class Evidence(_Body, frozen=True):
     """What a guard acts on: the detector's statistic, and the decisive lists that were won and lost until then."""
 
@@ -174,7 +186,8 @@ class Evidence(_Body, frozen=True):
 class Control(_Body, frozen=True):
     """An operator said freeze, resume, rollback, pin, unpin or change; with rollback and pin comes the state of the version.
 
-    Or the guard says alarm or promote, with its evidence; or a process begins to learn, which is called start.
+    Or label, to keep a version under a name, "" to keep it no longer. Or the guard says alarm or promote, with its evidence; or a
+    process begins to learn, which is called start.
     """
 
     action: str
@@ -183,6 +196,7 @@ class Control(_Body, frozen=True):
     change: Change | None = None
     features: tuple[str, ...] | None = None  # of the state
     evidence: Evidence | None = None
+    label: str = ""
 
 
 class _Array(_Body, frozen=True):

@@ -19,7 +19,6 @@ __all__ = [
     "KnownImpression",
     "RecentImpressions",
     "read_attached",
-    "read_features",
     "read_impression",
 ]
 
@@ -134,15 +133,6 @@ class Impressions:
         return len(key) <= self._max_id
 
 
-def read_features(storage: Storage, ranker: str, number: int, body: StoredImpression) -> Features | None:
-    """Return the features of an impression's documents, None where they were dropped."""
-    if body.features:  # up to 0.1.0 they were in the body
-        import numpy as np
-
-        return np.frombuffer(body.features, "<f8").reshape(len(body.ids), -1)
-    return read_attached(storage, ranker, number)
-
-
 def read_attached(storage: Storage, ranker: str, number: int) -> Features | None:
     """Return the features that belong to an event, None where they were dropped."""
     attachment = storage.log.attachment(ranker, number)
@@ -155,11 +145,11 @@ def read_impression(storage: Storage, ranker: str, id: str) -> tuple[Event, Stor
     if event is None or not event.body:
         return None
     body = unpack(event.body, StoredImpression)
-    features = read_features(storage, ranker, event.number, body)
+    features = read_attached(storage, ranker, event.number)
     return None if features is None else (event, body, features)
 
 
 def _size(impression: KnownImpression) -> int:
     body = impression.body
     size = 200 + len(impression.attachment or b"")
-    return size if body is None else size + len(body.features) + 80 * len(body.ids)
+    return size if body is None else size + 80 * len(body.ids)

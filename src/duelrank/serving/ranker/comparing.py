@@ -8,7 +8,7 @@ from itertools import islice
 from duelrank.api import Comparison, ImpressionInfo, RankedDocument, VersionRanking
 from duelrank.errors import UnknownName
 from duelrank.serving.log.bodies import CLOSED, FEEDBACK, IMPRESSION, StoredFeedback, StoredImpression, unpack
-from duelrank.serving.log.impressions import read_features, read_impression
+from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.history import KINDS
 from duelrank.serving.ranker.versions import Version, events
@@ -32,7 +32,7 @@ def recent_impressions(storage: Storage, name: str, most: int) -> list[Impressio
             _note_clicks(clicks, event)
         elif event.kind == IMPRESSION:
             body = unpack(event.body, StoredImpression)
-            features = read_features(storage, name, event.number, body)
+            features = read_attached(storage, name, event.number)
             if features is None:  # they are dropped from the oldest on
                 break
             found.append(_info(event, body, features, clicks.get(event.key, set())))

@@ -6,6 +6,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +33,7 @@ from duelrank.representation.base import by_feature, knots_of, with_knots
 from duelrank.representation.knots import Knotted
 from duelrank.representation.shown import ShownCurve, shown_curves
 from duelrank.representation.written import read_representation, write_representation
+from duelrank.serving.feedback import checked_action
 from duelrank.serving.log.bodies import (
     BASELINE,
     EXPLORED,
@@ -44,9 +46,9 @@ from duelrank.serving.log.bodies import (
 )
 from duelrank.serving.settings import Settings
 from duelrank.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
-from duelrank.validation import whole_number
+from duelrank.validation import printable_name, whole_number
 
-__all__ = ["Definition", "settled"]
+__all__ = ["Definition", "check_names", "settled"]
 
 #: So many lists at most warm a ranker up.
 WARM_UPS = 20
@@ -54,6 +56,9 @@ WARM_UPS = 20
 MOST_ACTIONS = 100
 #: Of so many features it is told how they rise.
 MOST_FEATURES = 50
+
+#: The name of a feature has so many characters.
+MOST_NAME = 200
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -159,9 +164,18 @@ class Definition:
             after = self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, number))
             if after.weights.shape != self.start.weights.shape or (after.weights != self.start.weights).any():
                 break
+        self._warm_up_log(query)
         if self.representation.learns:  # it may begin without knots
             knots = frozen(np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1)))  # read-only, as all knots are
             self.representation.apply(raw, with_knots(self.start.memory["representation"], knots))
+
+    def _warm_up_log(self, query: Query) -> None:
+        """Learn from a list of another system, for nothing, where the algorithm can take over what such lists teach."""
+        with suppress(InvalidRecipe):
+            teacher, clicks = self.log_learner, Feedback.trusted(np.array([False, True]), None)
+            draws = derive(self.log_key, 0)
+            logged = teacher.learn(teacher.start(self.start), query, np.arange(2), clicks, draws)
+            teacher.handed_over(self.start, logged)
 
     def check_limits(self, settings: Settings) -> None:
         """Raise where it is larger than a service is set up for."""
@@ -173,6 +187,17 @@ class Definition:
         ):
             if found > most:
                 raise LimitExceeded(f"a ranker may have at most {most:,} {what} here, got {found:,}")
+
+    def check_new(self) -> None:
+        """Raise where a new ranker has names or scalings that nobody can mean; rankers that have such ones go on."""
+        check_names(self.spec.features, self.spec.actions)
+        scalings = self.representation.scalings if isinstance(self.representation, Fixed) else ()
+        for name, scaling in zip(self.spec.features, scalings, strict=False):
+            if scaling.scale == 0.0:
+                raise InvalidValue(
+                    f"the fixed scaling of {name!r}, {scaling!r}, makes 0 of every value; give it a maximum above its minimum, or "
+                    "a standard deviation above 0, or leave the feature out"
+                )
 
     def same_as(self, other: Definition) -> bool:
         """Whether two specs mean the same."""
@@ -324,12 +349,19 @@ class Definition:
         return best
 
     def rebuild(self, state: State, id: str, stored: StoredImpression, raw: Features) -> Impression:
-        """Return an impression as it was when it was made, with its trace."""
-        query, fresh = self.query(raw), derive(self._rank_key, self._number(id))
-        if stored.way == SHADOW:
-            ranking: Ranking = np.array(stored.order, np.int64)
-            return self.algorithm.observe_list(state, query, ranking, fresh)
-        return self.algorithm.rank(state, query, len(stored.order), fresh)
+        """Return an impression as it was shown, with the trace that `learn` needs.
+
+        Where the ranker would now show another order, such as after an update of a library, the stored one counts, because users
+        saw it: the same draws give the same candidates, and these are compared on that order. Raises `InvalidRecipe` where the
+        algorithm learns only from lists that it has made itself.
+        """
+        query, number = self.query(raw), self._number(id)
+        if stored.way != SHADOW:
+            made = self.algorithm.rank(state, query, len(stored.order), derive(self._rank_key, number))
+            if made.ranking.tolist() == stored.order:
+                return made
+        ranking: Ranking = np.array(stored.order, np.int64)
+        return self.algorithm.observe_list(state, query, ranking, derive(self._rank_key, number))
 
     def model(self, version: int, state: State) -> LinearModel:
         """Return a version as a model that can be taken elsewhere."""
@@ -369,30 +401,37 @@ class Definition:
                 raise InvalidValue(f"start: {UnknownName.among('feature', name, self.spec.features)}")
 
 
+def check_names(features: Iterable[str], actions: Iterable[str]) -> None:
+    """Raise where the name of a feature or of an action is empty, too long, or cannot be printed."""
+    for name in features:
+        printable_name("the name of a feature", name, MOST_NAME)
+    for name in actions:
+        checked_action(name)
+
+
 def settled(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> RankerSpec:
     """Return a spec that says how features are represented, in that field only.
 
     Parameters
     ----------
     spec
-        Which may say so in its recipe, or as earlier versions did.
+        Which may say so in its recipe.
     default
-        The representation of a spec that says nothing; rankers of earlier versions mean raw features by that.
+        The representation of a spec that says nothing.
     """
     algorithm = parse(spec.algorithm, Algorithm)
     own = algorithm.representation if isinstance(algorithm, Represented) else None
     given = _given(spec, own)
     if len(given) > 1:
-        where = "in the recipe and beside it" if own is not None else 'as "representation" and as "normalisation"'
         raise InvalidRecipe(
-            f"the representation of the features of {spec.name!r} is given twice, {where}; give it once"
+            f"the representation of the features of {spec.name!r} is given twice, in the recipe and beside it; give it once"
         )
     found = own or read_representation(given[0] if given else default, spec.features)
     if not given and found.learns and algorithm.weights_follow_memory:
         found = QueryScaled()  # what such an algorithm sees must never change
     text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
     written = write_representation(found, spec.features)
-    return msgspec.structs.replace(spec, algorithm=text, representation=written, normalisation=msgspec.UNSET)
+    return msgspec.structs.replace(spec, algorithm=text, representation=written)
 
 
 def says_representation(spec: RankerSpec) -> bool:
@@ -402,8 +441,7 @@ def says_representation(spec: RankerSpec) -> bool:
 
 
 def _given(spec: RankerSpec, own: Any) -> list[Any]:
-    old = spec.normalisation if isinstance(spec.normalisation, dict) else None
-    return [each for each in (own, spec.representation, old) if each is not None]
+    return [each for each in (own, spec.representation) if each is not None]
 
 
 def _served(recipe: str) -> Algorithm:
@@ -442,6 +480,8 @@ def _check(spec: RankerSpec) -> None:
         raise InvalidValue(
             f"a ranker's name has letters, digits and _ . - and begins with one of the first two, got {spec.name!r}"
         )
+    if not spec.features:
+        raise InvalidValue("a ranker needs at least one feature, got none")
     whole_number("length", spec.length)
     if not 0.0 <= spec.exploration <= 1.0:
         raise InvalidValue(f"the exploration rate is from 0 to 1, got {spec.exploration!r}")

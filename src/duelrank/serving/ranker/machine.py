@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -19,6 +19,7 @@ from duelrank.serving.log.bodies import (
     CLOSED,
     CONTROL,
     EXPLORED,
+    FAILED,
     FEEDBACK,
     GREEDY,
     GUARD,
@@ -45,7 +46,16 @@ from duelrank.serving.ranker.watch import Watch, Watched
 from duelrank.storage import Event
 from duelrank.types import Features, State
 
-__all__ = ["ClosedImpression", "Machine", "OpenImpression", "Outcome", "Tally", "history_since", "needed"]
+__all__ = [
+    "MOST_LABELS",
+    "ClosedImpression",
+    "Machine",
+    "OpenImpression",
+    "Outcome",
+    "Tally",
+    "history_since",
+    "needed",
+]
 
 Outcome = Literal["learned", "no_feedback", "skipped", "failed"]
 #: Returns the body of an impression and its features, by its id and its number; None where they are gone.
@@ -58,6 +68,8 @@ MOST_STATES = 256
 #: A process may serve a version for a while after a newer one was published; from impressions of one that is older than so
 #: many versions nothing is learned, so that it is certain which states may be needed.
 WINDOW = 16
+#: So many versions of a ranker may have a label, which keeps them.
+MOST_LABELS = 20
 
 
 class OpenImpression(msgspec.Struct, array_like=True, gc=False):
@@ -77,7 +89,7 @@ class OpenImpression(msgspec.Struct, array_like=True, gc=False):
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False):
-    """How many impressions were made, and what became of the closed ones; up to 0.1.0, ``learned`` had those without feedback.
+    """How many impressions were made, and what became of the closed ones.
 
     ``late`` is how many feedback events came after their impression was closed, ``backfilled`` how many lists of other systems
     have taught it, and ``unused`` how many came too late for that.
@@ -108,6 +120,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     watch: Watched | None = None
     history: HistoryState | None = None
     logged: bytes | None = None
+    labels: dict[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +175,12 @@ class Machine:
         self.changed, self.frozen = False, definition.spec.mode == "frozen"
         self.pin: tuple[int, State] | None = None  # the version that a shadow serves, in place of the client's order
         self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
+        self.labels: dict[int, str] = {}  # of versions that an operator keeps; swapped, never changed
         self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
         self.tally, self.open = Tally(), dict[str, OpenImpression]()
         self.logged: State | None = None  # what lists of other systems have taught, until the first live one
+        #: Numbers of the next events from which, as the log says, nobody could learn; `told` sets it.
+        self.failures: Collection[int] = ()
         self.last_step: LearnedStep | None = None  # for `Service.last_step`; what is learned does not depend on it
         self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
 
@@ -186,7 +202,7 @@ class Machine:
             self._publish(unpack(event.body, Published))
         elif event.kind == CONTROL:
             self._control(unpack(event.body, Control), event)
-        else:
+        elif event.kind != FAILED:  # that was said to this machine before, see `failures`
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later duelrank may know it"
             )
@@ -229,7 +245,7 @@ class Machine:
         elif self.frozen or self.watch.stepped_back or impression.way not in (EXPLORED, SHADOW):
             outcome = "skipped"
         else:
-            outcome, norm, trouble = self._learn(id, impression)
+            outcome, norm, trouble = self._learn(id, impression, event)
         vote = self._vote(impression, event) if impression.way == GUARD else ""
         setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
         self.history.closed(impression.way, impression.length, impression.clicks, outcome, vote)
@@ -238,9 +254,10 @@ class Machine:
         first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
         return ClosedImpression(id, outcome, norm, len(impression.clicks), first, trouble, vote)
 
-    def _learn(self, id: str, impression: OpenImpression) -> tuple[Outcome, float, str | None]:
+    def _learn(self, id: str, impression: OpenImpression, event: Event) -> tuple[Outcome, float, str | None]:
         """Learn once; what cannot be learned from is counted and changes nothing, here and in every replay."""
         try:
+            self._check_learnable(event)
             after = self._learned(id, impression)
         except StorageFailure:
             raise
@@ -251,16 +268,16 @@ class Machine:
         self.state, self.changed = after, True
         return "learned", norm, None
 
+    def _check_learnable(self, event: Event) -> None:
+        if event.number in self.failures:
+            raise LookupError("it could not when that was first tried, as the event log says")
+
     def _learned(self, id: str, impression: OpenImpression) -> State:
         found, made_by = self._fetch(id, impression.number), self.state_of(impression.version)
         if found is None or made_by is None:
             raise LookupError("its features are gone" if found is None else f"version {impression.version} is gone")
         stored, raw = found
         rebuilt = self.definition.rebuild(made_by, id, stored, raw)
-        if impression.way == EXPLORED and rebuilt.ranking.tolist() != stored.order:
-            raise LookupError(
-                "its order comes out differently than it was shown; was it made on another kind of processor?"
-            )
         fresh = derive(self.definition.learn_key, self.state.step)
         feedback = feedback_on(impression, len(stored.order))
         after = self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh)
@@ -275,6 +292,7 @@ class Machine:
             self.tally.unused += 1  # it was taken before somebody said otherwise
             return None
         try:
+            self._check_learnable(event)
             raw = self._attached(event.number)
             if raw is None:
                 raise LookupError("its features are gone")
@@ -336,7 +354,7 @@ class Machine:
         self._let_go(self.version - WINDOW - 1)
 
     def _control(self, control: Control, event: Event) -> None:
-        before = (self.state, self.pin, self.frozen, self.definition, self.guard)
+        before = (self.state, self.pin, self.frozen, self.definition, self.guard, self.labels)
         old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
         if old is not None and control.features is not None:
             old = self.definition.carried(
@@ -366,10 +384,20 @@ class Machine:
                 DuelrankError
             ):  # two changes that came at once and do not go together: the second does nothing
                 self._redefine(self.definition.changed(control.change))
-        self.changed = self.changed or control.action != "start"
-        after = (self.state, self.pin, self.frozen, self.definition, self.guard)
+        elif control.action == "label" and control.version is not None:
+            self._label(control.version, control.label)
+        self.changed = self.changed or control.action not in ("start", "label")
+        after = (self.state, self.pin, self.frozen, self.definition, self.guard, self.labels)
         if control.action == "start" or any(one is not other for one, other in zip(before, after, strict=True)):
             self.history.mark(event.time, control.action, _said(control), self.version)
+
+    def _label(self, version: int, label: str) -> None:
+        """Keep a version under a label, or no longer; one too many, which came together with others, is left out."""
+        others = {number: known for number, known in self.labels.items() if number != version}
+        if label and len(others) < MOST_LABELS:
+            self.labels = {**others, version: label}
+        elif not label and version in self.labels:
+            self.labels = others
 
     def _forget_votes(self) -> None:
         """Where the watch has begun anew, guard lists that are still open say nothing any more."""
@@ -451,13 +479,14 @@ class Machine:
         watched, recorded = self.watch.note(), self.history.note()
         logged = None if self.logged is None else pack_state(self.logged)
         parts = (*head, *states, self.open, pin, self.changed_spec, self.floor)
-        return pack(_Checkpoint(*parts, watched, recorded, logged))
+        return pack(_Checkpoint(*parts, watched, recorded, logged, self.labels))
 
     def restore(self, body: bytes) -> None:
         """Go on from a checkpoint."""
         found, recipe = unpack(body, _Checkpoint), self.definition.algorithm
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open, self.floor = found.tally, found.open, found.floor
+        self.labels = found.labels
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec)
         self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
         self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
@@ -511,6 +540,8 @@ def _said(control: Control) -> str:
         return ", ".join(
             name for name in control.change.__struct_fields__ if getattr(control.change, name) != _SAME[name]
         )
+    if control.action == "label":
+        return f"version {control.version}: {control.label or 'no label any more'}"
     if control.version is not None:
         return f"version {control.version}"
     if control.evidence is not None:

@@ -55,10 +55,10 @@ class Ranker:
 
     def info(self) -> RankerInfo:
         """Return the ranker as it is now; where this process leads, to the last event that was applied."""
-        version, status = self.version, self._newest_status()
+        version, status = self.version, self.newest_status()
         spec, tally = version.definition.spec, status.tally
         return RankerInfo(
-            **{name: getattr(spec, name) for name in spec.__struct_fields__ if name != "normalisation"},
+            **{name: getattr(spec, name) for name in spec.__struct_fields__},
             impressions=tally.impressions,
             learned=tally.learned,
             no_feedback=tally.no_feedback,
@@ -77,10 +77,11 @@ class Ranker:
 
     def guard(self) -> GuardInfo | None:
         """Return how the ranker does against its baseline, None where it has no guard."""
-        guard = self._newest_status().guard
+        guard = self.newest_status().guard
         return None if guard is None else guard_info(self.created.spec.name, self.version.version, guard)
 
-    def _newest_status(self) -> Status:
+    def newest_status(self) -> Status:
+        """Return how far the ranker has come, as far as this process knows."""
         if (machine := self.machine) is not None:
             return Status.of(machine)
         return max(self.status, self.version.status, key=lambda each: each.number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -10,16 +10,40 @@ import msgspec
 from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt
 from duelrank.guard import Guard
-from duelrank.serving.log.bodies import pack, pack_state, unpack, unpack_state
+from duelrank.serving.log.bodies import (
+    CLOSED,
+    FAILED,
+    LOGGED,
+    PUBLISHED,
+    Failed,
+    pack,
+    pack_state,
+    unpack,
+    unpack_state,
+)
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, Tally
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
 from duelrank.types import State
 
-__all__ = ["CHECKPOINT", "STATUS", "VERSION", "Status", "Version", "Versions", "checkpoints", "events"]
+__all__ = [
+    "CHECKPOINT",
+    "STATUS",
+    "VERSION",
+    "Status",
+    "Version",
+    "Versions",
+    "checkpoints",
+    "events",
+    "thinned",
+    "told",
+]
 
 #: Kinds of snapshots in a store.
 CHECKPOINT, VERSION, STATUS = "checkpoint", "version", "status"
+#: Beside the newest, the first version of each so many seconds is kept, for so many seconds: minutes for an hour, hours for a day,
+#: days for a month.
+THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True):
@@ -30,12 +54,13 @@ class Status(msgspec.Struct, frozen=True, array_like=True):
     open: int
     updates: int
     guard: Guard | None = None
+    labels: dict[int, str] = {}
 
     @classmethod
     def of(cls, machine: Machine) -> Status:
         """Return how far a machine has come."""
         tally = Tally(*msgspec.structs.astuple(machine.tally))
-        return cls(machine.number, tally, len(machine.open), machine.state.updates, machine.guard)
+        return cls(machine.number, tally, len(machine.open), machine.state.updates, machine.guard, machine.labels)
 
 
 class _StoredVersion(msgspec.Struct, array_like=True):
@@ -49,6 +74,7 @@ class _StoredVersion(msgspec.Struct, array_like=True):
     pin: tuple[int, bytes] | None = None
     spec: RankerSpec | None = None
     guard: Guard | None = None
+    labels: dict[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +133,7 @@ class Versions:
         pin = None if version.pin is None else (version.pin[0], pack_state(version.pin[1]))
         spec = None if version.definition is self._definition else version.definition.spec
         head = (version.version, version.number, version.time, version.frozen, status.tally, status.open)
-        body = pack(_StoredVersion(*head, pack_state(version.state), pin, spec, status.guard))
+        body = pack(_StoredVersion(*head, pack_state(version.state), pin, spec, status.guard, status.labels))
         self._snapshots.save(self._name, VERSION, version.version, version.time, body)
 
     def load(self, version: int | None = None) -> Version | None:
@@ -118,7 +144,7 @@ class Versions:
         stored, recipe = unpack(found.body, _StoredVersion), self._definition.algorithm
         definition = self._definition if stored.spec is None else self._definition.with_spec(stored.spec)
         state = unpack_state(stored.state, recipe)
-        status = Status(stored.number, stored.tally, stored.open, state.updates, stored.guard)
+        status = Status(stored.number, stored.tally, stored.open, state.updates, stored.guard, stored.labels)
         pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1], recipe))
         return Version(stored.version, stored.time, stored.frozen, status, definition, state, pin)
 
@@ -131,9 +157,36 @@ class Versions:
         """Return what versions there are, oldest first; their number is the version."""
         return self._snapshots.list(self._name, VERSION)
 
-    def prune(self, keep: int, needed: Collection[int]) -> int:
-        """Remove all but the newest and the needed ones."""
-        return self._snapshots.prune(self._name, VERSION, keep, needed)
+    def lasting(self, keep: int, now: float, labels: Collection[int]) -> Sequence[SnapshotInfo]:
+        """Return the versions that one can go back to: the newest, fewer and fewer of older ones, and those with a label."""
+        found = self.list()
+        kept = {info.number for info in found[-keep:]}.union(labels, thinned(found, now))
+        return [info for info in found if info.number in kept]
+
+    def event_of(self, version: int) -> int | None:
+        """Return the number of the event that published a version, None where it is not there."""
+        found = self._snapshots.load(self._name, VERSION, version)
+        return None if found is None else unpack(found.body, _StoredVersion).number
+
+    def prune(self, keep: int, now: float, labels: Collection[int], needed: Collection[int]) -> int:
+        """Remove all but those that last, and the needed ones."""
+        lasting = {info.number for info in self.lasting(keep, now, labels)}
+        return self._snapshots.prune(self._name, VERSION, keep, lasting.union(needed))
+
+
+def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
+    """Return those that are kept of versions, oldest first, by their age: the first of each minute, hour and day, for a while.
+
+    The first version of a day is the first of its first hour and of its first minute. So it does not matter how often and by whom
+    this is asked on the way.
+    """
+    kept: set[int] = set()
+    for seconds, most in THINNED:
+        first: dict[float, SnapshotInfo] = {}
+        for info in versions:
+            first.setdefault(info.time // seconds, info)
+        kept.update(info.number for info in first.values() if abs(now - info.time) <= most)
+    return kept
 
 
 def checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
@@ -153,12 +206,38 @@ def checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
 
 def events(log: EventLog, name: str, after: int, up_to: int, chunk: int = 1000) -> Iterator[Event]:
     """Yield the events of a ranker behind a number and up to another."""
+    for found in _chunks(log, name, after, up_to, chunk):
+        yield from found
+
+
+def told(log: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
+    """Yield the events of a ranker that a machine has not applied; it gets to know before which of them nobody could learn from."""
+    for found in _chunks(log, name, machine.number, up_to, 1000):
+        machine.failures = _failures(log, name, [event.number for event in found if event.kind in (CLOSED, LOGGED)])
+        yield from found
+    machine.failures = ()
+
+
+def _chunks(log: EventLog, name: str, after: int, up_to: int, chunk: int) -> Iterator[list[Event]]:
     while after < up_to:
         found = log.read(after, chunk, name)
-        for event in found:
-            if event.number > up_to:
-                return
-            yield event
+        yield [event for event in found if event.number <= up_to]
         if len(found) < chunk:
             return
         after = found[-1].number
+
+
+def _failures(log: EventLog, name: str, numbers: list[int]) -> frozenset[int]:
+    """Return those of the events from which nobody could learn.
+
+    A leader that hung, and was replaced by one that could learn and has published since, says so in vain.
+    """
+    said = {
+        event: unpack(event.body, Failed).version
+        for event in log.find(name, FAILED, [str(each) for each in numbers]).values()
+    }
+    next_versions = log.find(name, PUBLISHED, [str(version + 1) for version in said.values()])
+    published = {int(key): event.number for key, event in next_versions.items()}
+    return frozenset(
+        int(event.key) for event, version in said.items() if event.number < published.get(version + 1, event.number + 1)
+    )

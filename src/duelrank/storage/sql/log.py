@@ -170,9 +170,7 @@ def _runs(numbers: Sequence[int], kept: Collection[int]) -> list[tuple[int, int,
 
 def _event(row: tuple[Any, ...]) -> Event:
     number, ranker, kind, key, time, expected, body = row
-    if expected is None and body is None:  # removed by an earlier version of duelrank
-        body = b""
-    elif not intact(expected, body, ranker, kind, key, time):
+    if not intact(expected, body, ranker, kind, key, time):
         raise StoreCorrupt(f"event {number} is damaged: its checksum does not fit; restore the store from a backup")
     return Event(number, ranker, kind, key, time, body)
 

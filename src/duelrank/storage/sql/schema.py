@@ -8,7 +8,7 @@ from typing import TypeAlias
 from duelrank.errors import StoreTooNew
 from duelrank.storage.sql.database import Session
 
-__all__ = ["MIGRATIONS", "TABLES", "Migration", "migrate"]
+__all__ = ["MIGRATIONS", "TABLES", "Migration", "migrate", "too_new"]
 
 Migration: TypeAlias = tuple[str, ...]  # statements; {whole}, {real} and {bytes} are the dialect's names of types
 
@@ -60,13 +60,18 @@ TABLES = tuple(
 )
 
 
+def too_new(version: int, newest: int) -> str:
+    """Return why a store cannot be read."""
+    return (
+        f"this store has version {version}, and this duelrank knows versions up to {newest}: it was written by a later duelrank, "
+        "which can read it"
+    )
+
+
 def migrate(session: Session, version: int, migrations: Sequence[Migration], types: Mapping[str, str]) -> None:
     """Bring a store of a version (0: an empty one) to the newest, inside of one transaction of the caller."""
     if version > len(migrations):
-        raise StoreTooNew(
-            f"this store has version {version}, and this duelrank knows versions up to {len(migrations)}: "
-            "it was written by a later duelrank, which can read it"
-        )
+        raise StoreTooNew(too_new(version, len(migrations)))
     for migration in migrations[version:]:
         for statement in migration:
             session.run(statement.format(**types))

@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked
+from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew
 from duelrank.storage.sql.database import Database, Session, counter
-from duelrank.storage.sql.schema import Migration, migrate
+from duelrank.storage.sql.schema import Migration, migrate, too_new
 from duelrank.storage.sqlite.events import finding, insert
-from duelrank.storage.sqlite.file import StoreFile, size
+from duelrank.storage.sqlite.file import StoreFile, on_read_only_disk, size
 from duelrank.storage.sqlite.pool import Pool
 from duelrank.storage.values import NewEvent, Receipt, Usage
 
@@ -23,6 +23,7 @@ T = TypeVar("T")
 TYPES = {"whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
 READERS = 8
 WAL_BYTES = 32 << 20
+PRAGMAS = ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}")
 SIZE = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
 # By the primary result code; what is said of the others is SQLite's own sentence.
@@ -35,20 +36,28 @@ ERRORS: dict[int, tuple[type[StorageFailure], str]] = {
     sqlite3.SQLITE_CANTOPEN: (StorageFailure, "the file cannot be opened; check that its folder exists and is yours"),
     sqlite3.SQLITE_READONLY: (StorageFailure, "the file or its folder cannot be written to; check their permissions"),
 }
+# What SQLite says where it cannot write, or cannot make the files beside a store.
+UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
 
 
 class SQLiteDatabase(Database):
     """One connection that writes and a few that read; a database in memory has one for both."""
 
-    def __init__(self, path: str | Path | None, timeout: float, migrations: Sequence[Migration]) -> None:
+    def __init__(
+        self, path: str | Path | None, timeout: float, migrations: Sequence[Migration], read_only: bool = False
+    ) -> None:
         self.path, self.timeout = None if path is None else Path(path).absolute(), timeout
         self._name = "the store in memory" if self.path is None else f"the store {self.path}"
-        self._file = None if self.path is None else StoreFile(self.path)
-        self._wal_most = WAL_BYTES
+        self._file = None if self.path is None else StoreFile(self.path, not read_only)
+        self._wal_most, self._mode = WAL_BYTES, "mode=rw"  # also to read: "ro" would leave its files beside the store
+        self._pragmas = (*PRAGMAS, "query_only = ON") if read_only and path is not None else PRAGMAS
         self._writes = self._pool(1)
         self._reads = self._writes if path is None else self._pool(READERS)
         try:
-            self._prepare(migrations)
+            if read_only and self._file is not None:
+                self._prepare_to_read(self._file, migrations)
+            else:
+                self._prepare(migrations)
         except BaseException:
             self._writes.close()
             raise
@@ -104,6 +113,10 @@ class SQLiteDatabase(Database):
             kind, sentence = ERRORS.get(code & 0xFF, (StorageFailure, f"{error}"))
             if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the index of the write-ahead log could not grow
                 kind, sentence = ERRORS[sqlite3.SQLITE_FULL]
+            if code & 0xFF in UNWRITABLE and self.path is not None and on_read_only_disk(self.path):
+                sentence = (
+                    "its file system is mounted read-only; mount it for writing, or copy the store to another disk"
+                )
             raise kind(f"{self._name}: {sentence}") from error
 
     def _check_file(self) -> None:
@@ -115,14 +128,14 @@ class SQLiteDatabase(Database):
 
     def _connect(self) -> sqlite3.Connection:
         # Never makes a file, other than `StoreFile` does: an empty one in place of one that is gone would hide that.
-        place = ":memory:" if self.path is None else f"{self.path.as_uri()}?mode=rw"
+        place = ":memory:" if self.path is None else f"{self.path.as_uri()}?{self._mode}"
         self._check_file()
         with self.translated():
             connection = sqlite3.connect(
                 place, timeout=self.timeout, isolation_level=None, check_same_thread=False, uri=True
             )
             try:
-                for pragma in ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}"):
+                for pragma in self._pragmas:
                     connection.execute(f"PRAGMA {pragma}")
             except sqlite3.Error:
                 connection.close()
@@ -139,6 +152,38 @@ class SQLiteDatabase(Database):
                 raise StorageFailure(f"{self._name}: this file system cannot hold a live store; use a local disk")
             if self._file is not None:
                 self._file.remember()
+
+    def _prepare_to_read(self, file: StoreFile, migrations: Sequence[Migration]) -> None:
+        """See that the tables are there, and of this version.
+
+        SQLite wants to make files beside a store, or to find those of a service that uses it. Where it can do neither, nobody uses
+        the store, and the file is all there is, unless a service was killed and has left its write-ahead log.
+        """
+        try:
+            self._check_version(migrations)
+        except StorageFailure as error:
+            code = getattr(error.__cause__, "sqlite_errorcode", 0)
+            if code & 0xFF not in UNWRITABLE or not file.path.is_file():
+                raise
+            if size(file.wal):
+                raise StorageFailure(
+                    f"{self._name}: its newest events are in {file.wal.name}, and to read that file takes a folder that can be "
+                    "written to; copy both files to such a folder"
+                ) from error
+            self._mode = "immutable=1"
+            self._check_version(migrations)
+        file.remember()
+
+    def _check_version(self, migrations: Sequence[Migration]) -> None:
+        with self.translated(), self._writes.borrow() as connection:
+            version = _version(connection, self._name)
+        if version > len(migrations):
+            raise StoreTooNew(too_new(version, len(migrations)))
+        if version < len(migrations):
+            raise StorageFailure(
+                f"{self._name}: it has version {version}, and this duelrank reads version {len(migrations)}; 'duelrank serve' "
+                "brings it up to date, so look at a copy that was served once"
+            )
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
         """Empty a write-ahead log that has become large, which readers who follow each other closely can bring about."""

@@ -10,14 +10,15 @@ from pathlib import Path
 from duelrank.errors import StoreUnavailable
 from duelrank.storage.values import Usage
 
-__all__ = ["StoreFile", "create_private", "inode", "size"]
+__all__ = ["StoreFile", "create_private", "inode", "on_read_only_disk", "size"]
 
 
 class StoreFile:
     """The file that a store is in, told by its inode from another file at the same path."""
 
-    def __init__(self, path: Path) -> None:
-        create_private(path)
+    def __init__(self, path: Path, create: bool = True) -> None:
+        if create:
+            create_private(path)
         self.path, self.wal = path, Path(f"{path}-wal")
         self._inode: tuple[int, int] | None = None
 
@@ -47,6 +48,14 @@ def create_private(path: Path) -> None:
         OSError
     ):  # there is one (which must not be opened: to close it would end SQLite's locks), or no folder
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def on_read_only_disk(path: Path) -> bool:
+    """Whether the file system of a path is mounted such that nobody can write to it."""
+    try:
+        return bool(os.statvfs(path if path.exists() else path.parent).f_flag & os.ST_RDONLY)
+    except (AttributeError, OSError):  # Windows does not know it; there is no such folder
+        return False
 
 
 def size(path: Path) -> int:

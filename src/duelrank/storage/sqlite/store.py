@@ -28,12 +28,18 @@ class SQLiteStorage(SQLStorage):
         Seconds to wait for another process that has the file locked.
     migrations
         The versions of the schema; for tests.
+    read_only
+        Write nothing: neither the file nor its folder needs to be writable.
     """
 
     shared = False
 
     def __init__(
-        self, path: str | Path | None, timeout: float = 5.0, migrations: Sequence[Migration] = MIGRATIONS
+        self,
+        path: str | Path | None,
+        timeout: float = 5.0,
+        migrations: Sequence[Migration] = MIGRATIONS,
+        read_only: bool = False,
     ) -> None:
-        database = SQLiteDatabase(path, timeout, migrations)
+        database = SQLiteDatabase(path, timeout, migrations, read_only)
         super().__init__(database, SQLiteLeases(database))

@@ -12,7 +12,7 @@ const KIND_COLOURS = { explored: "--c1", greedy: "--c3", guard: "--c4", baseline
 const TROUBLE = { missing: "--c1", nan: "--c5", infinite: "--c2", out_of_range: "--c7" };
 const MARKS = {
   alarm: ["A", "--bad"], rollback: ["B", "--warn"], freeze: ["F", "--c6"], resume: ["R", "--good"], promote: ["P", "--c4"],
-  start: ["S", "--c8"], pin: ["V", "--c8"], unpin: ["V", "--c8"], change: ["C", "--c8"],
+  start: ["S", "--c8"], pin: ["V", "--c8"], unpin: ["V", "--c8"], change: ["C", "--c8"], label: ["L", "--c8"],
 };
 const MARK_WORDS = { start: "restart", promote: "promotion", pin: "pin", unpin: "unpin" };
 const POLL = 5000, REFRESH = 30000, RETRY = [1000, 2000, 5000], AWAY = 5000; // milliseconds
@@ -633,7 +633,7 @@ async function readLists() {
     versions = known;
     const old = $("impression").value, [one, other] = [$("one").value, $("other").value];
     fill("impression", lists.map((each) => [each.impression_id, `${moment(each.time)} · ${each.kind} · version ${each.model_version}${each.clicked.length ? ` · ${each.clicked.length} clicked` : ""}`]), old);
-    const names = versions.map((each) => [String(each.version), `${each.version}${each.current ? " (current)" : ""} · ${moment(each.time)}`]);
+    const names = versions.map((each) => [String(each.version), `${each.version}${each.current ? " (current)" : ""} · ${moment(each.time)}${labelOf(each)}`]);
     fill("one", names, one || "1");
     fill("other", names, other || String(info.model_version));
     if (!$("other").value && names.length) $("other").value = names[names.length - 1][0];
@@ -966,10 +966,12 @@ async function ask(action) {
   if (action === "rollback") await offerVersions();
 }
 
+const labelOf = (version) => (version.label ? ` · ${version.label}` : "");
+
 const offerVersions = () => tryAsAdmin(async () => {
   versions = await get(of("/model/versions"));
   const earlier = versions.filter((each) => !each.current).reverse();
-  fill("ask-select", earlier.map((each) => [String(each.version), `${each.version} · ${moment(each.time, true)}`]));
+  fill("ask-select", earlier.map((each) => [String(each.version), `${each.version} · ${moment(each.time, true)}${labelOf(each)}`]));
   $("ask-yes").disabled = !earlier.length;
   if (!earlier.length) complain("There is no earlier version to go back to.");
 });
