@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
+from duelrank.kernels.elementary import log
 from duelrank.kernels.random import permutation, uniform
 from duelrank.kernels.team_draft import credit, leave
 
@@ -84,7 +85,7 @@ def first_miss(won: Flags, chances: Floats, rho: float, level: float) -> int:
         wins += won[i]
         total += chances[i]
         spread = n / 4.0 + rho
-        half = math.sqrt(spread * (math.log(spread / rho) - 2.0 * math.log(level)))
+        half = math.sqrt(spread * (log(spread / rho) - 2.0 * log(level)))
         if abs(wins - total) > half:
             return i + 1
     return won.shape[0] + 1

@@ -9,13 +9,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-expm1 = math.expm1
-log2 = math.log2
-log1p = math.log1p
-tanh = math.tanh
-log_normal = math.log
-log_gamma = math.lgamma
-
 
 def power_of_two(k: int) -> float:
     """Return 2ᵏ."""
@@ -50,3 +43,33 @@ def logs(values: Floats) -> Floats:
 def log1ps(values: Floats) -> Floats:
     """Return log(1 + x) of each value."""
     return np.log1p(values)
+
+
+def expm1(x: float) -> float:
+    """Return eˣ − 1."""
+    return math.expm1(x)
+
+
+def log_normal(x: float) -> float:
+    """Return the natural logarithm."""
+    return math.log(x)
+
+
+def log2(x: float) -> float:
+    """Return the logarithm to base 2."""
+    return math.log2(x)
+
+
+def log1p(x: float) -> float:
+    """Return log(1 + x)."""
+    return math.log1p(x)
+
+
+def tanh(x: float) -> float:
+    """Return the hyperbolic tangent."""
+    return math.tanh(x)
+
+
+def log_gamma(x: float) -> float:
+    """Return log Γ(x)."""
+    return math.lgamma(x)
