@@ -49,7 +49,7 @@ class InvalidValue(DuelrankError, ValueError):
     """A value that is not allowed, such as a NaN feature or a negative label."""
 
 
-class InvalidCall(DuelrankError, TypeError):
+class InvalidCall(InvalidValue, TypeError):
     """A call with an argument that is unknown, missing, given twice or too much; the message lists the parameters."""
 
 

@@ -76,7 +76,6 @@ def test_learning_without_clicks_is_found() -> None:
             check(Greedy())
 
 
-@register
 @dataclass(frozen=True, repr=False)
 class Reinforce(PDGD):
     """A policy gradient with a baseline: a list without a click has a lower reward than usual, so it moves the weights too."""
@@ -95,9 +94,10 @@ class Reinforce(PDGD):
 
 
 def test_learning_without_clicks_can_be_declared() -> None:
-    check_algorithm(Reinforce())
+    check_algorithm(register(Reinforce)())
     for recipe in (Projected(Reinforce()), "query-scaled >> Reinforce()"):
         check_no_click_moves_nothing(as_part(recipe, Algorithm))
+    forget(__name__)
 
 
 @dataclass(frozen=True, repr=False)

@@ -178,7 +178,7 @@ class TestSnapshots:
         model = LinearModel.from_snapshot(learner.snapshot())
         assert (model.name, model.version) == ("duelrank", learner.state.updates)
         assert model.features == ("f1", "f2", "f3")
-        np.testing.assert_array_equal(model.score(documents), documents @ learner.weights)
+        np.testing.assert_array_equal(model.score(documents), learner.score(documents))
         named = LinearModel.from_snapshot(learner.snapshot(), "shop", ["a", "b", "c"], QueryScaled(), 3)
         assert named == LinearModel("shop", 3, ("a", "b", "c"), learner.weights, QueryScaled())
 

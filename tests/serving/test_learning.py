@@ -362,7 +362,7 @@ class TestTrouble:
                     definition.start,
                     definition.query(kit.table(1)),
                     np.array(odd.order),
-                    derive(stream_key(7, "rank"), hash63("odd")),
+                    derive(stream_key(7, "rank"), definition._number("odd")),
                 )
                 clicks = Feedback(np.arange(5) == 1, 5)
                 fresh = derive(stream_key(7, "learn"), 0)

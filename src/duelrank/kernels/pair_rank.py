@@ -225,7 +225,10 @@ def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, 
             break
         for k in range(n):
             image[k] = dot(matrix[k], direction) + ridge * direction[k]
-        rate = squared / dot(direction, image)
+        steepness = dot(direction, image)
+        if steepness == 0.0:  # the residual is so small that its square vanishes
+            break
+        rate = squared / steepness
         subtract(solution, -rate, direction)
         subtract(residual, rate, image)
         before, squared = squared, dot(residual, residual)

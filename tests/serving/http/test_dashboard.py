@@ -402,7 +402,7 @@ class TestOnlyLooking:
         served.storage.log.append([NewEvent("team", "ranked", "odd", time.time(), pack(wrong), features)])
         shown = wrong.shown
         served.do(served.service.feedback("team", [FeedbackEvent("odd", shown[1:2], close=True)]))
-        until(lambda: looking.service.ranker("team").failed == 1)
+        until(lambda: any(each.name == "team" and each.failed == 1 for each in looking.service.rankers()))
         self.looks(looking)
         assert begun == ["shop", "team"]
 

@@ -8,7 +8,7 @@ from duelrank.serving.http import errors as refusals
 from duelrank.serving.http.errors import TABLE, Kind, kind_of
 
 #: Of classes that no request can lead to.
-NEVER = {"DuelrankError", "MissingData", "UnreachableScheduler", "Refusal", "ClientGone"}
+NEVER = {"DuelrankError", "MissingData", "NoSuchName", "UnreachableScheduler", "Refusal", "ClientGone"}
 
 
 def family():
