@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ with localcontext(prec=25):  # decimals round correctly, on every machine
 
 
 @kernel
-def power_of_two(k: int) -> float:
+def power_of_two(k: Any) -> float:
     """Return 2ᵏ for −1023 < k < 1024."""
     power: float = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
     return power

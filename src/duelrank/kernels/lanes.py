@@ -77,7 +77,7 @@ def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
     if kind.layout != "C":
         raise TypeError("sums in lanes need arrays whose numbers lie side by side")
-    return make_array(kind)(context, builder, value)
+    return make_array(kind)(context, builder, value)  # type: ignore[no-untyped-call]
 
 
 def _address(builder: Any, data: Any, first: Any, n: int, length: Any) -> Any:
@@ -95,7 +95,7 @@ def _emit_sums(builder: Any, length: Any, rows: list[Any], others: list[Any]) ->
     width, start = _LANES, length.type(0)
     while True:
         kind = ir.VectorType(ir.DoubleType(), width)
-        places = [cgutils.alloca_once_value(builder, value) for value in sums]
+        places = [cgutils.alloca_once_value(builder, value) for value in sums]  # type: ignore[no-untyped-call]
         stop = builder.and_(length, length.type(-width))
         with cgutils.for_range_slice(builder, start, stop, length.type(width)) as (k, _):
             loaded = {

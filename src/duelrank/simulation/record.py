@@ -151,7 +151,8 @@ class Record:
 
     def _online_curve(self) -> NDArray[np.float64]:
         """Return the online performance up to each checkpoint."""
-        sums = np.cumsum(self.online * exps(log(DISCOUNT) * np.arange(self.online.size)))
+        discounts: NDArray[np.float64] = exps(log(DISCOUNT) * np.arange(self.online.size, dtype=np.float64))
+        sums = np.cumsum(self.online * discounts)
         return np.asarray(sums[self.checkpoints - 1])
 
     def to_pandas(self) -> pandas.DataFrame:

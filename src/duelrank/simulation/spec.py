@@ -121,5 +121,5 @@ class RunSpec(Part):
     def checkpoints(self) -> NDArray[np.int64]:
         """The numbers of impressions after which the weights are evaluated: about eight per power of ten, and the last."""
         n = len(str(self.impressions**8))
-        steps = np.arange(n) * (log(float(self.impressions)) / max(n - 1, 1))
-        return np.unique([*exps(steps[:-1]).round().astype(np.int64), self.impressions])
+        step = log(float(self.impressions)) / max(n - 1, 1)
+        return np.unique([*exps(step * np.arange(n - 1, dtype=np.float64)).round().astype(np.int64), self.impressions])
