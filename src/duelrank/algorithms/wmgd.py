@@ -27,8 +27,9 @@ class WMGD(DuelingBandit):
     that is a matter of degree (`SampleOnlyScored`), all of that credit used (`CreditWeighted`), and a step that starts long and
     shrinks. Projected (``wmgd-dsp``), it takes the documents down to the last click and one more, and remembers none.
 
-    Behind curves, with settings that were tuned for them (``wmgd-dsp-curves``), it is the steadiest that we know: flatter credit,
-    a softer projection, and a step that starts half as long and hardly shrinks, so that a bad start can be repaired.
+    Behind curves, with settings that were tuned for them (``wmgd-dsp-curves``), no recipe that we know collects more and is as
+    steady: flatter credit, a softer projection, and a step that starts half as long and hardly shrinks, so that a bad start can
+    be repaired.
 
     References
     ----------
