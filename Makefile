@@ -64,7 +64,7 @@ browser: $(VENV)/.dev ## tests of the pages in a real browser; skipped where the
 
 bits: export PYTHONDONTWRITEBYTECODE =
 bits: $(VENV)/.dev ## the same bits on other processors: kernels are compiled for four of them
-	$(BIN)/python -m pytest -n 0 --quiet tests/bits
+	$(BIN)/python -m pytest -n $(WORKERS) --quiet tests/bits
 
 lockstep: export PYTHONDONTWRITEBYTECODE =
 lockstep: $(VENV)/.dev ## tests of the lockstep engine, on JAX for CPU; skipped where there is no JAX

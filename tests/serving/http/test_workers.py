@@ -45,7 +45,8 @@ def test_one_dies_and_comes_back_and_all_stop(server):
     until(lambda: f"worker 1 (process {first}) ended with status -9" in server.logged())
     for number in range(20):  # a new connection each, so that any worker may get it
         body = {"impression_id": f"i{number}", "documents": DOCUMENTS}
-        assert httpx.post(f"{server.url}/v1/rankers/shop/rank", json=body, timeout=FOR_EVER).status_code == 200
+        answer = httpx.post(f"{server.url}/v1/rankers/shop/rank", json=body, timeout=FOR_EVER)
+        assert answer.status_code == 200, answer.text
     until(lambda: server.logged().count("is ready") == 3, server.logged)
     third = processes(server)[-1]
     until(lambda: 'duelrank_rank_requests_total{ranker="shop"} 20.0' in httpx.get(f"{server.url}/metrics").text)
