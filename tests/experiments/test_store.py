@@ -3,13 +3,11 @@
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 from dataclasses import replace
-from pathlib import Path
 
 import filelock
 import pytest
@@ -178,21 +176,6 @@ def test_another_suite(folder):
     for read in (Store, load_results):
         with pytest.raises(InvalidValue, match=r"results of 'suite', not of 'other'"):
             read(folder, "other")
-
-
-def test_results_of_format_1_load_and_can_be_added_to(tmp_path):
-    """Four runs that were written before the columns got the names that they have now."""
-    folder = shutil.copytree(Path(__file__).parent / "data" / "format-1", tmp_path / "old")
-    old = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
-    frame = load_results(folder, "quick")
-    assert frame["online_performance"].tolist() == [row["online"] for row in old]
-    assert frame["offline_performance"].tolist() == [row["offline"] for row in old]
-    with Store(folder, "quick") as store:
-        assert store.done() == {row["digest"] for row in old}
-        assert store.wall_seconds == 0.0
-        store.append(simulate(SPEC).row())
-        assert len(store.load()) == 5
-    assert json.loads((folder / "store.json").read_text())["format"] == 2
 
 
 def test_rows_from_before_there_were_guards_load_beside_guarded_ones(folder):

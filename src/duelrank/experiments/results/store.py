@@ -26,9 +26,6 @@ from duelrank.validation import explained
 __all__ = ["Store", "load_results"]
 
 FORMAT = 2
-_READABLE = (1, 2)
-#: Columns that were renamed since format 1.
-_RENAMED = {"online": "online_performance", "offline": "offline_performance"}
 #: Columns that were added since, as they are for runs of earlier versions.
 _ADDED: dict[str, Any] = {
     "online_mean": None,
@@ -237,7 +234,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(row, dict) or not isinstance(row.get("digest"), str):
         return None
-    return {_RENAMED.get(str(name), str(name)): value for name, value in row.items()}
+    return row
 
 
 def _frame(path: Path) -> Frame:
@@ -308,10 +305,10 @@ def _has_content(path: Path) -> bool:
 
 def _check_about(folder: Path, suite: str | None) -> None:
     about = _read_about(folder)
-    if about["format"] not in _READABLE:
+    if about["format"] != FORMAT:
         raise DataFormatError(
             f"{folder} has results in format {about['format']}, written by duelrank {about['duelrank']}; this version "
-            f"reads format {' and '.join(map(str, _READABLE))}: choose another folder, or use that version"
+            f"reads format {FORMAT}: choose another folder, or use that version"
         )
     if suite is not None and about["suite"] != suite:
         raise InvalidValue(f"{folder} has results of {about['suite']!r}, not of {suite!r}; choose another folder")
