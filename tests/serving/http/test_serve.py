@@ -217,11 +217,20 @@ def test_a_store_in_memory_is_gone(cli, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("status", "saved"), [(0, True), (-signal.SIGTERM, True), (1, False), (-signal.SIGKILL, False)]
+    ("served", "status", "saved"),
+    [
+        (True, 0, True),
+        (True, 1, False),
+        (True, -signal.SIGKILL, False),
+        (False, 1, True),
+        (False, -signal.SIGTERM, True),
+    ],
 )
-def test_a_worker_that_ends_badly_while_all_stop_may_not_have_saved(status, saved, monkeypatch):
+def test_a_worker_that_ends_badly_while_all_stop_may_not_have_saved(served, status, saved, monkeypatch):
     monkeypatch.setattr(workers, "_forget_gauges", lambda process: None)
-    monkeypatch.setattr(workers.Supervisor, "_start", lambda self, worker: vars(worker).update(process=ended))
+    monkeypatch.setattr(
+        workers.Supervisor, "_start", lambda self, worker: vars(worker).update(process=ended, served=served)
+    )
     monkeypatch.setattr(workers.Supervisor, "_wait", lambda self, woken: None)
     ended = SimpleNamespace(exitcode=status, pid=1)
     supervisor = workers.Supervisor(None, None, 1, pytest.fail)

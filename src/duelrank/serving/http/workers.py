@@ -43,6 +43,7 @@ class _Worker:
     process: BaseProcess | None = None
     ready: Connection | None = None
     started: float = 0.0
+    served: bool = False  # whether it was ready: one that is stopped before has nothing to save
     pause: float = PAUSES[0]
     due: float | None = None  # when to start it again, by the monotonic clock
     sentinels: list[Any] = field(default_factory=list)
@@ -104,6 +105,7 @@ class Supervisor:
         process.start()
         sending.close()
         worker.process, worker.ready, worker.due, worker.started = process, receiving, None, time.monotonic()
+        worker.served = False
         log.info("worker %d: process %s", worker.number, process.pid)
 
     def _wait(self, woken: socket.socket) -> None:
@@ -131,6 +133,7 @@ class Supervisor:
             return
         with suppress(EOFError):
             names: list[str] = worker.ready.recv()
+            worker.served = True
             log.info("worker %d is ready", worker.number)
             if not self._told:
                 self._told = True
@@ -143,7 +146,7 @@ class Supervisor:
         assert process is not None
         _forget_gauges(process.pid)
         if self._stopping:
-            if status not in (0, -signal.SIGTERM):  # the latter: it had not begun
+            if worker.served and status != 0:
                 self._unsaved.append(f"worker {worker.number} ended with status {status}")
             return
         if status == FATAL:
