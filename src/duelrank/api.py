@@ -106,7 +106,7 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     promote
         Shares of the other lists that the learned ranker decides, one rung after the other; the rest is in the client's order.
     webhook
-        The http or https address that is told of alarms and promotions; only with an admin key for all rankers.
+        The http or https address that receives alarms and promotions; only with an admin key for all rankers.
     anonymous
         What becomes of decisive lists whose feedback has no ``user_id``: "count" counts all of them, "ignore" none. Without a user,
         there is no limit of one vote a day.
@@ -612,7 +612,7 @@ class GuardInfo(msgspec.Struct, frozen=True):
     lately
         The share of decisive lists that were won of late, about the last hundred.
     anonymous
-        The share of decisive lists of late, about the last hundred, whose feedback had no ``user_id``.
+        The share of recent decisive lists, about the last hundred, whose feedback had no ``user_id``.
     warnings
         What an operator should know.
     """

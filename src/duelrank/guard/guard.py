@@ -150,7 +150,7 @@ class Guard(Value, frozen=True):
     raised
         Whether it stands: nobody has resumed, and no rollback has ended it.
     anonymous
-        The share of decisive lists of late, about the last hundred, of which nobody knows the user.
+        The share of recent decisive lists, about the last hundred, whose feedback had no user.
 
     Examples
     --------

@@ -23,7 +23,7 @@ Flags = NDArray[np.bool_]
 
 LOOSE = 1.5  # how much steeper or flatter a parabola may be than the one that touches at the present weights
 NEAR = 5e-3  # sweeps end when one moves the weights by at most this part of their length
-SWEEPS = 20  # or after so many
+SWEEPS = 20  # the most sweeps of a fit
 
 
 @kernel

@@ -14,8 +14,8 @@ from duelrank.serving.http.errors import BodyTooLarge, ClientGone, MalformedBody
 
 __all__ = ["BodyReader", "Buckets", "Turns", "WebSettings", "throw_away"]
 
-#: So many bytes, for so many seconds, are read of a body that is refused: a client that still sends reads the answer only then, and
-#: loses it where the connection is closed before.
+#: Most bytes and seconds to read of a refused body before the connection is closed: a client that is still sending reads the answer
+#: only after that, and loses it if the connection is closed before.
 MOST_THROWN_AWAY, LINGERING = 64 << 20, 10.0
 
 

@@ -57,7 +57,7 @@ MOST_ACTIONS = 100
 #: Of so many features it is told how they rise.
 MOST_FEATURES = 50
 
-#: The name of a feature has so many characters.
+#: Most characters in the name of a feature.
 MOST_NAME = 200
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

@@ -10,7 +10,7 @@ from duelrank.serving.observer import GuardEvent
 
 __all__ = ["alarm_sentence", "event_sentence", "guard_info", "guard_warnings"]
 
-#: From so many decisive lists on it can be said whether most of them are anonymous.
+#: Fewest decisive lists for a warning that most of them are anonymous.
 FEWEST_VOTES = 20
 _FOLLOWS = {
     "count": "there is no limit to the votes of one user, so a script may decide; send user_id with the feedback, or set "

@@ -68,7 +68,7 @@ MOST_STATES = 256
 #: A process may serve a version for a while after a newer one was published; from impressions of one that is older than so
 #: many versions nothing is learned, so that it is certain which states may be needed.
 WINDOW = 16
-#: So many versions of a ranker may have a label, which keeps them.
+#: Most versions of a ranker that can have a label, which keeps them.
 MOST_LABELS = 20
 
 
