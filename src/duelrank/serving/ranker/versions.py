@@ -41,8 +41,8 @@ __all__ = [
 
 #: Kinds of snapshots in a store.
 CHECKPOINT, VERSION, STATUS = "checkpoint", "version", "status"
-#: Which older versions are kept: the first of each period, up to an age, both in seconds. One per minute for an hour, one per hour for
-#: a day, one per day for a month.
+#: Which older versions are kept: the first of each period, up to an age, both in seconds. One per minute for an hour, one per
+#: hour for a day, one per day for a month.
 THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
 
 
