@@ -95,7 +95,7 @@ def _parts(x: float) -> tuple[float, float]:
 
 
 @kernel
-def log_normal(x: float) -> float:
+def log_unchecked(x: float) -> float:
     """Return the natural logarithm of a normal number above 0; without a branch, so that loops run in vector registers.
 
     It takes 0 and subnormal numbers for 2^−1023.
@@ -108,9 +108,9 @@ def log_normal(x: float) -> float:
 def log(x: float) -> float:
     """Return the natural logarithm; −∞ at 0 and NaN below."""
     if _SMALLEST_NORMAL <= x < math.inf:
-        return log_normal(x)
+        return log_unchecked(x)
     if 0.0 < x < math.inf:
-        return log_normal(x * power_of_two(54)) - 54.0 * (_LN2_HIGH + _LN2_LOW)
+        return log_unchecked(x * power_of_two(54)) - 54.0 * (_LN2_HIGH + _LN2_LOW)
     return -math.inf if x == 0.0 else (x if x > 0.0 else math.nan)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.compiling import kernel
-from duelrank.kernels.elementary import exp, log, log1p, log_normal
+from duelrank.kernels.elementary import exp, log, log1p, log_unchecked
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.random import uniform
 from duelrank.kernels.ranking import best_first, scores
@@ -31,7 +31,7 @@ def draw(weights: Floats, features: Floats, length: int, stream: NDArray[np.uint
     for document in range(scored.shape[0]):
         keys[document] = 1.0 - uniform(stream)
     for document in range(scored.shape[0]):
-        keys[document] = scored[document] - log_normal(-log_normal(keys[document]))
+        keys[document] = scored[document] - log_unchecked(-log_unchecked(keys[document]))
     return best_first(keys)[:length].copy(), scored
 
 

@@ -50,7 +50,7 @@ def expm1(x: float) -> float:
     return math.expm1(x)
 
 
-def log_normal(x: float) -> float:
+def log_unchecked(x: float) -> float:
     """Return the natural logarithm."""
     return math.log(x)
 
