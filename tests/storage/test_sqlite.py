@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -174,6 +175,26 @@ class TestOpening:
         assert [each.wait(60) for each in running] == [0] * 5
         with SQLiteStorage(path) as store:
             assert store.log.last_number() == 5
+
+    def test_waits_for_the_lock_of_the_write_ahead_log(self, path, monkeypatch):
+        # SQLite answers at once that the file is locked if two connections turn the log on at the same moment.
+        class Contended(sqlite3.Connection):
+            refusals = 2
+
+            def execute(self, statement, *parameters):
+                if "journal_mode" in statement and Contended.refusals:
+                    Contended.refusals -= 1
+                    error = sqlite3.OperationalError("database is locked")
+                    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                    raise error
+                return super().execute(statement, *parameters)
+
+        monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Contended))
+        with SQLiteStorage(path):
+            assert Contended.refusals == 0
+        Contended.refusals = 10**9
+        with pytest.raises(StoreLocked):
+            SQLiteStorage(path, timeout=0.05)
 
     def test_is_on_the_disk_before_it_is_acknowledged(self, path):
         with SQLiteStorage(path) as store, store.database._writes.borrow() as connection:

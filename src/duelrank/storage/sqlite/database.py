@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew
@@ -23,6 +24,7 @@ T = TypeVar("T")
 TYPES = {"whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
 READERS = 8
 WAL_BYTES = 32 << 20
+LOCK_PAUSE = 0.02  # seconds
 PRAGMAS = ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}")
 SIZE = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
@@ -147,11 +149,22 @@ class SQLiteDatabase(Database):
         with self.translated(), self._writes.borrow() as connection:
             with _transaction(connection):
                 migrate(_SQLiteSession(connection), _version(connection, self._name), migrations, TYPES)
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            mode = self._write_ahead(connection)
             if self._file is not None and mode != "wal":
                 raise StorageFailure(f"{self._name}: this file system cannot hold a live store; use a local disk")
             if self._file is not None:
                 self._file.remember()
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> str:
+        """Turn the write-ahead log on and return the journal mode; SQLite itself does not wait for the lock that this takes."""
+        deadline = monotonic() + self.timeout
+        while True:
+            try:
+                return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                    raise
+                sleep(LOCK_PAUSE)
 
     def _prepare_to_read(self, file: StoreFile, migrations: Sequence[Migration]) -> None:
         """See that the tables are there, and of this version.
