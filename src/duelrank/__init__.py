@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import lazy_loader
@@ -17,6 +18,33 @@ _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> Any:
     if name in __all__ or name.startswith("_"):
         return _public(name)
-    from duelrank.elsewhere import found
+    return _elsewhere(name)
 
-    return found(name, __all__)
+
+def _elsewhere(name: str) -> ModuleType:
+    """Return the module of that name, so that ``duelrank.users`` and ``duelrank.errors`` need no import; or say where the name is.
+
+    Examples
+    --------
+    >>> import duelrank
+    >>> duelrank.tune
+    Traceback (most recent call last):
+    duelrank.core.errors.NoSuchName: duelrank has no 'tune': write `from duelrank.experiments import tune`
+    """
+    from contextlib import suppress
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    from duelrank.core.errors import NoSuchName, UnknownName
+
+    rooms = {each.name: "duelrank" for each in iter_modules(__path__) if not each.name.startswith("_")}
+    for room in ("core", "evidence", "adapters"):
+        rooms |= {each.name: f"duelrank.{room}" for each in iter_modules([f"{__path__[0]}/{room}"])}
+    if name in rooms:
+        return import_module(f"{rooms[name]}.{name}")
+    for module, room in rooms.items():
+        with suppress(ImportError):  # it needs an extra
+            found = getattr(import_module(f"{room}.{module}"), name, None)
+            if getattr(found, "__module__", "").startswith("duelrank."):
+                raise NoSuchName(f"duelrank has no {name!r}: write `from {room}.{module} import {name}`")
+    raise NoSuchName(f"{UnknownName.among('name in duelrank', name, __all__)}")

@@ -1,18 +1,18 @@
 """The public names, and the one list of them: `duelrank/__init__.py` imports each from here when it is first used."""
 
 from .algorithms import DBGD, MGD, NSGD, PDGD, Algorithm, DuelingBandit, Projected
+from .core.errors import DuelrankError
+from .core.grammar import parse
+from .core.registry import alias, register, spell
+from .core.snapshot import Snapshot
+from .core.types import Feedback, Impression, Query, State
 from .datasets import Dataset, Synthetic
-from .errors import DuelrankError
 from .experiments import compare
-from .grammar import parse
 from .interleave import Comparison
 from .learner import Learner
 from .metrics import evaluate, nDCG, online_performance
 from .projection import DocumentSpace
-from .registry import alias, register, spell
 from .simulation import Record, RunSpec, simulate
-from .snapshot import Snapshot
-from .types import Feedback, Impression, Query, State
 
 __version__: str
 

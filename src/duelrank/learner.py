@@ -224,8 +224,8 @@ class Learner:
         """Learn from a log before the first list: from lists that another system ranked, with their clicks, in one pass.
 
         This is more than `observe` and `learn` for each list: what learns from the log is made for lists of others, so it works for
-        every algorithm that keeps what it knows in weights (see `duelrank.adapters.backfill.LogLearner`), and the weights get a length with
-        which this learner explores as it should. Do it once, before the learner goes live.
+        every algorithm that keeps what it knows in weights (see `duelrank.adapters.backfill.LogLearner`), and the
+        weights get a length with which this learner explores as it should. Do it once, before the learner goes live.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from tests.waiting import until
 
 psycopg = pytest.importorskip("psycopg")
 
-from duelrank.core.errors import (
+from duelrank.core.errors import (  # noqa: E402
     InvalidValue,
     StorageFailure,
     StoreCorrupt,

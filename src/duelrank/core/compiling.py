@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 _KEPT = 10  # folders of other states of the sources
 _PATIENCE = 60.0  # seconds for the compilation of one kernel by another process
-_SOURCES = Path(__file__).with_name("kernels")
+_SOURCES = Path(__file__).parents[1] / "kernels"
 _lock = RLock()
 _log = logging.getLogger(__name__)
 

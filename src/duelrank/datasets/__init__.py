@@ -1,5 +1,6 @@
 """Data sets: imported LETOR files with a binary cache, a catalogue of published sets, and synthetic sets."""
 
+from duelrank.core.home import home
 from duelrank.datasets.base import Dataset
 from duelrank.datasets.library import (
     CATALOGUE,
@@ -9,7 +10,6 @@ from duelrank.datasets.library import (
     Info,
     add,
     fetch,
-    home,
     info,
     installed,
     remove,

@@ -20,7 +20,6 @@ from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, M
 from duelrank.core.files import discard, new_folder, publish, writing
 from duelrank.core.home import home
 from duelrank.core.registry import Part, alias, register, source
-from duelrank.datasets import fetching, library
 from duelrank.datasets.base import Dataset
 from duelrank.datasets.preparation import (
     Meta,
@@ -465,7 +464,7 @@ def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = N
         raise UnknownName.among("data set of the catalogue", name, CATALOGUE)
     if _raw(name).exists():
         raise InvalidValue(f"{name} is already installed in {_raw(name)}; remove it first")
-    archive = fetching.download(entry, mirror or os.environ.get("DUELRANK_MIRROR"), home() / "downloads", progress)
+    archive = download(entry, mirror or os.environ.get("DUELRANK_MIRROR"), home() / "downloads", progress)
     try:
         report = add(name, archive, progress=progress)
     except DataFormatError:
@@ -657,24 +656,24 @@ class Imported(Dataset):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        library.check_spelling(self.name)
+        check_spelling(self.name)
 
     @property
     def n_folds(self) -> int:
         """Number of folds: as installed, or else as published."""
-        known = library.info(self.name)
+        known = info(self.name)
         return len(known.meta.folds) if known.meta else CATALOGUE[self.name].n_folds
 
     @property
     def n_grades(self) -> int:
         """Number of relevance grades; labels are from 0 to n_grades − 1."""
-        known = library.info(self.name)
+        known = info(self.name)
         return known.meta.n_grades if known.meta else CATALOGUE[self.name].n_grades
 
     def fold(self, number: int = 1) -> Fold:
         """Open one fold; the first use prepares it, which takes about as long as reading it."""
         preparation = Preparation(self.drop_constant, self.scale, self.drop_irrelevant_test)
-        return library.open_prepared(self.name, number, preparation)
+        return open_prepared(self.name, number, preparation)
 
 
 for _name in CATALOGUE:
@@ -684,4 +683,4 @@ for _name in CATALOGUE:
 @source
 def _added() -> Mapping[str, Part]:
     """Return the imported sets that are not in the catalogue."""
-    return {name: Imported(name=name) for name in library.names() if name not in CATALOGUE}
+    return {name: Imported(name=name) for name in names() if name not in CATALOGUE}

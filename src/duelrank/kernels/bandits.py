@@ -35,8 +35,9 @@ def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
 
 # Confidence bounds on how attractive each document of one query is, from how often it was seen and clicked.
 #
-# A model is a (2, n_documents) table: how often each document was seen, and clicked. References: Kveton et al. (ICML 2015); Garivier
-# and Cappé, "The KL-UCB algorithm for bounded stochastic bandits and beyond" (COLT 2011).
+# A model is a (2, n_documents) table: how often each document was seen, and clicked.
+# References: Kveton et al. (ICML 2015);
+# Garivier and Cappé, "The KL-UCB algorithm for bounded stochastic bandits and beyond" (COLT 2011).
 
 
 Floats = NDArray[np.float64]
@@ -108,8 +109,8 @@ def count(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], examined: int) 
 
 # BatchRank on one query: batches of documents that share a range of positions, and split when clicks tell them apart.
 #
-# A model is a (7, n_documents) table. By document: the first position of its batch (−1 once eliminated), how often it was counted and
-# clicked in this stage, and in all stages. By position, at the first of each batch: how many positions the batch has, and
+# A model is a (7, n_documents) table. By document: the first position of its batch (−1 once eliminated), how often it was counted
+# and clicked in this stage, and in all stages. By position, at the first of each batch: how many positions the batch has, and
 # its stage. Reference: Zoghi et al. (ICML 2017); its batch b starts at I_b(1), has len(b) positions and is in stage ℓ_b.
 
 

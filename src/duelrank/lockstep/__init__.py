@@ -4,6 +4,17 @@
 stage as a function of arrays, for all runs at once. `why_not` says what is missing.
 """
 
+from duelrank.lockstep import (  # noqa: F401  # each registers its twins
+    algorithms,
+    exploration,
+    inference,
+    metrics,
+    multileaving,
+    projection,
+    representation,
+    updates,
+    users,
+)
 from duelrank.lockstep.engine import Lockstep, why_not
 
 __all__ = ["Lockstep", "why_not"]

@@ -87,8 +87,8 @@ class ChainTwin(Twin):
 
 # Twin of `Knotted`: a sample of documents, remembered by their row numbers, and knots that are checked when they are due.
 #
-# All values are from 0 to 1. Where a feature has fewer pieces than there is room for, its last knot, 1, is repeated: a piece without
-# width has a column of zeros.
+# All values are from 0 to 1. Where a feature has fewer pieces than there is room for, its last knot, 1, is repeated: a piece
+# without width has a column of zeros.
 
 
 _COLUMNS = 200_000_000  # of documents, at a time; fewer if they and what comes of them would not fit

@@ -15,7 +15,6 @@ from duelrank.core.registry import Part, alias, register, spell
 from duelrank.core.types import Features, Memory, Stream, Weights, frozen
 from duelrank.kernels.datasets import scale_queries, scale_query
 from duelrank.kernels.representation import query_ranks
-from duelrank.representation.fixed import Fixed
 
 #: What curves are functions of: the value of a feature as it came, after fixed scalings, its place in the range of the query, or
 #: its rank there.
@@ -81,10 +80,11 @@ class Representation(Part, ABC):
     within_unit: ClassVar[bool] = False
     #: What its curves are functions of.
     domain: ClassVar[Domain] = "value"
+    #: What the curves of a representation that follows it are functions of; None for its own domain.
+    following_domain: ClassVar[Domain | None] = None
 
     def __rshift__(self, then: object) -> Representation:
         """Return this representation followed by another one; an algorithm takes it as what it sees."""
-
         return Chain(self, then) if isinstance(then, Representation) else NotImplemented
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
@@ -331,7 +331,7 @@ class Chain(Representation):
         """What the curves are functions of."""
         if self.then.domain != "value":
             return self.then.domain
-        return "scaled value" if isinstance(self.first, Fixed) else self.first.domain
+        return self.first.following_domain or self.first.domain
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
         """Start as the second one does; raise `ShapeMismatch` if the first is for another number of features."""

@@ -16,7 +16,7 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue, ShapeMismatch, Unk
 from duelrank.core.grammar import parse
 from duelrank.core.registry import Part, register, spell
 from duelrank.core.types import Features, Memory, Weights, frozen
-from duelrank.representation.base import Curve, Representation
+from duelrank.representation.base import Curve, Domain, Representation
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,6 +164,8 @@ class Fixed(Representation):
     """
 
     scalings: tuple[Scaling, ...]
+
+    following_domain: ClassVar[Domain | None] = "scaled value"
 
     @cached_property
     def shift(self) -> NDArray[np.float64]:
