@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from tests.names import public_names
 
 import duelrank
 import duelrank.experiments  # registers kinds of experiments, and a baseline
@@ -27,6 +28,7 @@ from duelrank.core.grammar import parse
 from duelrank.core.registry import Part, aliases, classes, spell, walk
 
 ROOT = Path(duelrank.__file__).parent
+REFERENCE = Path(__file__).with_name("reference")
 STAGES = (
     "datasets",
     "representation",
@@ -58,6 +60,12 @@ def sources() -> dict[str, str]:
 def trees() -> dict[str, ast.Module]:
     """Return the syntax of each module by its path."""
     return {module: ast.parse(source) for module, source in sources().items()}
+
+
+@cache
+def references() -> dict[str, ast.Module]:
+    """Return the syntax of each module of slow references by its path."""
+    return {f"tests/reference/{path.name}": ast.parse(path.read_text()) for path in sorted(REFERENCE.glob("*.py"))}
 
 
 def functions(tree: ast.Module):
@@ -227,10 +235,6 @@ class TestNever:
         assert self.find(r"^from .* import \*") == []
 
 
-def snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
 def isort_key(name: str) -> tuple[int, str]:
     """Constants, then classes, then the rest, as the linter sorts them."""
     constant = name.isupper() and len(name) > 1
@@ -238,39 +242,22 @@ def isort_key(name: str) -> tuple[int, str]:
 
 
 class TestNames:
-    #: Public classes of a stage that live in a module of another name, and why.
-    ELSEWHERE: ClassVar = {
-        **{f"representation/fixed.py:{name}": "beside what takes them" for name in ("MinMax", "Standard", "Unscaled")},
-        "datasets/library.py:Imported": "the module is named after the format, which is what a reader looks for",
-        "metrics.py:nDCG": "its snake case would tear the abbreviation apart",
-        "metrics.py:MAP": "the module says what the abbreviation means",
-        "metrics.py:MRR": "the module says what the abbreviation means",
-        "metrics.py:ERR": "the module says what the abbreviation means",
-        "metrics.py:P": "the module says what the letter means",
-    }
-
-    def test_each_part_of_a_stage_lives_in_the_module_of_its_name(self):
-        strays = []
-        for name, cls in classes().items():
-            module = cls.__module__.removeprefix("duelrank.").replace(".", "/") + ".py"
-            if module.split("/")[0] not in STAGES or f"{module}:{name}" in self.ELSEWHERE:
-                continue
-            if Path(module).stem not in (snake(name), "base"):
-                strays.append(f"{module}:{name}")
-        assert strays == []
-
-    def test_the_exceptions_exist(self):
-        assert [
-            place for place in self.ELSEWHERE if f"class {place.split(':')[1]}(" not in sources()[place.split(":")[0]]
-        ] == []
+    @pytest.mark.parametrize("stage", STAGES)
+    def test_a_stage_has_the_same_name_in_every_room(self, stage):
+        """Its parts, its kernels, its lockstep form and its reference; and no part of a stage lives elsewhere."""
+        assert {f"{stage}.py", f"{stage}/__init__.py"} & trees().keys()
+        assert f"kernels/{stage}.py" in trees()
+        assert f"lockstep/{stage}.py" in trees() or stage == "datasets"  # which the engine only reads
+        assert (REFERENCE / f"{stage}.py").is_file()
 
     @pytest.mark.parametrize("stage", [*STAGES, "algorithms"])
-    def test_each_stage_has_one_base_module_with_its_interface(self, stage):
-        assert f"{stage}/base.py" in trees()
-        base = importlib.import_module(f"duelrank.{stage}.base")
-        assert any(
-            inspect.isclass(cls) and issubclass(cls, Part) and inspect.isabstract(cls) for cls in vars(base).values()
-        )
+    def test_each_stage_has_one_interface(self, stage):
+        module = importlib.import_module(f"duelrank.{stage}")
+        interfaces = [cls for cls in vars(module).values() if inspect.isclass(cls) and inspect.isabstract(cls)]
+        assert any(issubclass(cls, Part) for cls in interfaces)
+
+    def test_only_packages_list_their_names(self):
+        assert [name for name, source in sources().items() if "__all__ =" in source and "__init__" not in name] == []
 
     def test_all_is_sorted_and_true(self):
         for module in (name for name, source in sources().items() if "__all__ = [" in source):
@@ -368,7 +355,7 @@ def described() -> dict[str, object]:
         for name, options in re.findall(r"^\.\. automodule:: (\S+)\n((?:   :.*\n)*)", text, re.MULTILINE):
             module = importlib.import_module(name)
             chosen = re.search(r":members: (.+)", options)
-            for each in re.findall(r"\w+", chosen[1]) if chosen else module.__all__:
+            for each in re.findall(r"\w+", chosen[1]) if chosen else public_names(module):
                 thing = getattr(module, each)
                 if has_examples(thing) and thing not in found.values():
                     found[each if each not in found else f"{each} ({name.rpartition('.')[2]})"] = thing
@@ -549,9 +536,9 @@ def kernels(private: bool = False) -> list[tuple[str, ast.FunctionDef]]:
 class TestKernels:
     def test_every_kernel_has_a_slow_twin_with_the_same_parameters(self):
         for module, node in kernels():
-            place = module.replace("kernels/", "testing/reference/", 1)
-            assert place in trees(), f"{place} does not exist: it should hold {node.name}"
-            twins = {twin.name: twin for twin in trees()[place].body if isinstance(twin, ast.FunctionDef)}
+            place = module.replace("kernels/", "tests/reference/", 1)
+            assert place in references(), f"{place} does not exist: it should hold {node.name}"
+            twins = {twin.name: twin for twin in references()[place].body if isinstance(twin, ast.FunctionDef)}
             assert node.name in twins, f"{place} has no {node.name}"
             parameters = [argument.arg for argument in node.args.args]
             assert [argument.arg for argument in twins[node.name].args.args] == parameters, f"{place}:{node.name}"
@@ -568,7 +555,7 @@ class TestKernels:
             or (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"))
         }
         assert importers == {
-            "compiling.py",
+            "core/compiling.py",
             "kernels/lanes.py",
         }  # the latter inside of functions that compilation calls
 
@@ -605,8 +592,7 @@ class TestKernels:
         known = {(module.split("/")[1], node.name) for module, node in kernels()}
         orphans = [
             f"{module}:{node.name}"
-            for module, tree in trees().items()
-            if module.startswith("testing/reference/")
+            for module, tree in references().items()
             for node in tree.body
             if isinstance(node, ast.FunctionDef)
             and not node.name.startswith("_")

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from duelrank.adapters.pyterrier import Reranker
 
-__all__ = ["Learner"]
-
 _SHOWN = 10  # features in the table of a notebook
 
 

@@ -388,20 +388,20 @@ Floats = NDArray[np.float64]
 _SLACK = 1e-9  # slack on the minimum bias in the second programme: below the solver's own tolerance
 
 
-def click_chances(length: int) -> Floats:
+def _click_chances(length: int) -> Floats:
     """Return the probability of a click at each position, independent of the documents: ∝ 1/position, as in both papers."""
     chances = 1.0 / np.arange(1.0, length + 1.0)
     return _normalised(chances)
 
 
-def top_ranks(rankings: Rankings, ranking: Ranking, length: int) -> NDArray[np.int64]:
+def _top_ranks(rankings: Rankings, ranking: Ranking, length: int) -> NDArray[np.int64]:
     """Return the rank of each document in each ranking: ``length`` if it is below the top, MISSING if it was not returned."""
     ranks = shown_ranks(rankings, ranking)
     clipped: NDArray[np.int64] = np.where(ranks < MISSING, np.minimum(ranks, length), MISSING)
     return clipped
 
 
-def worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inverse") -> Floats:
+def _worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inverse") -> Floats:
     """Return the credit of a click on documents of these ranks, from 0; 0 if not returned. The last axis is as long as the list."""
     places = 1.0 + ranks
     values = ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
@@ -409,14 +409,14 @@ def worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inv
     return given
 
 
-def earned(worth: Floats, gains: Gains) -> Credit:
+def _earned(worth: Floats, gains: Gains) -> Credit:
     """Return the sum over the clicks of the gain times what the click is worth to each ranker."""
     clicked = gains > 0.0
     sums: Credit = (worth[:, clicked] * gains[clicked]).sum(axis=1)
     return sums
 
 
-def prefix_bias(credits: Floats) -> Floats:
+def _prefix_bias(credits: Floats) -> Floats:
     """Return the credit of each ranker minus that of the one before, for clicks anywhere in the top k, for each k and list.
 
     The input is the credit (n_lists, n_rankers, length) of a click at each position; the shape of the result is
@@ -426,7 +426,7 @@ def prefix_bias(credits: Floats) -> Floats:
     return leads.reshape(leads.shape[0], -1).T
 
 
-def list_chances(bias: Floats, gain: Floats) -> Floats:
+def _list_chances(bias: Floats, gain: Floats) -> Floats:
     """Return the probabilities p that minimise Σ|bias · p| (to 0 if possible) and, among those, maximise gain · p."""
     n_constraints, n_lists = bias.shape
     if n_lists == 1:
@@ -519,14 +519,14 @@ class OptimizedInterleaving(Multileaver):
             )
         tops = rankings[:, :length].ravel()
         documents = np.array(list(dict.fromkeys(tops[tops >= 0].tolist())))
-        first, second = top_ranks(rankings, documents, length).tolist()
+        first, second = _top_ranks(rankings, documents, length).tolist()
         lists, ranks, bounds = _lists(tuple(first), tuple(second), length, self.scoring)
         chosen = min(int(np.searchsorted(bounds, uniform(stream), side="right")), len(lists) - 1)
         return documents[lists[chosen]], {"ranks": ranks[chosen]}
 
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the sum of the credit of all clicks for each ranker."""
-        return earned(worth(impression.trace["ranks"], self.scoring), gains)
+        return _earned(_worth(impression.trace["ranks"], self.scoring), gains)
 
 
 @lru_cache(maxsize=512)
@@ -542,8 +542,8 @@ def _lists(
     tops = [[int(document) for document in np.argsort(row, kind="stable") if row[document] < length] for row in table]
     lists = np.array(_allowed(tops, length, ()), np.int64)
     ranks = np.stack([row[lists] for row in table], axis=1)
-    credits = worth(ranks, scoring)
-    chances = list_chances(prefix_bias(credits), _sensitivity(credits))
+    credits = _worth(ranks, scoring)
+    chances = _list_chances(_prefix_bias(credits), _sensitivity(credits))
     return lists, ranks, chances.cumsum()
 
 
@@ -559,7 +559,7 @@ def _allowed(tops: list[list[int]], length: int, shown: tuple[int, ...]) -> list
 def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return P(a click decides) · entropy of the winner, for each list."""
     lead = worth[:, 0] - worth[:, 1]
-    clicks = click_chances(lead.shape[1])
+    clicks = _click_chances(lead.shape[1])
     wins = np.stack([((lead > 0) * clicks).sum(axis=1), ((lead < 0) * clicks).sum(axis=1)])
     decided = wins.sum(axis=0)
     shares = np.divide(wins, decided, out=np.zeros_like(wins), where=decided > 0)
@@ -609,12 +609,12 @@ class OptimizedMultileaving(Multileaver):
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
         """Return the list, and the rank of each shown document in each ranking, or ``length`` if it is not in the top."""
         lists = np.unique(draw_lists(rankings, length, self.n_lists, stream), axis=0)
-        ranks = np.stack([top_ranks(rankings, each, length) for each in lists])
-        credits = worth(ranks)
-        chances = list_chances(prefix_bias(credits), -(credits * click_chances(length)).sum(axis=2).var(axis=1))
+        ranks = np.stack([_top_ranks(rankings, each, length) for each in lists])
+        credits = _worth(ranks)
+        chances = _list_chances(_prefix_bias(credits), -(credits * _click_chances(length)).sum(axis=2).var(axis=1))
         chosen = min(int(np.searchsorted(chances.cumsum(), uniform(stream), side="right")), len(lists) - 1)
         return lists[chosen], {"ranks": ranks[chosen]}
 
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the sum of gain/rank over the clicks."""
-        return earned(worth(impression.trace["ranks"]), gains)
+        return _earned(_worth(impression.trace["ranks"]), gains)

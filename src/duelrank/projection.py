@@ -52,7 +52,7 @@ class Projection(Part, ABC):
         return None
 
 
-def top(depth: int, length: int) -> NDArray[np.float64]:
+def _top(depth: int, length: int) -> NDArray[np.float64]:
     """Return the weights of a user who examined only the first positions."""
     weights = np.zeros(length)
     weights[:depth] = 1.0
@@ -91,7 +91,7 @@ class LastClick(Examination):
     def weights(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.float64]:
         """Return 1 down to the last click + beyond."""
         last = last_click(feedback.clicks)
-        return top(last + self.beyond if last else 0, feedback.clicks.shape[0])
+        return _top(last + self.beyond if last else 0, feedback.clicks.shape[0])
 
 
 _GAPS = 30  # number of distances with their own column; longer distances share the last column
@@ -141,7 +141,7 @@ class AdaptiveLastClick(Examination):
         """Return 1 down to the last click and the learned number of positions beyond it."""
         last, shown = last_click(feedback.clicks), feedback.clicks.shape[0]
         gaps = memory.get("examination_gaps", self._prior)
-        return top(last + kernel.reach(gaps, shown - last, self.level) if last else 0, shown)
+        return _top(last + kernel.reach(gaps, shown - last, self.level) if last else 0, shown)
 
     def observe(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Count the distances between clicks."""
@@ -201,7 +201,7 @@ class Observed(Examination):
         """Return 1 for each position that was examined."""
         if feedback.examined is None:
             raise InvalidValue("Observed() needs the number of examined positions: give Feedback(clicks, examined=...)")
-        return top(feedback.examined, feedback.clicks.shape[0])
+        return _top(feedback.examined, feedback.clicks.shape[0])
 
 
 Table = NDArray[np.float64]

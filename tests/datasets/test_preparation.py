@@ -47,7 +47,7 @@ def test_pieces_of_any_size_give_the_same(
 ) -> None:
     library.add("some", letor_folder)
     whole = Imported("some").fold(1)
-    for module in ("preparation", "cache", "reader"):
+    for module in ("preparation", "reader"):
         monkeypatch.setattr(f"duelrank.datasets.{module}.BLOCK_BYTES", block_bytes)
     library.add("pieces", letor_folder)
     pieces = Imported("pieces").fold(1)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.names import public_names
 
 import duelrank
 from duelrank.core import registry
@@ -23,7 +24,7 @@ def described() -> set[int]:
     found = set()
     for name, options in DIRECTIVE.findall(PAGES):
         module = importlib.import_module(name)
-        names = _option(options, "members") or set(module.__all__) - _option(options, "exclude-members")
+        names = _option(options, "members") or set(public_names(module)) - _option(options, "exclude-members")
         found |= {id(getattr(module, each)) for each in names}
     return found
 

@@ -73,7 +73,7 @@ class OtherOffset(Text):
     [
         (Undescribed, InvalidValue, "needs a description"),
         (Complicated, InvalidValue, "is str, int, float, bool, a Literal"),
-        (OtherOffset, Conflict, "another type in elasticsearch, opensearch, ranklib"),
+        (OtherOffset, Conflict, "another type in ranklib, elasticsearch, opensearch"),
     ],
 )
 def test_options_that_nobody_could_give(cls, error, hint):
@@ -84,9 +84,9 @@ def test_options_that_nobody_could_give(cls, error, hint):
 
 def test_options_of_one_name_are_shared():
     (offset,) = (each for each in format_options() if each.name == "offset")
-    assert list(offset.help) == ["elasticsearch", "opensearch", "ranklib"]
-    assert offset.description.startswith("elasticsearch, opensearch: Weight of")
-    assert " ranklib: Constant" in offset.description
+    assert list(offset.help) == ["ranklib", "elasticsearch", "opensearch"]
+    assert offset.description.startswith("ranklib: Constant")
+    assert " elasticsearch, opensearch: Weight of" in offset.description
 
 
 def test_every_option_is_explained_in_a_sentence():

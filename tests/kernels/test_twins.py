@@ -18,7 +18,7 @@ from duelrank.kernels.ranking import scores
 from duelrank.simulation import RunSpec, simulate
 from duelrank.testing import Tiny, kernels, swapped, twin
 
-ELSEWHERE = {"decimal", "letor", "preparation"}  # bytes in, bytes out: tested beside the reader
+ELSEWHERE = {"datasets"}  # bytes in, bytes out: tested beside the reader
 NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-10, 10, width=32))
 
 
@@ -169,7 +169,7 @@ def partly(draw: Any, rankings: Any) -> Any:
 
 def ranks_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, tau, stream = leave_case(draw)
-    _, ranks, sizes = twin("probabilistic", "leave")(rankings, length, tau, stream)
+    _, ranks, sizes = twin("multileaving", "probabilistic_leave")(rankings, length, tau, stream)
     return ranks, draw(gains(length)), sizes, tau
 
 
@@ -177,7 +177,7 @@ def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
     rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
     ranking = orders(draw, 1, n_documents)[0][: draw(st.integers(1, n_documents))]
-    return twin("leaving", "shown_ranks")(rankings, ranking), n_documents, 3.0
+    return twin("multileaving", "shown_ranks")(rankings, ranking), n_documents, 3.0
 
 
 def replayed_case(draw: Any) -> tuple[Any, ...]:
@@ -239,7 +239,7 @@ def assignments_case(draw: Any) -> tuple[Any, ...]:
 
 def sampled_case(draw: Any) -> tuple[Any, ...]:
     table, samples, stream = assignments_case(draw)
-    owners, times = twin("probabilistic", "assignments")(table, samples, stream)
+    owners, times = twin("multileaving", "assignments")(table, samples, stream)
     steps = np.array([draw(st.sampled_from([1, 1, 2, 5])) for _ in table], np.int64)
     return owners, times, steps, table.shape[1], draw(st.integers(0, table.shape[1] - 1))
 
@@ -299,14 +299,14 @@ def lists_case(draw: Any) -> tuple[Any, ...]:
 
 def rank_rows_case(draw: Any) -> tuple[Any, ...]:
     """Ranks, in two rankings, of some documents, and what they have gained."""
-    ranks = twin("leaving", "shown_ranks")(partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8))))
+    ranks = twin("multileaving", "shown_ranks")(partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8))))
     return ranks, draw(gains(ranks.shape[1]))
 
 
 def pairs_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, _, stream = leave_case(draw)
-    ranking, earliest, choices = twin("pairwise_preference", "leave")(rankings, length, stream)
-    return twin("leaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(gains(length))
+    ranking, earliest, choices = twin("multileaving", "pairwise_preference_leave")(rankings, length, stream)
+    return twin("multileaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(gains(length))
 
 
 def cascade_case(draw: Any) -> tuple[Any, ...]:
@@ -442,7 +442,7 @@ def collect_case(draw: Any) -> tuple[Any, ...]:
     """A list of this model, or of another one whose batches it may not have."""
     model = batches_case(draw)
     length = draw(st.integers(1, model.shape[1]))
-    ranking, batches = twin("batchrank", "display")(model, length, draw(streams()))
+    ranking, batches = twin("bandits", "display")(model, length, draw(streams()))
     if draw(st.booleans()):
         ranking = orders(draw, 1, model.shape[1])[0][:length]
         batches = np.array([[draw(st.integers(0, 3)) for _ in range(length)] for _ in range(2)], np.int64)
@@ -560,16 +560,20 @@ CASES: dict[tuple[str, str], Case] = {
     ("ranking", "rankings"): ranker_case,
     ("ranking", "separate_rankings"): ranker_case,
     ("ranking", "ranked_labels"): split_case,
-    ("span", "dot"): lambda draw: (draw(numbers(7)), draw(numbers(7))),
-    ("span", "norm"): lambda draw: (draw(numbers(7)),),
-    ("span", "svd_basis"): rows_case,
-    ("span", "subtract"): lambda draw: (draw(numbers(7)), draw(NUMBERS), draw(numbers(7))),
-    ("span", "relative_tolerance"): lambda draw: (draw(st.sampled_from([-1.0, 0.0, 0.3])), draw(st.integers(1, 50)), 7),
-    ("span", "qr_basis"): rows_case,
-    ("span", "project"): basis_case,
-    ("span", "ridge_project"): ridge_case,
-    ("span", "examined_rows"): examined_case,
-    ("span", "rescaled_mix"): lambda draw: (
+    ("projection", "dot"): lambda draw: (draw(numbers(7)), draw(numbers(7))),
+    ("projection", "norm"): lambda draw: (draw(numbers(7)),),
+    ("projection", "svd_basis"): rows_case,
+    ("projection", "subtract"): lambda draw: (draw(numbers(7)), draw(NUMBERS), draw(numbers(7))),
+    ("projection", "relative_tolerance"): lambda draw: (
+        draw(st.sampled_from([-1.0, 0.0, 0.3])),
+        draw(st.integers(1, 50)),
+        7,
+    ),
+    ("projection", "qr_basis"): rows_case,
+    ("projection", "project"): basis_case,
+    ("projection", "ridge_project"): ridge_case,
+    ("projection", "examined_rows"): examined_case,
+    ("projection", "rescaled_mix"): lambda draw: (
         draw(numbers(3)),
         draw(numbers(3)),
         draw(st.floats(0, 1)),
@@ -588,15 +592,19 @@ CASES: dict[tuple[str, str], Case] = {
     ("elementary", "exps"): lambda draw: (draw(numbers(2, 3)),),
     ("elementary", "logs"): lambda draw: (1.0 + np.abs(draw(numbers(4))),),
     ("elementary", "log1ps"): lambda draw: (np.abs(draw(numbers(4))),),
-    ("click_models", "position_based"): model_case(3),
-    ("click_models", "dependent_click"): model_case(4),
-    ("click_models", "dynamic_bayesian"): model_case(2),
-    ("gaps", "count_gaps"): lambda draw: (
+    ("projection", "position_based"): model_case(3),
+    ("projection", "dependent_click"): model_case(4),
+    ("projection", "dynamic_bayesian"): model_case(2),
+    ("projection", "count_gaps"): lambda draw: (
         draw(flags(draw(st.integers(0, 10)))),
         gaps_case(draw),
         draw(st.floats(0, 1)),
     ),
-    ("gaps", "reach"): lambda draw: (gaps_case(draw), draw(st.integers(0, 9)), draw(st.sampled_from([0.0, 0.2, 0.9]))),
+    ("projection", "reach"): lambda draw: (
+        gaps_case(draw),
+        draw(st.integers(0, 9)),
+        draw(st.sampled_from([0.0, 0.2, 0.9])),
+    ),
     ("exploration", "normalise_rows"): lambda draw: (draw(numbers(3, 4)),),
     ("exploration", "unit_directions"): lambda draw: (
         draw(st.integers(1, 9)),
@@ -608,36 +616,39 @@ CASES: dict[tuple[str, str], Case] = {
     ("exploration", "null_space_directions"): losers_case,
     ("exploration", "worst_rows"): worst_case,
     ("exploration", "remember_losers"): remember_case,
-    ("probabilistic", "leave"): leave_case,
-    ("probabilistic", "placements"): ranks_case,
-    ("probabilistic", "whole_gains"): whole_gains_case,
-    ("probabilistic", "preference"): preference_case,
-    ("probabilistic", "credit"): ranks_case,
-    ("probabilistic", "assignments"): assignments_case,
-    ("probabilistic", "sampled_preference"): sampled_case,
-    ("history", "draw_chances"): replay_ranks_case,
-    ("history", "log_probability"): replay_ranks_case,
-    ("history", "replay"): replayed_case,
-    ("history", "replayed_outcome"): outcome_case,
-    ("history", "tournament"): tournament_case,
-    ("team_draft", "leave"): draft_case,
-    ("team_draft", "credit"): teams_case,
+    ("multileaving", "probabilistic_leave"): leave_case,
+    ("multileaving", "placements"): ranks_case,
+    ("multileaving", "whole_gains"): whole_gains_case,
+    ("multileaving", "preference"): preference_case,
+    ("multileaving", "probabilistic_credit"): ranks_case,
+    ("multileaving", "assignments"): assignments_case,
+    ("multileaving", "sampled_preference"): sampled_case,
+    ("exploration", "draw_chances"): replay_ranks_case,
+    ("exploration", "log_probability"): replay_ranks_case,
+    ("exploration", "replay"): replayed_case,
+    ("exploration", "replayed_outcome"): outcome_case,
+    ("exploration", "tournament"): tournament_case,
+    ("multileaving", "team_draft_leave"): draft_case,
+    ("multileaving", "team_draft_credit"): teams_case,
     ("guard", "equal_rankers"): compared_case,
     ("guard", "outcomes"): lambda draw: (draw(chances(draw(st.integers(0, 9)))), draw(streams())),
     ("guard", "detect"): detect_case,
     ("guard", "first_miss"): miss_case,
     ("guard", "highest_e_value"): lambda draw: (draw(flags(draw(st.integers(0, 40)))),),
-    ("leaving", "shown_ranks"): shown_ranks_case,
-    ("leaving", "returned"): lambda draw: (leave_case(draw)[0],),
-    ("leaving", "next_new"): lambda draw: (leave_case(draw)[0][0], draw(st.integers(0, 3)), draw(flags(8))),
-    ("leaving", "draw_lists"): lists_case,
-    ("balanced", "leave"): duel_case,
-    ("balanced", "credit"): rank_rows_case,
-    ("contested_pairs", "credit"): rank_rows_case,
-    ("sample_only_scored", "credit"): lambda draw: (*rank_rows_case(draw), draw(st.sampled_from([0.0, 1.0, 3.0]))),
-    ("pairwise_preference", "leave"): draft_case,
-    ("pairwise_preference", "pair_weights"): lambda draw: pairs_case(draw)[1:],
-    ("pairwise_preference", "credit"): pairs_case,
+    ("multileaving", "shown_ranks"): shown_ranks_case,
+    ("multileaving", "returned"): lambda draw: (leave_case(draw)[0],),
+    ("multileaving", "next_new"): lambda draw: (leave_case(draw)[0][0], draw(st.integers(0, 3)), draw(flags(8))),
+    ("multileaving", "draw_lists"): lists_case,
+    ("multileaving", "balanced_leave"): duel_case,
+    ("multileaving", "balanced_credit"): rank_rows_case,
+    ("multileaving", "contested_pairs_credit"): rank_rows_case,
+    ("multileaving", "sample_only_scored_credit"): lambda draw: (
+        *rank_rows_case(draw),
+        draw(st.sampled_from([0.0, 1.0, 3.0])),
+    ),
+    ("multileaving", "pairwise_preference_leave"): draft_case,
+    ("multileaving", "pair_weights"): lambda draw: pairs_case(draw)[1:],
+    ("multileaving", "pairwise_preference_credit"): pairs_case,
     ("users", "cascade"): cascade_case,
     ("users", "browse"): browse_case,
     ("lambdarank", "lambdas"): lambdas_case,
@@ -651,15 +662,15 @@ CASES: dict[tuple[str, str], Case] = {
     ("representation", "query_ranks"): lambda draw: (draw(numbers(draw(st.integers(1, 7)), 3)),),
     ("representation", "sample_slots"): slots_case,
     ("representation", "is_within"): lambda draw: knots_case(draw, least=2, most=2),
-    ("plackett_luce", "draw"): plackett_luce_draw_case,
-    ("plackett_luce", "pair_gradient"): plackett_luce_case,
-    ("plackett_luce", "skip_gradient"): skips_case,
-    ("pair_rank", "shuffled_blocks"): blocks_case,
-    ("pair_rank", "independent_pairs"): seen_case,
-    ("pair_rank", "shrunk_inverse"): inverse_case,
-    ("pair_rank", "expanded"): pairs_known_case,
-    ("pair_rank", "fitted"): fit_case,
-    ("pair_rank", "ridge_solution"): solution_case,
+    ("pdgd", "draw"): plackett_luce_draw_case,
+    ("pdgd", "pair_gradient"): plackett_luce_case,
+    ("pdgd", "skip_gradient"): skips_case,
+    ("pairrank", "shuffled_blocks"): blocks_case,
+    ("pairrank", "independent_pairs"): seen_case,
+    ("pairrank", "shrunk_inverse"): inverse_case,
+    ("pairrank", "expanded"): pairs_known_case,
+    ("pairrank", "fitted"): fit_case,
+    ("pairrank", "ridge_solution"): solution_case,
     ("inference", "winners"): lambda draw: (draw(numbers(draw(st.integers(2, 8)))),),
     ("inference", "mean_direction"): chosen_case,
     ("inference", "weighted_direction"): weighted_case,
@@ -670,17 +681,17 @@ CASES: dict[tuple[str, str], Case] = {
     ("updates", "moved"): lambda draw: (draw(numbers(3)), draw(numbers(3)), draw(st.floats(0, 1))),
     ("updates", "distance"): lambda draw: (draw(numbers(3)), draw(numbers(3))),
     ("updates", "discounted_sum"): lambda draw: (draw(numbers(draw(st.integers(0, 9)))), draw(st.floats(0, 1))),
-    ("query_memory", "recall"): bucket_case,
-    ("click_bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
-    ("click_bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),
-    ("click_bandits", "ucb1"): counts_case,
-    ("click_bandits", "kl_ucb"): counts_case,
-    ("click_bandits", "count"): count_case,
-    ("batchrank", "stage_length"): lambda draw: (draw(st.integers(0, 8)), draw(st.integers(1, 10**9))),
-    ("batchrank", "least_counts"): lambda draw: (batches_case(draw),),
-    ("batchrank", "complete"): lambda draw: (batches_case(draw), draw(st.integers(1, 3))),
-    ("batchrank", "display"): display_case,
-    ("batchrank", "collect"): collect_case,
+    ("bandits", "recall"): bucket_case,
+    ("bandits", "kl_upper"): lambda draw: (draw(st.floats(0, 1)), draw(st.floats(1e-4, 20))),
+    ("bandits", "kl_budget"): lambda draw: (draw(st.floats(1, 1e9)),),
+    ("bandits", "ucb1"): counts_case,
+    ("bandits", "kl_ucb"): counts_case,
+    ("bandits", "count"): count_case,
+    ("bandits", "stage_length"): lambda draw: (draw(st.integers(0, 8)), draw(st.integers(1, 10**9))),
+    ("bandits", "least_counts"): lambda draw: (batches_case(draw),),
+    ("bandits", "complete"): lambda draw: (batches_case(draw), draw(st.integers(1, 3))),
+    ("bandits", "display"): display_case,
+    ("bandits", "collect"): collect_case,
     ("metrics", "dcg"): lambda draw: (shown_case(draw)[0], draw(st.integers(1, 12)), draw(st.booleans())),
     ("metrics", "ideal_dcg"): lambda draw: (shown_case(draw)[1], draw(st.integers(1, 12)), draw(st.booleans())),
     ("metrics", "ndcg"): lambda draw: (*shown_case(draw), draw(st.integers(1, 12)), draw(st.booleans())),

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from tests.effort import SOAK
 from tests.reference import multileaving as kernel
 
-from duelrank import Learner, parse
-from duelrank import multileaving as optimized_interleaving
+from duelrank import Learner, multileaving, parse
 from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.core.randomness import stream
 from duelrank.core.registry import classes
 from duelrank.core.types import Impression, Query
-from duelrank.multileaving import Multileaver, top_ranks
+from duelrank.multileaving import Multileaver, _top_ranks
 from duelrank.testing import CHECKS, play, swapped, twin
 from duelrank.testing.parameters import variations
 from duelrank.testing.tiny import tiny_split
@@ -102,7 +101,7 @@ def scripted(script: list[int]) -> Iterator[list[int]]:
         yield sizes
 
 
-LETOR = {"decimal", "letor", "preparation"}
+LETOR = {"datasets"}
 
 
 def test_the_scripted_permutation_is_the_real_one() -> None:
@@ -129,8 +128,8 @@ def probabilistic_lists(multileaver: Any, rankings: np.ndarray, length: int) -> 
 def optimized_lists(multileaver: Any, rankings: np.ndarray, length: int) -> Lists:
     """The solved probabilities, read from where they are remembered."""
     documents = list(dict.fromkeys(rankings[:, :length].ravel().tolist()))
-    first, second = top_ranks(rankings, np.array(documents), length).tolist()
-    lists, ranks, bounds = optimized_interleaving._lists(tuple(first), tuple(second), length, multileaver.scoring)
+    first, second = _top_ranks(rankings, np.array(documents), length).tolist()
+    lists, ranks, bounds = multileaving._lists(tuple(first), tuple(second), length, multileaver.scoring)
     found = [impression(rankings, np.array(documents)[s], {"ranks": r}) for s, r in zip(lists, ranks, strict=True)]
     return Lists(np.diff(bounds, prepend=0.0), found, tolerance=1e-7)
 
@@ -407,7 +406,7 @@ def moved(row: np.ndarray, old: int, new: int) -> np.ndarray:
 
 def lead_on(multileaver: Multileaver, shown: Impression, rankings: np.ndarray, clicks: np.ndarray) -> float:
     """By how much ranker 1 leads ranker 0 on a list that was shown, had the rankings been these."""
-    ranks = twin("leaving", "shown_ranks")(rankings, shown.ranking)
+    ranks = twin("multileaving", "shown_ranks")(rankings, shown.ranking)
     sizes = np.full(len(rankings), rankings.shape[1])
     credit = multileaver.assign_credit(
         Impression(shown.query, shown.ranking, {**shown.trace, "ranks": ranks, "sizes": sizes}), clicks, UNUSED

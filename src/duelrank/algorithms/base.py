@@ -20,8 +20,6 @@ from duelrank.kernels.updates import is_zero
 from duelrank.representation import Representation
 from duelrank.updates import Update
 
-__all__ = ["Algorithm", "StepExplanation"]
-
 
 class _MissingEntry(KeyError):
     """A trace has no entry of that name."""

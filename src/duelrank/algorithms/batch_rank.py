@@ -14,8 +14,6 @@ from duelrank.core.types import Clicks, Impression, Ranking, Stream, Trace
 from duelrank.kernels import bandits as kernel
 from duelrank.kernels.bandits import kl_budget, kl_upper
 
-__all__ = ["BatchRank"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

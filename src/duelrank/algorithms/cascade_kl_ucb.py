@@ -12,8 +12,6 @@ from duelrank.algorithms.click_bandit import Model
 from duelrank.core.registry import alias, register
 from duelrank.kernels.bandits import kl_ucb
 
-__all__ = ["CascadeKLUCB"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

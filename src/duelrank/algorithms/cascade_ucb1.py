@@ -13,8 +13,6 @@ from duelrank.core.registry import alias, register
 from duelrank.core.types import Clicks
 from duelrank.kernels.bandits import ucb1
 
-__all__ = ["CascadeUCB1"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

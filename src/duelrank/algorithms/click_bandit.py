@@ -29,8 +29,6 @@ from duelrank.core.types import (
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import sorted_rows
 
-__all__ = ["ClickBandit", "Model", "best_first"]
-
 Model: TypeAlias = NDArray[np.int64]  # (rows, n_documents) counts of one query
 
 

@@ -14,8 +14,6 @@ from duelrank.core.types import Impression, Query, State, Stream
 from duelrank.exploration import CandidatePreselection, Exploration
 from duelrank.multileaving import Multileaver, Probabilistic
 
-__all__ = ["CPS"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

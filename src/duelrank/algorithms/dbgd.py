@@ -9,8 +9,6 @@ from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.core.registry import alias, register
 from duelrank.updates import Step, Update
 
-__all__ = ["DBGD"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

@@ -9,8 +9,6 @@ from duelrank.core.registry import alias, register
 from duelrank.core.types import Clicks
 from duelrank.kernels.inference import last_click
 
-__all__ = ["DCMKLUCB"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

@@ -9,8 +9,6 @@ from duelrank.core.registry import alias, register
 from duelrank.exploration import Exploration, OppositePair
 from duelrank.inference import BestWinner, Inference
 
-__all__ = ["DPDBGD"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

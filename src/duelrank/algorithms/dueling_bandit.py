@@ -33,8 +33,6 @@ from duelrank.kernels.ranking import rankings, separate_rankings
 from duelrank.multileaving import Multileaver, Probabilistic
 from duelrank.updates import Step, Update
 
-__all__ = ["DuelingBandit"]
-
 
 @dataclass(frozen=True, repr=False)
 class DuelingBandit(Algorithm):

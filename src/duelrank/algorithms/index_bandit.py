@@ -12,8 +12,6 @@ from duelrank.algorithms.click_bandit import ClickBandit, Model, best_first
 from duelrank.core.types import Clicks, Impression, Ranking, Stream, Trace
 from duelrank.kernels import bandits as kernel
 
-__all__ = ["IndexBandit"]
-
 
 @dataclass(frozen=True, repr=False)
 class IndexBandit(ClickBandit):

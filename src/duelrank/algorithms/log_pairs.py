@@ -15,8 +15,6 @@ from duelrank.kernels.ranking import rankings
 from duelrank.projection import DependentClick, Examination
 from duelrank.updates import Step, Update
 
-__all__ = ["LogPairs"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

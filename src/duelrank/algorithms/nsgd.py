@@ -11,8 +11,6 @@ from duelrank.exploration import Exploration, NullSpace
 from duelrank.inference import DifficultQueries, Inference
 from duelrank.multileaving import Multileaver, TeamDraft
 
-__all__ = ["NSGD"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

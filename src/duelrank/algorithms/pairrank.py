@@ -27,8 +27,6 @@ from duelrank.kernels import pairrank as kernel
 from duelrank.projection import Examination, LastClick
 from duelrank.updates import Step, Update
 
-__all__ = ["PairRank"]
-
 REMEMBERED = 1024  # pairs whose loss is computed anew at each fit; older ones are summed up
 _TOLERANCE = 1e-10  # tolerance of the solver for the weights
 

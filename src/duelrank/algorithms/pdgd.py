@@ -18,8 +18,6 @@ from duelrank.kernels.ranking import scores
 from duelrank.projection import Examination
 from duelrank.updates import Step, Update
 
-__all__ = ["PDGD"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

@@ -13,8 +13,6 @@ from duelrank.core.registry import register
 from duelrank.core.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.projection import DocumentSpace, Projection
 
-__all__ = ["Projected"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

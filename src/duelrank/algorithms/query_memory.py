@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from duelrank.core.types import Memory
 from duelrank.kernels.bandits import HEAD, recall
 
-__all__ = ["QueryMemory"]
-
 _EMPTY = np.empty(0, np.int64)
 _NEVER = np.iinfo(np.int64).max
 

@@ -27,8 +27,6 @@ from duelrank.core.types import (
 from duelrank.representation import QueryScaled, Representation
 from duelrank.representation.base import knots_of, same_knots, with_knots
 
-__all__ = ["Represented"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

@@ -8,8 +8,6 @@ from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.core.registry import alias, register
 from duelrank.exploration import Exploration, ReferenceDocuments
 
-__all__ = ["SimMGD"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

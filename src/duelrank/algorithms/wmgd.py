@@ -15,8 +15,6 @@ from duelrank.projection import DocumentSpace, LastClick
 from duelrank.representation import BentLines, QueryScaled
 from duelrank.updates import Step, Update
 
-__all__ = ["WMGD"]
-
 
 @register
 @dataclass(frozen=True, repr=False)

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from duelrank.cli.console import bytes_bar, out, print_json, spinner, tell
+from duelrank.cli.console import out, print_json, tell
 from duelrank.cli.options import JsonOption, opened_store
 from duelrank.cli.rankers import KeyOption, connect
 from duelrank.cli.serve import need_extra
+from duelrank.core.progress import bytes_bar, spinner
 
 if TYPE_CHECKING:
     from duelrank.adapters.ubi import History
     from duelrank.api import BackfillCounts, LoggedImpression, RankerInfo
     from duelrank.serving import Service
-
-__all__ = ["backfill"]
 
 # Lists of one request, and their bytes: a service takes 8 MiB, unless it was told otherwise.
 MOST_LISTS, MOST_BYTES = 500, 6 << 20

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import count_bar, out, print_json
+from duelrank.cli.console import out, print_json
 from duelrank.cli.options import JsonOption
+from duelrank.core.progress import count_bar
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from duelrank.testing.benchmark import Timing
-
-__all__ = ["bench"]
 
 CONTENDERS = ["dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "mgd(n_candidates=49)", "nsgd", "nsgd-dsp"]
 

@@ -10,8 +10,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["OpenOption", "open_page"]
-
 OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
 
 

@@ -28,8 +28,6 @@ from duelrank.core.grammar import split_top_level
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
 
-__all__ = ["compare"]
-
 ALGORITHMS = ("dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp")
 USERS = "perfect,navigational,informational"
 _WIDEST = 100  # characters of a chart: wider charts are harder to read

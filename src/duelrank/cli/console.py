@@ -9,10 +9,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from duelrank.core.progress import bytes_bar, count_bar, spinner
-
-__all__ = ["bytes_bar", "complain", "count_bar", "out", "print_json", "spinner", "tell"]
-
 
 def out() -> Console:
     """Return the console for results."""

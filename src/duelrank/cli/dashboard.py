@@ -14,8 +14,6 @@ from duelrank.cli.serve import SQLITE, HostOption, StoreOption, address_of, need
 if TYPE_CHECKING:
     from duelrank.serving import Service
 
-__all__ = ["dashboard"]
-
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 RankerOption = Annotated[str, typer.Option("--ranker", "-r", help="Show this ranker first.", show_default=False)]
 NoKeysOption = Annotated[

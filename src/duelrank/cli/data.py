@@ -11,13 +11,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from duelrank.cli.console import bytes_bar, out, print_json
+from duelrank.cli.console import out, print_json
 from duelrank.cli.options import JsonOption
+from duelrank.core.progress import bytes_bar
 
 if TYPE_CHECKING:
     from duelrank.datasets import ImportReport, Info
-
-__all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="List, describe, import, download and remove data sets.")
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from duelrank.export.base import Option
     from duelrank.representation import Representation
 
-__all__ = ["ExportCommand", "export", "feature_names"]
-
 ModelArgument = Annotated[Path, typer.Argument(help="Snapshot of a learner (.npz), or model exported as json.")]
 FormatOption = Annotated[
     str,

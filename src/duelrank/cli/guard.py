@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from duelrank.client import Client, GuardInfo
 
-__all__ = ["guard", "view"]
-
 #: Characters of a bar, at most.
 BAR = 41
 #: Half of an axis of win rates around one half: the first that holds the whole band.

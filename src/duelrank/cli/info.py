@@ -15,8 +15,6 @@ from duelrank import __version__
 from duelrank.cli.console import print_json
 from duelrank.cli.options import JsonOption
 
-__all__ = ["info", "versions"]
-
 #: One requirement of the package: its name and, of optional ones, the extra.
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)[^;]*(?:;.*\bextra == ['\"](?P<extra>[\w-]+)['\"])?")
 _FOR_DEVELOPERS = {"test", "dev", "docs"}

@@ -14,8 +14,6 @@ from duelrank.cli.serve import SQLITE, StoreOption, need_extra
 if TYPE_CHECKING:
     from duelrank.storage import ApiKey
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, help="Create, list and revoke the API keys of a service.")
 
 ScopeOption = Annotated[

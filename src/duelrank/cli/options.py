@@ -13,24 +13,6 @@ import typer
 if TYPE_CHECKING:
     from duelrank.storage import Storage
 
-__all__ = [
-    "DatasetOption",
-    "DeviceChoice",
-    "DeviceOption",
-    "ImpressionsOption",
-    "JsonOption",
-    "LengthOption",
-    "MetricOption",
-    "SchedulerOption",
-    "SplitOption",
-    "StoreArgument",
-    "WorkersOption",
-    "algorithm_names",
-    "check_file",
-    "opened_store",
-    "store_address",
-]
-
 
 def algorithm_names(incomplete: str) -> list[str]:
     """Return the short names of algorithms that begin like this, for shells that complete."""

@@ -14,8 +14,6 @@ from duelrank.cli.serve import need_extra
 if TYPE_CHECKING:
     from duelrank.playground import Search
 
-__all__ = ["play"]
-
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 AlgorithmOption = Annotated[
     str | None,

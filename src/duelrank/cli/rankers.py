@@ -16,8 +16,6 @@ from duelrank.cli.options import JsonOption
 if TYPE_CHECKING:
     from duelrank.client import Client, FeatureCurve, RankerInfo
 
-__all__ = ["URL", "KeyOption", "NameArgument", "UrlOption", "app", "connect", "local_time", "write_json"]
-
 app = typer.Typer(no_args_is_help=True, help="List, create, change and delete the rankers of a running service.")
 
 URL = "http://127.0.0.1:8000"

@@ -14,8 +14,6 @@ from duelrank.experiments.report import outline
 from duelrank.metrics import DISCOUNT, Metric, nDCG
 from duelrank.simulation import Record
 
-__all__ = ["definition", "show_record"]
-
 WIDEST = 100  # characters of a chart or a panel: wider ones are harder to read
 
 

@@ -13,8 +13,6 @@ from duelrank.cli.serve import SQLITE, StoreOption, need_extra
 if TYPE_CHECKING:
     from duelrank.serving.replay import Replayed
 
-__all__ = ["replay"]
-
 RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker only.")]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Exit with status 1 if the store differs from the replay.")

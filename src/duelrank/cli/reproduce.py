@@ -12,8 +12,6 @@ from duelrank.cli.options import DeviceChoice, DeviceOption, JsonOption, Schedul
 from duelrank.cli.results import print_results, print_tables, run_plan, write_report
 from duelrank.core.grammar import split_top_level
 
-__all__ = ["reproduce"]
-
 
 def reproduce(
     suite: Annotated[

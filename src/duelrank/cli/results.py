@@ -9,14 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duelrank.cli.console import complain, out, print_json, spinner
+from duelrank.cli.console import complain, out, print_json
+from duelrank.core.progress import spinner
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
     from duelrank.experiments.pipeline import Plan
     from duelrank.experiments.run.device import Device
-
-__all__ = ["command_line", "print_results", "print_tables", "run_plan", "write_report"]
 
 
 def run_plan(

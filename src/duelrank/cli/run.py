@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import count_bar, out, print_json, spinner
+from duelrank.cli.console import out, print_json
 from duelrank.cli.options import (
     DatasetOption,
     ImpressionsOption,
@@ -18,12 +18,11 @@ from duelrank.cli.options import (
     algorithm_names,
     check_file,
 )
+from duelrank.core.progress import count_bar, spinner
 
 if TYPE_CHECKING:
     from duelrank.algorithms import Algorithm
     from duelrank.simulation import Record, RunSpec
-
-__all__ = ["run"]
 
 AlgorithmArgument = Annotated[
     str,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from duelrank.serving.http.telemetry import LogFormat
     from duelrank.storage import Storage
 
-__all__ = ["HostOption", "StoreOption", "address_of", "need_extra", "serve"]
-
 SQLITE = "sqlite:///duelrank.db"
 MEMORY = "sqlite://"
 #: Recipes that are compiled before the service is ready, so that to create a ranker takes milliseconds.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duelrank.cli.console import complain, out, print_json, spinner, tell
+from duelrank.cli.console import complain, out, print_json, tell
 from duelrank.cli.options import (
     DeviceChoice,
     DeviceOption,
@@ -21,12 +21,11 @@ from duelrank.cli.options import (
 )
 from duelrank.cli.results import command_line
 from duelrank.core.grammar import split_top_level
+from duelrank.core.progress import spinner
 
 if TYPE_CHECKING:
     from duelrank.experiments.tuning import Settings, Tuned
     from duelrank.metrics import Metric
-
-__all__ = ["tune"]
 
 USERS = "perfect,navigational,informational"
 

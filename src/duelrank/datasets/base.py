@@ -19,8 +19,6 @@ from duelrank.datasets.split import SHARES, Fold, Split
 if TYPE_CHECKING:
     from duelrank.datasets.own_data import SplitLike
 
-__all__ = ["Dataset"]
-
 _AS_THE_FIELD_DOES = Preparation()
 _PATH = re.compile(r"[^('\"]*[./\\~]")  # characters that occur in paths, but never in a recipe before its first bracket
 

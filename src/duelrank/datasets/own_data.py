@@ -28,8 +28,6 @@ from duelrank.datasets.reader import Block, open_source, read_letor
 from duelrank.datasets.split import SHARES, SPLITS, Fold, Split, checked_labels, place
 from duelrank.kernels.random import permutation
 
-__all__ = ["SplitLike", "from_arrays", "from_dataframe", "from_letor", "from_splits"]
-
 #: Shares of the queries for training, validation and test; or, for each document, the name of its split.
 SplitLike: TypeAlias = tuple[float, float, float] | Sequence[str] | NDArray[Any]
 

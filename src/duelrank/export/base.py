@@ -171,7 +171,7 @@ def format_options() -> list[Option]:
     --------
     >>> from duelrank.export import format_options
     >>> [option.name for option in format_options()][:3]
-    ['offset_feature', 'offset', 'allow_negative']
+    ['offset', 'max_error', 'rank_features']
     """
     found: dict[str, Option] = {}
     for format, cls in FORMATS.items():

@@ -13,8 +13,6 @@ from duelrank.export.base import Format, json_object, register_format
 from duelrank.export.model import LinearModel, finite, inputs_of, terms_of
 from duelrank.representation import QueryScaled
 
-__all__ = ["ElasticsearchLinear", "OpenSearchHybrid", "Qdrant"]
-
 #: The most sub-queries that a hybrid query of OpenSearch may have.
 MOST_SUB_QUERIES = 5
 #: Of a ranker of the service before its first click; a snapshot has the version 0 then.

@@ -16,8 +16,6 @@ from duelrank.export.base import Format, register_format
 from duelrank.export.model import Inputs, LinearModel, Pieces, finite, inputs_of, pieces_of, terms_of
 from duelrank.representation import QueryRanks, Scaling, Unscaled
 
-__all__ = ["Vespa"]
-
 ENGINE = "Vespa"
 
 # A feature of Vespa: a name, its arguments, maybe one of its outputs; or one of those that have no arguments.

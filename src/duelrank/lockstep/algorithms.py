@@ -31,10 +31,8 @@ from duelrank.lockstep.exploration import unit_rows
 from duelrank.lockstep.projection import solve
 from duelrank.lockstep.ranking import best_first, linear_scores, ranks_of, scores_of
 from duelrank.lockstep.representation import carried, is_due
-from duelrank.lockstep.twin import RUNS, Clicked, Memory, Numbers, Query, Shown, Sizes, State, Twin, twin
+from duelrank.lockstep.twin import RUNS, Array, Clicked, DType, Memory, Numbers, Query, Shown, Sizes, State, Twin, twin
 from duelrank.representation import Chain, Raw, Representation
-
-Array = Any
 
 
 class AlgorithmTwin(Twin):
@@ -54,7 +52,7 @@ class AlgorithmTwin(Twin):
         weights = jnp.where(numbers.get("initial", 0.0) > 0.0, drawn, 0.0).astype(draws.real)
         return State(weights, jnp.int32(0), jnp.int32(0), self.memory(numbers, columns.shape[0], length, draws.real))
 
-    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> Memory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> Memory:
         """Return the memory before the first impression."""
         raise NotImplementedError
 
@@ -133,7 +131,7 @@ class DuelingBanditTwin(AlgorithmTwin):
         """The shape of a dueling bandit, whatever the name of its class."""
         return ("DuelingBandit", *super().shape[1:])
 
-    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> BanditMemory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> BanditMemory:
         """Return the memories of the parts."""
         explored, stepped = self.exploration.start(n_features, real), self.step.start(n_features, real)
         return BanditMemory(explored, self.inference.start(length), stepped)
@@ -363,7 +361,7 @@ class LogPairsTwin(AlgorithmTwin):
     examination: Any
     step: Any
 
-    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> LogMemory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> LogMemory:
         """Return the memories of the parts."""
         examined = self.examination.start(numbers["examination"], n_features)
         return LogMemory(examined, self.step.start(n_features, real))
@@ -409,7 +407,7 @@ class PDGDTwin(AlgorithmTwin):
     ignored: ClassVar[tuple[str, ...]] = ("observed",)
     step: Any
 
-    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> Memory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> Memory:
         """Return the memory of the step."""
         return self.step.start(n_features, real)
 
@@ -511,7 +509,7 @@ class PairRankTwin(AlgorithmTwin):
         remembered = 3 * 8 * pairrank.REMEMBERED * sizes.columns
         return super().room(sizes) + 24 * sizes.widest**2 + 4 * 8 * sizes.columns**2 + remembered
 
-    def memory(self, numbers: Numbers, n_features: int, length: int, real: Any) -> PairMemory:
+    def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> PairMemory:
         """Return the memory without pairs."""
         nothing = jnp.zeros((n_features, n_features), jnp.float64)
         newest = jnp.zeros((pairrank.REMEMBERED, n_features), real)

@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import jax.numpy as jnp
 
-__all__ = ["Draws", "Purpose", "threefry"]
-
-Array = Any  # a JAX array, of a run or of all runs
+from duelrank.lockstep.twin import Array, DType
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -74,7 +71,7 @@ class Draws:
 
     key: Array
     impression: Array
-    real: Any
+    real: DType
 
     def words(self, purpose: Purpose, shape: tuple[int, ...]) -> tuple[Array, Array]:
         """Return two arrays of random words.

@@ -28,8 +28,6 @@ from duelrank.projection import Observed
 from duelrank.simulation import Record, RunSpec
 from duelrank.users import PBM
 
-__all__ = ["Lockstep", "device_name", "why_not"]
-
 _log = logging.getLogger(__name__)
 
 _NAMED = 3  # runs, in an error that concerns many

@@ -11,15 +11,13 @@ from jax import lax
 from duelrank.exploration import NullSpace, OppositePair, UniformSphere
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.projection import solve
-from duelrank.lockstep.twin import Clicked, Memory, Numbers, Query, Shown, Sizes, State, Twin, twin
-
-Array = Any
+from duelrank.lockstep.twin import Array, Clicked, DType, Memory, Numbers, Query, Shown, Sizes, State, Twin, twin
 
 
 class ExplorationTwin(Twin, ABC):
     """The twin of an exploration that remembers nothing."""
 
-    def start(self, n_features: int, real: Any) -> Memory:
+    def start(self, n_features: int, real: DType) -> Memory:
         """Return the memory before the first impression."""
         return ()
 
@@ -81,7 +79,7 @@ class NullSpaceTwin(ExplorationTwin):
         lost = 12 * (int(self.shaped("remembered_losers")) + sizes.rankers) * sizes.columns
         return super().room(sizes) + lost + 24 * (drawn + avoided) * (sizes.columns + avoided)
 
-    def start(self, n_features: int, real: Any) -> Losers:
+    def start(self, n_features: int, real: DType) -> Losers:
         """Return an empty memory."""
         capacity = self.shaped("remembered_losers")
         return Losers(jnp.zeros((capacity, n_features), real), jnp.full(capacity, jnp.inf))

@@ -12,9 +12,7 @@ from duelrank.inference import BestWinner, CreditWeighted, DifficultQueries, Mea
 from duelrank.kernels.inference import MARGIN
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import shown_ranks
-from duelrank.lockstep.twin import RUNS, Clicked, Memory, Numbers, Query, Shown, Sizes, State, Twin, twin
-
-Array = Any
+from duelrank.lockstep.twin import RUNS, Array, Clicked, Memory, Numbers, Query, Shown, Sizes, State, Twin, twin
 
 
 class InferenceTwin(Twin, ABC):

@@ -16,8 +16,6 @@ from duelrank.lockstep.metrics import ideals
 from duelrank.metrics import Metric
 from duelrank.representation import Raw, Representation
 
-__all__ = ["Library", "Shelf", "load", "opened", "widest_query"]
-
 Place = tuple[Dataset, int]
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from duelrank.lockstep.twin import Array
 from duelrank.metrics import MRR, Metric, nDCG
-
-Array = Any
 
 
 def obstacle(metric: Metric) -> str | None:

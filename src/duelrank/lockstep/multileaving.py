@@ -11,10 +11,8 @@ import numpy as np
 
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import best_first, best_in_turn, n_agreed, ranks_of, shown_ranks, soonest_in_turn
-from duelrank.lockstep.twin import Clicked, Numbers, Query, Twin, twin
+from duelrank.lockstep.twin import Array, Clicked, Numbers, Query, Twin, twin
 from duelrank.multileaving import ContestedPairs, Probabilistic, SampleOnlyScored, TeamDraft
-
-Array = Any
 
 
 class Teams(NamedTuple):

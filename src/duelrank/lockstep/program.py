@@ -17,7 +17,7 @@ from duelrank.lockstep.algorithms import prepared
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.library import Library, Place, Shelf, opened, widest_query
 from duelrank.lockstep.ranking import ranks_of
-from duelrank.lockstep.twin import RUNS, Query, Sizes, State, usable
+from duelrank.lockstep.twin import RUNS, Array, DType, Query, Sizes, State, usable
 from duelrank.simulation import RunSpec
 
 _MOST_RUNS = 16_384
@@ -94,9 +94,6 @@ def _bytes_per_run(spec: RunSpec, sizes: Sizes, item: int) -> int:
     return kept + documents + tables + small
 
 
-Array = Any
-
-
 class Runs(NamedTuple):
     """What differs from run to run, stacked: numbers of the recipe and the user, the key, the queries and the features."""
 
@@ -115,7 +112,7 @@ class Dimensions(NamedTuple):
     length: int
     impressions: int
     n_checkpoints: int
-    real: Any
+    real: DType
 
 
 _programs: dict[Any, Any] = {}

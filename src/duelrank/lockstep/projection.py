@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from duelrank.kernels.projection import FAR, PACE
-from duelrank.lockstep.twin import Clicked, Memory, Numbers, Query, Shown, Sizes, Twin, twin
+from duelrank.lockstep.twin import Array, Clicked, Memory, Numbers, Query, Shown, Sizes, Twin, twin
 from duelrank.projection import (
     BELIEF,
     POSITIONS,
@@ -23,8 +23,6 @@ from duelrank.projection import (
     PositionBased,
     WholeList,
 )
-
-Array = Any
 
 
 class ExaminationTwin(Twin):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax import lax
 
-__all__ = ["best_first", "best_in_turn", "n_agreed", "ranks_of", "scores_of", "shown_ranks", "soonest_in_turn"]
-
-Array = Any
+from duelrank.lockstep.twin import Array
 
 
 def scores_of(rankers: Array, features: Array, present: Array) -> Array:

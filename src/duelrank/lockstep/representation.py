@@ -12,11 +12,9 @@ from jax import lax
 
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import linear_scores
-from duelrank.lockstep.twin import Memory, Numbers, Query, Sizes, Twin, twin, usable
+from duelrank.lockstep.twin import Array, DType, Memory, Numbers, Query, Sizes, Twin, twin, usable
 from duelrank.representation import BentLines, Chain, Fixed, QueryRanks, QueryScaled, Ramps, Raw
 from duelrank.representation.curves import EVERY, FIRST, HORIZON, OFF
-
-Array = Any
 
 
 class RepresentationTwin(Twin):
@@ -31,7 +29,7 @@ class RepresentationTwin(Twin):
         """Return how many columns each feature has after so many lists."""
         return 1
 
-    def start(self, columns: Array, real: Any) -> Memory:
+    def start(self, columns: Array, real: DType) -> Memory:
         """Return the memory before the first document."""
         return ()
 
@@ -162,7 +160,7 @@ class KnottedTwin(RepresentationTwin, ABC):
         """Return the bytes of a check of knots: six copies of the sample, in double precision."""
         return super().room(sizes) + 48 * sizes.columns * int(self.shaped("sample"))
 
-    def start(self, columns: Array, real: Any) -> Seen:
+    def start(self, columns: Array, real: DType) -> Seen:
         """Return one piece from 0 to 1, and an empty sample."""
         n_each, n_features = columns.shape
         knots = jnp.ones((self.n_knots(n_each), n_features), real).at[0].set(0.0)

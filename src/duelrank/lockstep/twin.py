@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import jax
 
@@ -15,9 +15,10 @@ from duelrank.core.registry import Part
 #: The name of the axis of all runs: what no run needs is not computed for any.
 RUNS = "runs"
 
-Array = Any  # a JAX array
-Numbers = Any  # the numeric parameters of a recipe, nested as its parts
-Memory = Any  # what a part remembers: a tuple of arrays, () for nothing
+Array: TypeAlias = jax.Array  # a JAX array
+DType: TypeAlias = Any  # the type of features, weights and scores: single or double precision
+Numbers: TypeAlias = Any  # the numeric parameters of a recipe, nested as its parts
+Memory: TypeAlias = Any  # what a part remembers: a tuple of arrays, () for nothing
 
 
 def _as_they_are(rows: Array) -> Array:

@@ -12,10 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.twin import Clicked, Numbers
+from duelrank.lockstep.twin import Array, Clicked, Numbers
 from duelrank.users import DBN, DCM, PBM, Cascade, User
-
-Array = Any
 
 
 def obstacle(user: User, n_grades: int) -> str | None:

@@ -30,8 +30,6 @@ from duelrank.serving.http.errors import NoSuchPage
 from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
 from duelrank.storage import Storage
 
-__all__ = ["MINE", "SETTINGS", "Playground", "check_recipes", "own_ranker"]
-
 #: The ranker that the visitor teaches by hand, and what it learns with where nothing else is asked for: every click should tell.
 MINE, ALGORITHM = "mine", "wmgd-dsp(delta=0.3)"
 #: A service for one visitor: what was learned is served at once, and what was learned from is soon forgotten.

@@ -24,19 +24,6 @@ from duelrank.serving import Service, Settings
 from duelrank.serving.ranker.definition import Definition
 from duelrank.users import Preset, User
 
-__all__ = [
-    "NAMES",
-    "Crowd",
-    "CrowdState",
-    "CrowdWish",
-    "Curve",
-    "Question",
-    "Side",
-    "check_ranker",
-    "crowd_rankers",
-    "questions",
-]
-
 logger = logging.getLogger(__name__)
 
 Noise: TypeAlias = Literal["perfect", "navigational", "informational"]

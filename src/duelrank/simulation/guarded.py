@@ -21,8 +21,6 @@ from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.simulation.production import Baseline, BestFeature, order
 
-__all__ = ["NO_GUARD", "PROOF_LEVELS", "GuardHistory", "Guarded", "GuardedLearner"]
-
 #: The levels of error at which a history notes the first proof of gain.
 PROOF_LEVELS = (0.05, 0.01)
 

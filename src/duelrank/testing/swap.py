@@ -33,7 +33,7 @@ def kernels() -> dict[tuple[str, str], Any]:
 
 def twin(module: str, name: str) -> Callable[..., Any]:
     """Return the slow twin of a kernel."""
-    found: Callable[..., Any] = getattr(importlib.import_module(f"duelrank.testing.reference.{module}"), name)
+    found: Callable[..., Any] = getattr(importlib.import_module(f"tests.reference.{module}"), name)
     return found
 
 
@@ -48,11 +48,12 @@ def swapped(replacement: Callable[[str, str, Any], Any]) -> Iterator[None]:
     changed: list[tuple[Any, str, Any]] = []
     try:
         for name, module in list(sys.modules.items()):
-            if name.startswith("duelrank."):
+            if name.startswith(("duelrank.", "tests.reference.")):
                 for attribute, value in list(vars(module).items()):
-                    if id(value) in chosen:
+                    kernel = value.compiled if isinstance(value, Kernel) and not isinstance(value, Intrinsic) else value
+                    if id(kernel) in chosen:
                         changed.append((module, attribute, value))
-                        setattr(module, attribute, chosen[id(value)])
+                        setattr(module, attribute, chosen[id(kernel)])
         yield
     finally:
         for module, attribute, value in changed:

@@ -1,6 +1,7 @@
 """One table has every error that a client can see."""
 
 import pytest
+from tests.names import public_names
 
 from duelrank.core import errors
 from duelrank.core.errors import DuelrankError
@@ -12,7 +13,7 @@ NEVER = {"DuelrankError", "MissingData", "NoSuchName", "UnreachableScheduler", "
 
 
 def family():
-    names = {name: getattr(module, name) for module in (errors, refusals) for name in module.__all__}
+    names = {name: getattr(module, name) for module in (errors, refusals) for name in public_names(module)}
     classes = {name: cls for name, cls in names.items() if isinstance(cls, type)}
     return {name: cls for name, cls in classes.items() if issubclass(cls, DuelrankError) and name not in NEVER}
 
