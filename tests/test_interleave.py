@@ -11,14 +11,15 @@ import pytest
 from scipy import stats
 
 from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
-from duelrank.guard import ConfidenceSequence
-from duelrank.interleave import Comparison, Result, Shown
-from duelrank.interleave.history import History
+from duelrank.evidence import ConfidenceSequence
+from duelrank.evidence import Comparison, Result, Shown
+from duelrank.evidence.interleaving import History
 from duelrank.kernels.random import permutation, uniform
 from duelrank.multileaving import Multileaver
 from duelrank.randomness import stream
 from duelrank.registry import classes
-from duelrank.statistics import anytime_test, sign_test
+from duelrank.evidence.sequential import anytime_test
+from duelrank.statistics import sign_test
 from duelrank.types import Impression, Query
 
 NAMES = list(classes(Multileaver))

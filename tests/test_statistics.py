@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from duelrank.errors import InvalidValue
-from duelrank.guard import EValue
+from duelrank.evidence import EValue
 from duelrank.statistics import _PRIORS, anytime_test, holm, mean_test, sign_test, student_quantile, student_test
 
 

@@ -3,9 +3,9 @@
 from .algorithms import DBGD, MGD, NSGD, PDGD, Algorithm, DuelingBandit, Projected
 from .datasets import Dataset, Synthetic
 from .errors import DuelrankError
+from .evidence import Comparison
 from .experiments import compare
 from .grammar import parse
-from .interleave import Comparison
 from .learner import Learner
 from .metrics import evaluate, nDCG, online_performance
 from .projection import DocumentSpace

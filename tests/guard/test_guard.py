@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.effort import examples
 
 from duelrank.errors import InvalidValue
-from duelrank.guard import ConfidenceSequence, Detector, EValue, Guard, GuardCounts, GuardSpec
-from duelrank.guard.guard import LEVEL, SLACK
+from duelrank.evidence import ConfidenceSequence, Detector, EValue, Guard, GuardCounts, GuardSpec
+from duelrank.evidence.guard import LEVEL, SLACK
 
 SPEC = GuardSpec(false_alarm_every=1000.0, promote=(0.1, 0.5, 1.0))
 NOTHING = (ConfidenceSequence(level=LEVEL), ConfidenceSequence(level=LEVEL), EValue())

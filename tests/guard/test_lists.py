@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from duelrank.guard.lists import BASELINE, LEARNED, draw_kind, guard_list, outcome_of
+from duelrank.evidence.guard import BASELINE, LEARNED, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import permutation
 from duelrank.kernels.team_draft import credit
 from duelrank.randomness import stream

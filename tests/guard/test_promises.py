@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from duelrank.guard.confidence import _RHO
-from duelrank.guard.detector import _MOST, ALTERNATIVES
+from duelrank.evidence.sequential import _RHO
+from duelrank.evidence.sequential import _MOST, ALTERNATIVES
 from duelrank.kernels import guard
 from duelrank.randomness import stream
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.effort import examples
 
 from duelrank.errors import InvalidValue
-from duelrank.guard import ConfidenceSequence, Detector, EValue
-from duelrank.guard.detector import _MOST, ALTERNATIVES, MOST_MARGIN
+from duelrank.evidence import ConfidenceSequence, Detector, EValue
+from duelrank.evidence.sequential import _MOST, ALTERNATIVES, MOST_MARGIN
 from duelrank.kernels import guard as kernels
 from duelrank.randomness import stream
 from duelrank.testing import evidence as twins

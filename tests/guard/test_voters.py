@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from duelrank.errors import InvalidValue
-from duelrank.guard import Voters
-from duelrank.guard.voters import MOST_VOTERS
+from duelrank.evidence import Voters
+from duelrank.evidence.guard import MOST_VOTERS
 
 DAY = 86_400.0
 

@@ -258,25 +258,6 @@ def teams_case(draw: Any) -> tuple[Any, ...]:
     return teams, draw(gains(length)), n
 
 
-def compared_case(draw: Any) -> tuple[Any, ...]:
-    n = draw(st.integers(2, 6))
-    length = draw(st.integers(2, n))
-    # Several chances to click that are neither 0 nor 1: some list is decisive.
-    clicks = np.array(draw(st.lists(st.sampled_from([0.2, 0.5, 0.8]), min_size=length, max_size=length)))
-    return n, clicks, draw(st.integers(0, 5)), draw(streams())
-
-
-def detect_case(draw: Any) -> tuple[Any, ...]:
-    before = np.abs(draw(numbers(2)))
-    margin, most = draw(st.sampled_from([0.0, 0.1])), draw(st.sampled_from([50.0, 1e100]))
-    return before, np.array([0.3, 0.45]), margin, most, draw(st.sampled_from([3.0, 40.0, 1e9])), draw(flags(20))
-
-
-def miss_case(draw: Any) -> tuple[Any, ...]:
-    n = draw(st.integers(0, 60))
-    return draw(flags(n)), draw(chances(n)), draw(st.sampled_from([1.0, 100.0])), draw(st.sampled_from([0.05, 0.9]))
-
-
 def chances(*shape: int) -> st.SearchStrategy[Any]:
     size = int(np.prod(shape))
     return st.lists(st.floats(0, 1), min_size=size, max_size=size).map(lambda values: np.array(values).reshape(shape))
@@ -622,11 +603,6 @@ CASES: dict[tuple[str, str], Case] = {
     ("history", "tournament"): tournament_case,
     ("team_draft", "leave"): draft_case,
     ("team_draft", "credit"): teams_case,
-    ("guard", "equal_rankers"): compared_case,
-    ("guard", "outcomes"): lambda draw: (draw(chances(draw(st.integers(0, 9)))), draw(streams())),
-    ("guard", "detect"): detect_case,
-    ("guard", "first_miss"): miss_case,
-    ("guard", "highest_e_value"): lambda draw: (draw(flags(draw(st.integers(0, 40)))),),
     ("leaving", "shown_ranks"): shown_ranks_case,
     ("leaving", "returned"): lambda draw: (leave_case(draw)[0],),
     ("leaving", "next_new"): lambda draw: (leave_case(draw)[0][0], draw(st.integers(0, 3)), draw(flags(8))),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duelrank.algorithms import MGD
 from duelrank.api import CLICK, Change, GuardSpec, RankerSpec
 from duelrank.errors import StoreCorrupt, StoreLocked
-from duelrank.guard import guard as guarding
+from duelrank.evidence import guard as guarding
 from duelrank.representation import knots
 from duelrank.serving.log.bodies import (
     Control,

@@ -19,10 +19,9 @@ from duelrank.algorithms.represented import Represented
 from duelrank.api import Change, RankerSpec
 from duelrank.backfill import LogLearner
 from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
+from duelrank.evidence.guard import check_guard, draw_kind, guard_list
 from duelrank.export import LinearModel
 from duelrank.grammar import parse
-from duelrank.guard.guard import check_guard
-from duelrank.guard.lists import draw_kind, guard_list
 from duelrank.kernels.random import derive, uniform
 from duelrank.kernels.span import norm
 from duelrank.memory import replaced

@@ -13,7 +13,7 @@ import numpy as np
 
 from duelrank.api import CLICK, Change, RankerSpec
 from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
-from duelrank.guard import Guard, GuardSpec
+from duelrank.evidence import Guard, GuardSpec
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
     CLOSED,

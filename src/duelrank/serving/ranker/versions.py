@@ -9,7 +9,7 @@ import msgspec
 
 from duelrank.api import RankerSpec
 from duelrank.errors import StoreCorrupt
-from duelrank.guard import Guard
+from duelrank.evidence import Guard
 from duelrank.serving.log.bodies import (
     CLOSED,
     FAILED,
