@@ -36,12 +36,12 @@ _BLOCK = 1024  # lists per block of flags
 _LEVEL = 0.05
 _NOTES = {
     False: (
-        "A cell has the share of them that the row won, the share that the column won, and the p-value, corrected for all "
-        "pairs; bold where it is below 0.05."
+        "Each cell: the share of impressions that the row won, the share that the column won, and the p-value, corrected for all "
+        "pairs. Bold: p below 0.05."
     ),
     True: (
-        "A cell has how many of those with a winner the row won, the band of its chance to win, and the p-value; both are "
-        "corrected for all pairs and valid whenever one looks; bold where p is below 0.05."
+        "Each cell: the row's share of the impressions with a winner, the confidence band of this win rate, and the p-value; band "
+        "and p-value are corrected for all pairs and valid at any time. Bold: p below 0.05."
     ),
 }
 _ROUNDING = 1e-12  # smaller preferences are rounding errors
