@@ -81,8 +81,6 @@ bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compil
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/results.py
-	$(BIN)/python benchmarks/click_models.py
-	$(BIN)/python benchmarks/representation.py
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/bench_service.py
 
