@@ -7,8 +7,10 @@ algorithms run in turn in each round, and the table has medians: ``python benchm
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
 from typing import Any
@@ -17,6 +19,8 @@ import numpy as np
 
 from duelrank import Dataset, RunSpec, simulate
 from duelrank.datasets import Fold, Split
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the references of the kernels are in tests/
 
 ALGORITHMS = ["dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "mgd(n_candidates=49)", "nsgd", "nsgd-dsp"]
 #: (documents per query, features): the small queries of MQ2008, and the sizes of LETOR, MSLR and Yahoo!.
@@ -59,7 +63,7 @@ def share_of_kernels(spec: RunSpec) -> float:
 
     Both times are of one run, so that a slower machine affects both. The time of the clock itself is subtracted.
     """
-    from duelrank.testing import swapped
+    from tests.swap import swapped
 
     calls: dict[str, list[int]] = {}
     with swapped(lambda module, name, kernel: timed(kernel, calls.setdefault(name, []))):
@@ -96,7 +100,7 @@ def cost_of_timing(n: int = 2000) -> float:
 
 def naive(spec: RunSpec) -> float:
     """Return microseconds per impression with the slow references in place of the kernels."""
-    from duelrank.testing import swapped, twin
+    from tests.swap import swapped, twin
 
     short = RunSpec(spec.algorithm, spec.dataset, spec.user, impressions=min(50, spec.impressions))
     with swapped(lambda module, name, kernel: kernel if module in COMPILED_ANYWAY else twin(module, name)):

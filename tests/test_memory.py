@@ -13,8 +13,7 @@ from duelrank.exploration import UniformSphere
 from duelrank.grammar import parse
 from duelrank.memory import flatten, nest, replaced
 from duelrank.registry import alias, register, spell
-from duelrank.testing import check_algorithm
-from duelrank.testing.tiny import play
+from duelrank.testing import check_algorithm, play
 from duelrank.types import Gradient, Memory, State, Weights
 from duelrank.updates import Momentum, Step
 

@@ -14,7 +14,7 @@ from duelrank.multileaving import Multileaver
 from duelrank.projection import LastClick
 from duelrank.randomness import stream
 from duelrank.registry import aliases, classes
-from duelrank.testing.tiny import tiny_split
+from duelrank.testing import tiny_split
 from duelrank.types import Impression, State
 
 ALGORITHMS = aliases(Algorithm)

@@ -245,7 +245,7 @@ def test_updates_count_wins_and_losses(kind: type[ConfidenceSequence | EValue]) 
 
 
 # What the tests guarantee, by simulation. A bound is the guarantee plus four standard errors. That a team draft of equal rankers
-# is won with a chance of exactly ½ is shown in test_guard.py; benchmarks/guard_promises.py repeats it all with drafts.
+# is won with a chance of exactly ½ is shown in test_guard.py; studies/guard_promises.py repeats all of it with drafts.
 
 
 def drawn(chances: float | NDArray[np.float64], streams: int, lists: int, seed: int = 1) -> Flags:

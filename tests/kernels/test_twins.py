@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import examples
+from tests.swap import kernels, swapped, twin
+from tests.tiny import Tiny
 
 from duelrank import parse
 from duelrank.kernels.lanes import lane_dot
@@ -16,7 +18,6 @@ from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.kernels.ranking import scores
 from duelrank.kernels.span import dot, qr_basis, svd_basis
 from duelrank.simulation import RunSpec, simulate
-from duelrank.testing import Tiny, kernels, swapped, twin
 
 ELSEWHERE = {"decimal", "letor", "preparation"}  # bytes in, bytes out: tested beside the reader
 NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-10, 10, width=32))

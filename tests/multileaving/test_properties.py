@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import SOAK
+from tests.swap import swapped, twin
 
 from duelrank import Learner, parse
 from duelrank.errors import InvalidRecipe, InvalidValue
@@ -21,10 +22,9 @@ from duelrank.multileaving import Multileaver, optimized_interleaving
 from duelrank.multileaving.unbiased import top_ranks
 from duelrank.randomness import stream
 from duelrank.registry import classes
-from duelrank.testing import CHECKS, play, swapped, twin
-from duelrank.testing.parameters import variations
+from duelrank.testing import CHECKS, play, tiny_split
+from duelrank.testing.checks import variations
 from duelrank.testing.reference import team_draft
-from duelrank.testing.tiny import tiny_split
 from duelrank.types import Impression, Query
 
 NAMES = list(classes(Multileaver))
