@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle  # only to check that a recipe survives the trip to a worker process
+import pickle  # only to check that a recipe reaches a worker process unchanged
 import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
@@ -43,7 +43,7 @@ def check_algorithm(algorithm: Algorithm | str) -> None:
     Examples
     --------
     >>> from duelrank.testing import check_algorithm
-    >>> print(check_algorithm("mgd(n_candidates=2)"))  # nothing is wrong with it
+    >>> print(check_algorithm("mgd(n_candidates=2)"))  # it passes
     None
     """
     recipe = as_part(algorithm, Algorithm)
@@ -190,7 +190,7 @@ def check_list_longer_than_the_documents(algorithm: Algorithm) -> None:
 
 
 def check_one_document(algorithm: Algorithm) -> None:
-    """A query with a single document can be shown and learned from; it teaches nothing wrong."""
+    """A query with a single document can be shown and learned from; the weights stay finite."""
     learner = _learner(algorithm)
     impression = learner.rank(Query("single", tiny_split().features[:1]))
     require(
@@ -267,7 +267,7 @@ def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
     require(
         one.state == other.state,
         "two lists that were ranked and never learned from have changed what another list teaches",
-        "Keep nothing of a list but in Impression.trace, and draw random numbers only from the given stream",
+        "Keep nothing of a list outside Impression.trace, and draw random numbers only from the given stream",
     )
 
 
@@ -305,7 +305,7 @@ def check_learning_is_pure(algorithm: Algorithm) -> None:
 
 
 def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
-    """Explaining a step changes nothing, neither the stream; it ends where learning ends, and without clicks it points nowhere."""
+    """Explaining a step does not change the stream; the step ends where learning ends, and has no direction without clicks."""
     learner = _learner(algorithm)
     impression, stream = learner.rank(_query()), derive(1, 1)
     step = algorithm.explain_step(learner.state, impression, _first(impression), stream)
@@ -335,7 +335,7 @@ def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
 
 
 def check_a_click_weighs_one(algorithm: Algorithm) -> None:
-    """Clicks that weigh 1 each are clicks without weights, to the bit, also for what is remembered of them."""
+    """Clicks of weight 1 teach the same as clicks without weights, to the bit, and leave the same memory."""
     plain, weighted = _learner(algorithm, 0), _learner(algorithm, 0)
     for number in range(60):
         query, clicks = _query(number % 12), np.arange(5) % (2 + number % 3) == 1
@@ -353,7 +353,11 @@ def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
     original = _learner(algorithm, 45)
     restored = Learner.from_snapshot(Snapshot.from_bytes(original.snapshot().to_bytes()))
     advice = "Keep all that was learned in State.weights and State.memory, as arrays by name"
-    require(restored.state == original.state, "a state is not equal to itself after a trip through bytes", advice)
+    require(
+        restored.state == original.state,
+        "a state that was converted to bytes and back is not equal to the original",
+        advice,
+    )
     require(
         play(algorithm, 45, learner=restored).state == play(algorithm, 45, learner=original).state,
         "a learner that was restored from a snapshot has learned something else than the original one",
@@ -462,7 +466,7 @@ def _quality(learner: Learner, split: Split) -> float:
 
 def check_every_parameter_matters(algorithm: Algorithm) -> None:
     """No parameter is silently ignored: for each that is not listed as inert, some other value changes what is learned."""
-    # Most differ after a few impressions; only the others get more.
+    # Most parameters matter after a few impressions; only the others get more impressions.
     base = {n: _learned(play(algorithm, n)) for n in (40, 400)}
     for path, others in variations(algorithm):
         require(
