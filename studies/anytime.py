@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from duelrank.core.randomness import stream
 from duelrank.evidence import anytime_test
-from duelrank.randomness import stream
 from guard_promises import outcomes
 
 RATES = (0.51, 0.52, 0.55, 0.60, 0.70, 0.80)

@@ -14,13 +14,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.compiling import kernel
+from duelrank.core.compiling import kernel
+from duelrank.core.randomness import stream
+from duelrank.core.types import Stream
 from duelrank.evidence.sequential import _MAX_EVIDENCE, _RHO, ALTERNATIVES, ConfidenceSequence
 from duelrank.kernels.elementary import log
+from duelrank.kernels.multileaving import team_draft_credit as credit
+from duelrank.kernels.multileaving import team_draft_leave as leave
 from duelrank.kernels.random import permutation, uniform
-from duelrank.kernels.team_draft import credit, leave
-from duelrank.randomness import stream
-from duelrank.types import Stream
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]

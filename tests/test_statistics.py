@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from duelrank.errors import InvalidValue
-from duelrank.statistics import holm, mean_test, sign_test, student_quantile, student_test
+from duelrank.core.errors import InvalidValue
+from duelrank.core.statistics import holm, mean_test, sign_test, student_quantile, student_test
 
 
 class TestSign:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from duelrank.core.registry import Between
 from duelrank.datasets import Dataset, Fold
-from duelrank.registry import Between
 from duelrank.testing import tiny_split
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.effort import examples
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.randomness import stream
 from duelrank.evidence.guard import (
     BASELINE,
     LEARNED,
@@ -32,9 +33,8 @@ from duelrank.evidence.guard import (
     outcome_of,
 )
 from duelrank.evidence.sequential import ConfidenceSequence, Detector, EValue
+from duelrank.kernels.multileaving import team_draft_credit as credit
 from duelrank.kernels.random import permutation
-from duelrank.kernels.team_draft import credit
-from duelrank.randomness import stream
 
 BASE = np.arange(6)
 OTHERS = [[0, 1, 5, 4, 3, 2], [5, 4, 3, 2, 1, 0], [1, 0, 2, 3, 4, 5], [3, 1, 0, 5, 2, 4]]

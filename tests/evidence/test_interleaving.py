@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.randomness import stream
+from duelrank.core.registry import classes
+from duelrank.core.statistics import sign_test
+from duelrank.core.types import Impression, Query
 from duelrank.evidence import Comparison, ConfidenceSequence, Result, Shown, anytime_test
 from duelrank.evidence.interleaving import SignificanceTest, WinHistory
 from duelrank.kernels.random import permutation, uniform
 from duelrank.multileaving import Multileaver
-from duelrank.randomness import stream
-from duelrank.registry import classes
-from duelrank.statistics import sign_test
-from duelrank.types import Impression, Query
 
 NAMES = list(classes(Multileaver))
 LISTS = {"bm25": ["a", "b", "c", "d"], "neural": ["d", "c", "x"]}

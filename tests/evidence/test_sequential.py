@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.effort import examples
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.evidence.sequential import (
     _MAX_EVIDENCE,
     _PRIORS,

@@ -14,9 +14,9 @@ from tests.tiny import Tiny
 
 from duelrank import parse
 from duelrank.kernels.lanes import lane_dot
+from duelrank.kernels.projection import dot, qr_basis, svd_basis
 from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.kernels.ranking import scores
-from duelrank.kernels.span import dot, qr_basis, svd_basis
 from duelrank.simulation import RunSpec, simulate
 
 ELSEWHERE = {"decimal", "letor", "preparation"}  # bytes in, bytes out: tested beside the reader

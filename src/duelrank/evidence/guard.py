@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.api import GuardSpec, OnAlarm
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.types import Clicks, Gains, Ranking, Stream
 from duelrank.evidence.sequential import ConfidenceSequence, Detector, EValue, Value
-from duelrank.kernels import team_draft
+from duelrank.kernels import multileaving as team_draft
 from duelrank.kernels.random import uniform
-from duelrank.types import Clicks, Gains, Ranking, Stream
 
 #: Source of the order of a list: a team draft of both rankers ("guard"), the learned ranker, or the baseline.
 Kind: TypeAlias = Literal["guard", "learned", "baseline"]
@@ -67,7 +67,9 @@ def draw_kind(stream: Stream, share: float, learned_share: float) -> Kind:
 
 def guard_list(baseline: Ranking, learned: Ranking, length: int, stream: Stream) -> tuple[Ranking, Teams]:
     """Return a team draft of two rankings of the same documents, and the owner of each position."""
-    found: tuple[Ranking, Teams] = team_draft.leave(np.stack((baseline, learned)), min(length, len(baseline)), stream)
+    found: tuple[Ranking, Teams] = team_draft.team_draft_leave(
+        np.stack((baseline, learned)), min(length, len(baseline)), stream
+    )
     return found
 
 

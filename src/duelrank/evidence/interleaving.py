@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.randomness import stream
+from duelrank.core.statistics import holm, mean_test, sign_test
+from duelrank.core.types import Impression, Query, Rankings
+from duelrank.core.validation import explained, whole_number
 from duelrank.drawing.win_rates import WinRate
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
 from duelrank.evidence.sequential import ConfidenceSequence, anytime_test, check_level
-from duelrank.grammar import parse
 from duelrank.multileaving import Multileaver
-from duelrank.randomness import stream
-from duelrank.statistics import holm, mean_test, sign_test
-from duelrank.types import Impression, Query, Rankings
-from duelrank.validation import explained, whole_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

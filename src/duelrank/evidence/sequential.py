@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import msgspec
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.statistics import log_beta
 from duelrank.kernels.elementary import exp, log, log1p, log_gamma
-from duelrank.statistics import log_beta
 
 #: Win rates that the detector looks for, scaled down by the margin.
 ALTERNATIVES = (0.30, 0.40, 0.45, 0.475, 0.49)

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.api import GuardSpec, OnAlarm
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.randomness import stream_key
+from duelrank.core.registry import Between, Part, register, spell
+from duelrank.core.types import Feedback, Impression, Query, State, Weights, frozen
 from duelrank.evidence.guard import Guard, Kind, check_guard, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
-from duelrank.randomness import stream_key
-from duelrank.registry import Between, Part, register, spell
-from duelrank.simulation.baseline import Baseline, BestFeature, order
-from duelrank.types import Feedback, Impression, Query, State, Weights, frozen
+from duelrank.simulation.production import Baseline, BestFeature, order
 
 #: Levels at which a history records the first proof of gain.
 PROOF_LEVELS = (0.05, 0.01)

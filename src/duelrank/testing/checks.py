@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import DuelrankError, InvalidRecipe
+from duelrank.core.grammar import as_part, parse
+from duelrank.core.memory import flatten
+from duelrank.core.randomness import stream
+from duelrank.core.registry import Between, P, Part, classes, replaced_at, spell, walk
+from duelrank.core.snapshot import Snapshot
+from duelrank.core.types import Feedback, Impression, Query, State
 from duelrank.datasets import Split
-from duelrank.errors import DuelrankError, InvalidRecipe
-from duelrank.grammar import as_part, parse
 from duelrank.kernels.random import derive, normals
 from duelrank.learner import Learner
-from duelrank.memory import flatten
 from duelrank.metrics import nDCG
-from duelrank.randomness import stream
-from duelrank.registry import Between, P, Part, classes, replaced_at, spell, walk
-from duelrank.snapshot import Snapshot
-from duelrank.types import Feedback, Impression, Query, State
 from duelrank.users import Cascade
 
 T = TypeVar("T")
