@@ -74,15 +74,13 @@ engines: export PYTHONDONTWRITEBYTECODE =
 engines: $(VENV)/.dev ## exported models in real search engines; skipped without Java and Maven, or fails if DUELRANK_ENGINES=required; OpenSearch needs DUELRANK_OPENSEARCH
 	$(BIN)/python -m pytest -n $(WORKERS) --dist=loadfile --quiet tests/engines
 
-bench: $(VENV)/.dev ## time an impression of every algorithm, the reader, compiling, memory, workers and results
-	$(BIN)/duelrank bench
+bench: $(VENV)/.dev ## measure impressions, the reader, compiling, memory, workers, results, stores and the service
+	$(BIN)/python benchmarks/impressions.py
 	$(BIN)/python benchmarks/reader.py
 	$(BIN)/python benchmarks/compile_time.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/results.py
-	$(BIN)/python benchmarks/click_models.py
-	$(BIN)/python benchmarks/representation.py
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/bench_service.py
 

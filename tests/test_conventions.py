@@ -411,7 +411,6 @@ class TestExamples:
             "compares with published numbers of sets that are not free",
         ),
         "Reference": "the example of reference_for has it",
-        **dict.fromkeys(("kernels", "swapped", "twin"), "for the tests of kernels, which show it"),
         **dict.fromkeys(("feature_curves", "style_panel"), "draws; the gallery has the figure"),
         "Lockstep": "compiles for seconds before its first run; docs/lockstep.md has commands",
         "Rejected": "what the HTTP layer makes of an event that cannot be read",

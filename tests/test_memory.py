@@ -14,8 +14,7 @@ from duelrank.core.memory import flatten, nest, replaced
 from duelrank.core.registry import alias, register, spell
 from duelrank.core.types import Gradient, Memory, State, Weights
 from duelrank.exploration import UniformSphere
-from duelrank.testing import check_algorithm
-from duelrank.testing.tiny import play
+from duelrank.testing import check_algorithm, play
 from duelrank.updates import Momentum, Step
 
 

@@ -1,7 +1,6 @@
-"""The sign test, the test that is valid whenever one looks, the test of a mean from its sums, and Holm's correction."""
+"""The sign test, Student's test, the test of a mean from its sums, and Holm's correction."""
 
-from fractions import Fraction
-from math import comb, exp, isnan, nan
+from math import comb, isnan, nan
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from duelrank.core.errors import InvalidValue
-from duelrank.core.statistics import _PRIORS, anytime_test, holm, mean_test, sign_test, student_quantile, student_test
-from duelrank.guard import EValue
+from duelrank.core.statistics import holm, mean_test, sign_test, student_quantile, student_test
 
 
 class TestSign:
@@ -50,51 +48,6 @@ class TestStudent:
     def test_a_level_that_is_none_is_refused(self, level):
         with pytest.raises(InvalidValue, match="level must be between 0 and 1"):
             student_quantile(level, 4)
-
-
-def exact_anytime(wins: int, losses: int) -> Fraction:
-    """Return 1 / e, where each Beta(a, a) mixture is one prediction after the other: wins so far + a, of all + 2 a."""
-    factors = [Fraction(0)] * len(_PRIORS)
-    for place, a in enumerate(_PRIORS):
-        ratio, counts = Fraction(1), [Fraction(a), Fraction(a)]
-        for side in [0] * wins + [1] * losses:
-            ratio *= 2 * counts[side] / sum(counts)
-            counts[side] += 1
-        factors[place] = ratio
-    return min(Fraction(1), len(_PRIORS) / sum(factors))
-
-
-class TestAnytime:
-    @given(st.integers(0, 60), st.integers(0, 60))
-    def test_is_the_inverse_of_predictions_against_a_coin(self, wins, losses):
-        assert anytime_test(wins, losses) == pytest.approx(float(exact_anytime(wins, losses)), rel=1e-9)
-
-    def test_has_the_mean_of_both_e_values_as_its_first_part(self):
-        """The part of a = 1 is the mean of both directions of the e-value of a guard."""
-        for wins, losses in ((30, 3), (3, 30)):
-            both = np.logaddexp(EValue(wins, losses).log, EValue(losses, wins).log) - np.log(2)
-            assert anytime_test(wins, losses) <= len(_PRIORS) * exp(-both)
-
-    def test_both_sides_are_alike(self):
-        assert anytime_test(3, 17) == anytime_test(17, 3)
-        assert anytime_test(0, 0) == anytime_test(5, 5) == 1.0
-
-    @pytest.mark.parametrize("lead", [0, 10**4, 10**6, 10**9])
-    def test_after_a_billion_lists(self, lead):
-        p = anytime_test((10**9 + lead) // 2, (10**9 - lead) // 2)
-        assert 0.0 <= p <= 1.0
-        assert (p < 1e-6) == (lead > 10**5)
-
-    def test_its_level_holds_however_often_one_looks(self):
-        """After each of 3,000 lists."""
-        wins = np.cumsum(np.random.default_rng(1).random((1000, 3000)) < 0.5, axis=1)
-        n = np.arange(1, 3001)
-        parts = [n * np.log(2) + special.betaln(wins + a, n - wins + a) - special.betaln(a, a) for a in _PRIORS]
-        p_values = np.minimum(len(parts) / np.exp(parts).sum(axis=0), 1.0)
-        assert p_values[:, 999] == pytest.approx([anytime_test(each, 1000 - each) for each in wins[:, 999]])
-        for level in (0.05, 0.2):
-            found = (p_values.min(axis=1) <= level).mean()
-            assert 0.0 < found <= level + 4 * np.sqrt(level * (1 - level) / 1000)
 
 
 class TestMean:

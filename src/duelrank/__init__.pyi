@@ -7,8 +7,8 @@ from .core.registry import alias, register, spell
 from .core.snapshot import Snapshot
 from .core.types import Feedback, Impression, Query, State
 from .datasets import Dataset, Synthetic
+from .evidence import Comparison
 from .experiments import compare
-from .interleave import Comparison
 from .learner import Learner
 from .metrics import evaluate, nDCG, online_performance
 from .projection import DocumentSpace

@@ -330,7 +330,7 @@ class DependentClick(ClickModel):
     What is learned of P(continue | clicked) may stay near the initial value. If no click follows a click, the user left, or saw
     nothing attractive: these can be told apart only as far as the documents below attract. In logs of a ranking that is upside
     down, with users who seldom click on bad documents, hardly any click follows another: where 0.30 was true, it stayed at 0.59
-    to 0.88 from 0.9, and at 0.32 to 0.58 from 0.5 (``benchmarks/learned_users.py``). Where it is known how far users looked, use
+    to 0.88 from 0.9, and at 0.32 to 0.58 from 0.5 (``studies/learned_users.py``). Where it is known how far users looked, use
     `Observed`.
 
     Parameters

@@ -119,7 +119,7 @@ def test_an_error_of_an_algorithm_passes_with_a_note() -> None:
 def test_no_check_has_a_bare_assertion(check: object) -> None:
     tree = ast.parse(inspect.getsource(check))  # type: ignore[arg-type]
     bare = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-    assert not bare, "use duelrank.testing.verdict.require, whose sentences say what to do"
+    assert not bare, "use duelrank.testing.checks.require, whose sentences say what to do"
 
 
 def test_what_inert_fields_excuse_is_true() -> None:

@@ -15,7 +15,7 @@ from duelrank.kernels.multileaving import whole_gains
 from duelrank.kernels.random import derive
 from duelrank.multileaving import Multileaver
 from duelrank.projection import LastClick
-from duelrank.testing.tiny import tiny_split
+from duelrank.testing import tiny_split
 
 ALGORITHMS = aliases(Algorithm)
 DUELS = sorted(name for name, algorithm in ALGORITHMS.items() if isinstance(algorithm, DuelingBandit))

@@ -9,9 +9,9 @@ import sys
 import numpy as np
 
 from duelrank import Dataset, Feedback, Learner, Query, RunSpec, parse, simulate
+from duelrank.evidence import EValue
 from duelrank.experiments.reference import Training, train
 from duelrank.experiments.results.provenance import fingerprint
-from duelrank.guard import EValue
 from duelrank.simulation import Record
 
 RUNS = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.tiny import Tiny
 
 from duelrank import parse
 from duelrank.core.errors import InvalidValue
@@ -18,7 +19,6 @@ from duelrank.experiments import Reference, reference, reference_for
 from duelrank.experiments.reference import Training, train
 from duelrank.kernels.random import normals
 from duelrank.metrics import evaluate, nDCG, per_query
-from duelrank.testing import Tiny
 
 DATA = Path(os.environ.get("DUELRANK_DATA", Path(__file__).parents[3] / "shared" / "datasets"))
 PLANTED = Synthetic(n_queries=60, noise=0.0)

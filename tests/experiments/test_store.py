@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import filelock
 import pytest
+from tests.tiny import Tiny
 
-from duelrank import MGD, Projected, RunSpec, parse, simulate
+from duelrank import MGD, Projected, RunSpec, Synthetic, parse, simulate
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure
 from duelrank.experiments import Store, load_results
 from duelrank.simulation import Guarded
-from duelrank.testing.tiny import Tiny
 
 SPEC = RunSpec(MGD(), Tiny(), parse("perfect"), impressions=100)
 
@@ -320,12 +320,12 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 SUITE = """
     import sys
-    from duelrank import MGD, RunSpec, parse
+    from duelrank import MGD, RunSpec, Synthetic, parse
     from duelrank.experiments import Store, run_all
-    from duelrank.testing.tiny import Tiny
 
     if __name__ == "__main__":
-        specs = [RunSpec(MGD(), Tiny(), parse("perfect"), seed=seed, impressions=2_000) for seed in range(6)]
+        data = Synthetic(n_queries=12)
+        specs = [RunSpec(MGD(), data, parse("perfect"), seed=seed, impressions=2_000) for seed in range(6)]
         with Store(sys.argv[1], "suite") as store:
             missing = store.missing(specs)
             print(len(missing), flush=True)
@@ -352,7 +352,8 @@ def test_an_experiment_that_was_killed_goes_on_where_it_was(folder, tmp_path):
     assert not set(seeds) & set(map(int, told[1:-1]))
     frame = load_results(folder, "suite")
     assert sorted(frame["seed"].tolist()) == list(range(6))
-    wanted = {seed: simulate(replace(SPEC, seed=seed, impressions=2_000)).row() for seed in range(6)}
+    spec = replace(SPEC, dataset=Synthetic(n_queries=12), impressions=2_000)
+    wanted = {seed: simulate(replace(spec, seed=seed)).row() for seed in range(6)}
     for found in frame.rows():
         assert found["offline_curve"].tolist() == wanted[found["seed"]]["offline_curve"]
         assert found["online_performance"] == wanted[found["seed"]]["online_performance"]

@@ -5,10 +5,10 @@ from math import exp, log2
 
 import numpy as np
 import pytest
+from tests.swap import twin
 
 from duelrank.kernels.lambdarank import adam_step, descend, gradient, lambdas
 from duelrank.kernels.random import derive, normals
-from duelrank.testing import twin
 
 SIGMA, CUTOFF = 1.5, 4
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import examples
+from tests.swap import kernels, swapped, twin
+from tests.tiny import Tiny
 
 from duelrank import parse
 from duelrank.kernels.lanes import lane_dot
@@ -16,7 +18,6 @@ from duelrank.kernels.projection import dot, qr_basis, svd_basis
 from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.kernels.ranking import scores
 from duelrank.simulation import RunSpec, simulate
-from duelrank.testing import Tiny, kernels, swapped, twin
 
 ELSEWHERE = {"datasets"}  # bytes in, bytes out: tested beside the reader
 NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-10, 10, width=32))
@@ -256,25 +257,6 @@ def teams_case(draw: Any) -> tuple[Any, ...]:
     n, length = draw(st.integers(1, 4)), draw(st.integers(1, 8))
     teams = np.array(draw(st.lists(st.integers(-1, n - 1), min_size=length, max_size=length)), np.int64)
     return teams, draw(gains(length)), n
-
-
-def compared_case(draw: Any) -> tuple[Any, ...]:
-    n = draw(st.integers(2, 6))
-    length = draw(st.integers(2, n))
-    # Several chances to click that are neither 0 nor 1: some list is decisive.
-    clicks = np.array(draw(st.lists(st.sampled_from([0.2, 0.5, 0.8]), min_size=length, max_size=length)))
-    return n, clicks, draw(st.integers(0, 5)), draw(streams())
-
-
-def detect_case(draw: Any) -> tuple[Any, ...]:
-    before = np.abs(draw(numbers(2)))
-    margin, most = draw(st.sampled_from([0.0, 0.1])), draw(st.sampled_from([50.0, 1e100]))
-    return before, np.array([0.3, 0.45]), margin, most, draw(st.sampled_from([3.0, 40.0, 1e9])), draw(flags(20))
-
-
-def miss_case(draw: Any) -> tuple[Any, ...]:
-    n = draw(st.integers(0, 60))
-    return draw(flags(n)), draw(chances(n)), draw(st.sampled_from([1.0, 100.0])), draw(st.sampled_from([0.05, 0.9]))
 
 
 def chances(*shape: int) -> st.SearchStrategy[Any]:
@@ -630,11 +612,6 @@ CASES: dict[tuple[str, str], Case] = {
     ("exploration", "tournament"): tournament_case,
     ("multileaving", "team_draft_leave"): draft_case,
     ("multileaving", "team_draft_credit"): teams_case,
-    ("guard", "equal_rankers"): compared_case,
-    ("guard", "outcomes"): lambda draw: (draw(chances(draw(st.integers(0, 9)))), draw(streams())),
-    ("guard", "detect"): detect_case,
-    ("guard", "first_miss"): miss_case,
-    ("guard", "highest_e_value"): lambda draw: (draw(flags(draw(st.integers(0, 40)))),),
     ("multileaving", "shown_ranks"): shown_ranks_case,
     ("multileaving", "returned"): lambda draw: (leave_case(draw)[0],),
     ("multileaving", "next_new"): lambda draw: (leave_case(draw)[0][0], draw(st.integers(0, 3)), draw(flags(8))),

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import SOAK
 from tests.reference import multileaving as kernel
+from tests.swap import swapped, twin
 
 from duelrank import Learner, multileaving, parse
 from duelrank.core.errors import InvalidRecipe, InvalidValue
@@ -22,9 +23,8 @@ from duelrank.core.randomness import stream
 from duelrank.core.registry import classes
 from duelrank.core.types import Impression, Query
 from duelrank.multileaving import Multileaver, _top_ranks
-from duelrank.testing import CHECKS, play, swapped, twin
-from duelrank.testing.parameters import variations
-from duelrank.testing.tiny import tiny_split
+from duelrank.testing import CHECKS, play, tiny_split
+from duelrank.testing.checks import variations
 
 NAMES = list(classes(Multileaver))
 EXACT = 1e-9  # of sums over all lists; 1e-7 is what the solver of the linear programme promises

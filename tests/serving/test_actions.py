@@ -9,7 +9,7 @@ import pytest
 
 from duelrank.api import Change, FeedbackEvent, GuardSpec, Start
 from duelrank.core.errors import InvalidValue
-from duelrank.guard.lists import BASELINE, LEARNED
+from duelrank.evidence.guard import BASELINE, LEARNED
 from duelrank.serving.log.bodies import unpack_teams
 
 SHOP = {"click": 1.0, "cart": 3.0, "purchase": 10.0, "hover": 0.25}

@@ -16,7 +16,7 @@ import pytest
 
 from duelrank.api import Change, GuardSpec, Start
 from duelrank.core.errors import InvalidValue
-from duelrank.guard.lists import BASELINE, LEARNED
+from duelrank.evidence.guard import BASELINE, LEARNED
 from duelrank.serving import Observer, Service
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import BASELINE as OWN_ORDER

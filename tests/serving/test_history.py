@@ -10,7 +10,7 @@ import pytest
 
 from duelrank.api import Change, GuardSpec, RankerSpec, Start
 from duelrank.core.errors import InvalidValue, UnknownName
-from duelrank.guard import ConfidenceSequence
+from duelrank.evidence import ConfidenceSequence
 from duelrank.serving.log.bodies import unpack
 from duelrank.serving.ranker import history
 from duelrank.serving.ranker.history import STEPS, Block, End, Recorder, block_kind, history_of

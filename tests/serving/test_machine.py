@@ -13,7 +13,7 @@ from duelrank.algorithms import MGD
 from duelrank.api import CLICK, Change, GuardSpec, RankerSpec
 from duelrank.core.errors import StoreCorrupt, StoreLocked
 from duelrank.core.types import State
-from duelrank.guard import guard as guarding
+from duelrank.evidence import guard as guarding
 from duelrank.representation import curves as knots
 from duelrank.serving.log.bodies import (
     Control,

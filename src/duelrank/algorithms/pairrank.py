@@ -49,7 +49,7 @@ class PairRank(Algorithm):
     1,024 pairs, and to the second-order expansion of the loss of every older pair at the weights of the time when it left. The
     distance from the exact fit is ‖w − w*‖ / ‖w*‖, where w* minimises the regularised loss over all pairs seen so far. On MQ2007,
     MQ2008 and `Synthetic`, from 25 to 4,000 lists, it was at most 0.2% at the defaults and 0.7% at the settings of the suite
-    ``rivals`` (λ = 0.005895); with the loss "sum", whose weights grow long, at most 3.2% (``benchmarks/pair_fit.py``).
+    ``rivals`` (λ = 0.005895); with the loss "sum", whose weights grow long, at most 3.2% (``studies/pair_fit.py``).
     Where preferences change for good after pairs have left, their expansions are of weights that no longer hold, and the distance
     is larger: after 4,000 pairs of one truth and 4,000 of another (20 features), 0.1%, 12% and 44%.
 

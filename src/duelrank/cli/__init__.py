@@ -16,7 +16,6 @@ from typer.main import get_group
 
 from duelrank.cli import (
     backfill,
-    bench,
     compare,
     dashboard,
     data,
@@ -157,7 +156,6 @@ app.command("dashboard")(dashboard.dashboard)
 app.command("guard")(guard.guard)
 app.command("replay")(replay.replay)
 app.command("backfill")(backfill.backfill)
-app.command("bench")(bench.bench)
 app.command("info")(info.info)
 app.add_typer(data.app, name="data")
 app.add_typer(keys.app, name="keys")

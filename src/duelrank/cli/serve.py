@@ -240,7 +240,7 @@ def _webhook(address: str | None, private: bool) -> str | None:
     """Return the address of a webhook, or raise if nothing can be sent to it."""
     from duelrank.api import GuardSpec
     from duelrank.core.errors import InvalidValue
-    from duelrank.guard.guard import check_guard
+    from duelrank.evidence.guard import check_guard
     from duelrank.serving.webhooks import check_public
 
     try:

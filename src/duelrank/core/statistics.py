@@ -9,8 +9,6 @@ from math import erfc, exp, isnan, lgamma, log, log1p, nan, sqrt
 
 from duelrank.core.errors import InvalidValue
 
-_PRIORS = (1.0, 10.0, 100.0, 1000.0)  # from large differences, found at once, to those of a few percent
-
 
 def sign_test(wins: int, losses: int) -> float:
     """Return the two-sided p-value of the exact sign test: the null hypothesis is that wins and losses are equally likely.
@@ -60,26 +58,8 @@ def student_quantile(level: float, freedom: float) -> float:
     return high
 
 
-def anytime_test(wins: int, losses: int) -> float:
-    """Return a two-sided p-value that is valid whenever one looks: the null hypothesis is that wins and losses are equally likely.
-
-    It is 1 / e, at most 1, where e says how much likelier the outcomes are, on average over chances to win, than with one half:
-    2^n B(wins + a, losses + a) / B(a, a), the mean over a = 1, 10, 100 and 1,000. With equal rankers the probability that it is
-    ever at or below α is at most α, however often one looks (Ville's inequality).
-
-    Examples
-    --------
-    >>> from duelrank.core.statistics import anytime_test
-    >>> round(anytime_test(9, 1), 3), round(anytime_test(13, 1), 3)
-    (0.287, 0.046)
-    """
-    logs = [(wins + losses) * log(2.0) + _log_beta(wins + a, losses + a) - _log_beta(a, a) for a in _PRIORS]
-    most = max(logs)
-    log_e = most + log(sum(exp(each - most) for each in logs) / len(logs))
-    return exp(-max(log_e, 0.0))
-
-
-def _log_beta(a: float, b: float) -> float:
+def log_beta(a: float, b: float) -> float:
+    """Return the logarithm of the beta function."""
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
@@ -90,7 +70,7 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
     if x > (a + 1.0) / (a + b + 2.0):  # the fraction converges quickly on the other side
         return 1.0 - _beta_share(b, a, rest, x)
     logs = a * (log(x) if x < 0.5 else log1p(-rest)) + b * (log(rest) if rest < 0.5 else log1p(-x))
-    return exp(logs - _log_beta(a, b)) / (a * _beta_fraction(a, b, x))
+    return exp(logs - log_beta(a, b)) / (a * _beta_fraction(a, b, x))
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:

@@ -1,4 +1,4 @@
 """Compiled array functions: they take and return arrays and scalars, hold no policy, and import numpy and each other only.
 
-Each has a slow, obvious twin in `duelrank.testing.reference` that a property test compares it with.
+Each has a slow, obvious twin in `tests/reference` that a property test compares it with.
 """

@@ -1,4 +1,4 @@
-"""Guarded learning in a simulation, with the same guard as in the service."""
+"""Guarded learning in a simulation, with the guard of the service."""
 
 from __future__ import annotations
 
@@ -14,46 +14,44 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.core.randomness import stream_key
 from duelrank.core.registry import Between, Part, register, spell
 from duelrank.core.types import Feedback, Impression, Query, State, Weights, frozen
-from duelrank.guard import Guard
-from duelrank.guard.guard import check_guard
-from duelrank.guard.lists import Kind, draw_kind, guard_list, outcome_of
+from duelrank.evidence.guard import Guard, Kind, check_guard, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.simulation.production import Baseline, BestFeature, order
 
-#: The levels of error at which a history notes the first proof of gain.
+#: Levels at which a history records the first proof of gain.
 PROOF_LEVELS = (0.05, 0.01)
 
 
 @register
 @dataclass(frozen=True, repr=False)
 class Guarded(Part):
-    """A guard over the learned ranker of a run, with the settings of a guard in the service, and its baseline.
+    """The guard of a run: the settings of a guard in the service, and the baseline.
 
     Parameters
     ----------
     baseline
         The production ranking.
     share
-        Of all lists, those that compare: a team draft of the baseline and the best list of the learned ranker.
+        Share of guard lists: team drafts of the baseline and of the best list of the learned ranker.
     false_alarm_every
-        Decisive lists between two false alarms, on average, or more.
+        Least mean number of decisive lists between two false alarms.
     margin
-        How far below one half the chance to win a decisive list may be without an alarm.
+        Distance below one half that the chance to win a decisive list may have without an alarm.
     on_alarm
-        "baseline" shows the baseline and learns nothing from then on; "rollback" goes back to the newest weights that had proved
-        gain, and does as "baseline" where there are none; "tell" only notes it.
+        Action on an alarm: "baseline" shows the baseline from then on and learns nothing; "rollback" restores the newest weights
+        that had proved gain, or acts as "baseline" if there are none; "tell" only reports the alarm.
     promote
-        Shares of the other lists that the learned ranker decides, one rung after the other; the rest is the baseline's.
+        Rising shares of the other lists that the learned ranker orders, one for each rung; the baseline orders the rest.
     start
-        What the learned ranker begins with: the weights of the recipe ("nothing"), or those of the baseline.
+        Initial weights of the learned ranker: those of the recipe ("nothing"), or those of the baseline.
     harm_after
-        An accident for experiments: after so many lists the weights are negated, once, and an alarm that stands is ended, as by
-        an operator. 0: never.
+        Number of lists after which an accident negates the weights, for experiments; the accident ends an alarm, like a resume by
+        an operator. 0 means never.
 
     Examples
     --------
-    After 300 lists an accident turns the weights around. The guard notices, and shows production from then on:
+    After 300 lists an accident negates the weights. The guard raises an alarm, and the run shows the baseline from then on:
 
     >>> from duelrank import simulate
     >>> guard = "Guarded(Feature(0), share=0.5, false_alarm_every=1000, promote=(1.0,), harm_after=300)"
@@ -75,7 +73,7 @@ class Guarded(Part):
     start: Literal["nothing", "baseline"] = "nothing"
     harm_after: Annotated[int, Between(0)] = 0
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -93,16 +91,16 @@ class Guarded(Part):
         super().__post_init__()
         try:
             check_guard(self.spec)
-        except InvalidValue as error:  # as every part says that it is wrong
+        except InvalidValue as error:  # parts raise InvalidRecipe
             raise InvalidRecipe(str(error)) from None
 
     @property
     def spec(self) -> GuardSpec:
-        """The settings of the guard, as a service takes them."""
+        """Settings of the guard, in the form of the service."""
         return GuardSpec(self.share, self.false_alarm_every, self.margin, self.on_alarm, self.promote)
 
     def check(self, algorithm: Algorithm) -> None:
-        """Raise where the accident would not be one: weights that nothing depends on, or that are computed anew."""
+        """Raise an error if the accident would have no effect: the algorithm does not use its weights, or recomputes them."""
         if self.harm_after and (algorithm.per_query or algorithm.weights_follow_memory):
             raise InvalidRecipe(
                 f"harm_after negates weights, but {spell(algorithm)} does not keep what it knows in weights"
@@ -111,22 +109,22 @@ class Guarded(Part):
 
 @dataclass(frozen=True)
 class GuardHistory:
-    """What a guard has seen and done in a run; lists are counted from 1, so that 300 means "after 300 lists".
+    """Counts and actions of a guard in a run. Lists are counted from 1, so that 300 means "after 300 lists".
 
     Parameters
     ----------
     guard
-        After the last list.
+        The guard after the last list.
     kinds
-        How many lists there were of each kind.
+        Number of lists of each kind.
     alarms, alarms_decisive
-        The lists after which an alarm was raised, and how many decisive lists there were by then.
+        Number of lists, and of decisive lists, before each alarm.
     promotions
-        The lists after which it went one rung up.
+        Number of lists before each promotion.
     proved
-        For each of `PROOF_LEVELS`, the list after which gain was first proved; 0 where it never was.
+        Number of lists before the first proof of gain at each of `PROOF_LEVELS`; 0 if there was none.
     harm_decisive
-        The decisive lists before the accident.
+        Number of decisive lists before the accident.
 
     Examples
     --------
@@ -145,7 +143,7 @@ class GuardHistory:
     harm_decisive: int
 
     def columns(self, harm_after: int, online: NDArray[np.float64]) -> dict[str, Any]:
-        """Return plain values for the row of a run, whose metric of each list is ``online``."""
+        """Return plain values for the row of a run; ``online`` has the metric of each list."""
         counts = self.guard.counts
         harmed = 0 < harm_after < len(online)
         return {
@@ -159,7 +157,7 @@ class GuardHistory:
         }
 
 
-#: The columns of a run without a guard, and of one that was stored before there were guards.
+#: Columns of a run without a guard; also the defaults for stored runs that lack these columns.
 NO_GUARD: dict[str, Any] = {
     "guard": "",
     "guard_lists": [],
@@ -174,7 +172,7 @@ NO_GUARD: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _GuardList(Impression):
-    """A list that compares, with its teams as the trace; nothing is learned from it."""
+    """A guard list, with its teams as the trace; nothing is learned from it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,18 +181,18 @@ class _BaselineList(Impression):
 
 
 class GuardedLearner:
-    """Shows guard lists, lists of a learner and lists of the baseline, and does what the guard says.
+    """Shows guard lists, lists of a learner and lists of the baseline, and applies the actions of the guard.
 
     Each list draws from its own stream, so the guard changes neither the queries nor the users of a run.
 
     Parameters
     ----------
     settings
-        How to guard.
+        Settings of the guard.
     learner
-        What is guarded.
+        The guarded learner.
     baseline
-        The weights of the baseline.
+        Weights of the baseline.
     """
 
     def __init__(self, settings: Guarded, learner: Learner, baseline: Weights) -> None:
@@ -212,7 +210,7 @@ class GuardedLearner:
 
     @property
     def history(self) -> GuardHistory:
-        """What has happened so far."""
+        """Counts and actions so far."""
         lists, decisive = (tuple(numbers) for numbers in zip(*self._alarms, strict=True)) if self._alarms else ((), ())
         proved = tuple(self._proved.values())
         promotions = tuple(self._promotions)
@@ -228,15 +226,15 @@ class GuardedLearner:
         self._kinds[kind] += 1
         if kind == "learned":
             return self.learner.rank(query)
-        had, length = order(self.baseline, query), self.learner.length
+        baseline, length = order(self.baseline, query), self.learner.length
         if kind == "baseline":
-            return _BaselineList(query, had[:length])
+            return _BaselineList(query, baseline[:length])
         learned = self.learner.algorithm.best(self.learner.state, query, stream)
-        ranking, teams = guard_list(had, learned, length, stream)
+        ranking, teams = guard_list(baseline, learned, length, stream)
         return _GuardList(query, ranking, {"teams": teams})
 
     def learn(self, impression: Impression, feedback: Feedback) -> None:
-        """Learn from the clicks on a list of the learner, count those on a guard list, and act on what is due."""
+        """Learn from the clicks on a list of the learner; count the outcome of a guard list, and apply the action that is due."""
         if isinstance(impression, _GuardList):
             self.guard = self.guard.count(outcome_of(impression.trace["teams"], feedback.gains))
             self._act()
@@ -261,7 +259,7 @@ class GuardedLearner:
         to_version = None if proven is None else proven.updates
         self.guard = self.guard.alarmed(float(self._lists), self.learner.state.updates, to_version)
         if proven is not None and self.settings.on_alarm == "rollback":
-            state = self.learner.state  # the counts go on: they name random streams, of which each is used once
+            state = self.learner.state  # the counts continue: they name random streams, each of which is used once
             self.learner.state = replace(proven, step=state.step, updates=state.updates)
 
     def _harm(self) -> None:

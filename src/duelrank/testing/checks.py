@@ -1,10 +1,14 @@
-"""Checks the conventions that every algorithm must follow."""
+"""Checks the conventions that every algorithm must follow, with short runs on a tiny data set."""
 
 from __future__ import annotations
 
-import pickle  # only to check that a recipe survives the trip to a worker process
-from collections.abc import Callable
-from typing import Any
+import pickle  # only to check that a recipe reaches a worker process unchanged
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from functools import lru_cache
+from inspect import getdoc
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +17,21 @@ from duelrank.algorithms import Algorithm
 from duelrank.core.errors import DuelrankError, InvalidRecipe
 from duelrank.core.grammar import as_part, parse
 from duelrank.core.memory import flatten
-from duelrank.core.registry import spell
+from duelrank.core.randomness import stream
+from duelrank.core.registry import Between, P, Part, classes, replaced_at, spell, walk
 from duelrank.core.snapshot import Snapshot
 from duelrank.core.types import Feedback, Impression, Query, State
 from duelrank.datasets import Split
-from duelrank.kernels.random import derive
+from duelrank.kernels.random import derive, normals
 from duelrank.learner import Learner
 from duelrank.metrics import nDCG
-from duelrank.testing.parameters import variations
-from duelrank.testing.tiny import play, tiny_split
-from duelrank.testing.verdict import require, run_checks
+from duelrank.users import Cascade
 
-__all__ = ["CHECKS", "check_algorithm"]
-
+T = TypeVar("T")
 Check = Callable[[Algorithm], None]
+
+# A user who clicks relevant documents, sometimes irrelevant ones, and rarely stops.
+_CLICKER = Cascade(click_probability=(0.1, 0.5, 0.9), stop_probability=(0.05, 0.1, 0.2))
 
 
 def check_algorithm(algorithm: Algorithm | str) -> None:
@@ -38,11 +43,71 @@ def check_algorithm(algorithm: Algorithm | str) -> None:
     Examples
     --------
     >>> from duelrank.testing import check_algorithm
-    >>> print(check_algorithm("mgd(n_candidates=2)"))  # nothing is wrong with it
+    >>> print(check_algorithm("mgd(n_candidates=2)"))  # it passes
     None
     """
     recipe = as_part(algorithm, Algorithm)
     run_checks(CHECKS, recipe, spell(recipe))
+
+
+def require(condition: object, problem: str, remedy: str) -> None:
+    """Raise an AssertionError with two sentences unless the condition holds; unlike `assert`, also under ``python -O``."""
+    if not condition:
+        raise AssertionError(f"{problem}. {remedy}.")
+
+
+def run_checks(checks: Iterable[Callable[[T], None]], checked: T, name: str) -> None:
+    """Run checks one by one; an error of any kind gets a note that names the check and the expectation."""
+    for check in checks:
+        try:
+            check(checked)
+        except Exception as error:
+            label = getattr(check, "__name__", repr(check))
+            error.add_note(f"{label} of {name}: {getdoc(check) or ''}".rstrip(": "))
+            raise
+
+
+@lru_cache(maxsize=32)
+def tiny_split(n_queries: int = 12, n_documents: int = 8, n_features: int = 20, seed: int = 0) -> Split:
+    """Make queries whose grades, 0 to 2, follow hidden weights 1, −1, 1, … without noise.
+
+    Examples
+    --------
+    >>> from duelrank.testing import tiny_split
+    >>> split = tiny_split()
+    >>> split.features.shape, len(split.offsets) - 1
+    ((96, 20), 12)
+    """
+    fresh = stream(seed, "tiny")
+    n = n_queries * n_documents
+    features = normals(fresh, n, n_features)
+    features = (features - features.min()) / (features.max() - features.min())
+    scores = features @ np.resize([1.0, -1.0], n_features)
+    labels = np.digitize(scores, np.quantile(scores, (0.6, 0.85))).astype(np.int8)
+    ids = np.array([f"q{i}".encode() for i in range(n_queries)])
+    return Split(features, labels, np.arange(0, n + 1, n_documents), ids)
+
+
+def play(algorithm: Algorithm, n_impressions: int, seed: int = 0, learner: Learner | None = None) -> Learner:
+    """Run a learner, by default a new one, on the tiny queries for some impressions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank import parse
+    >>> from duelrank.testing import play
+    >>> learner = play(parse("mgd"), n_impressions=30)
+    >>> float(np.linalg.norm(learner.weights).round(2))
+    0.03
+    """
+    split = tiny_split()
+    learner = learner or Learner(algorithm, split.n_features, seed, length=5)
+    for _ in range(n_impressions):
+        index = learner.ranked % len(split)
+        impression = learner.rank(split.query(index))
+        shown = split.judgements(index)[impression.ranking]
+        learner.learn(impression, _CLICKER.click(shown, derive(seed, learner.ranked)))
+    return learner
 
 
 def _learner(algorithm: Algorithm, n_impressions: int = 30) -> Learner:
@@ -125,7 +190,7 @@ def check_list_longer_than_the_documents(algorithm: Algorithm) -> None:
 
 
 def check_one_document(algorithm: Algorithm) -> None:
-    """A query with a single document can be shown and learned from; it teaches nothing wrong."""
+    """A query with a single document can be shown and learned from; the weights stay finite."""
     learner = _learner(algorithm)
     impression = learner.rank(Query("single", tiny_split().features[:1]))
     require(
@@ -202,7 +267,7 @@ def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
     require(
         one.state == other.state,
         "two lists that were ranked and never learned from have changed what another list teaches",
-        "Keep nothing of a list but in Impression.trace, and draw random numbers only from the given stream",
+        "Keep nothing of a list outside Impression.trace, and draw random numbers only from the given stream",
     )
 
 
@@ -240,7 +305,7 @@ def check_learning_is_pure(algorithm: Algorithm) -> None:
 
 
 def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
-    """Explaining a step changes nothing, neither the stream; it ends where learning ends, and without clicks it points nowhere."""
+    """Explaining a step does not change the stream; the step ends where learning ends, and has no direction without clicks."""
     learner = _learner(algorithm)
     impression, stream = learner.rank(_query()), derive(1, 1)
     step = algorithm.explain_step(learner.state, impression, _first(impression), stream)
@@ -270,7 +335,7 @@ def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
 
 
 def check_a_click_weighs_one(algorithm: Algorithm) -> None:
-    """Clicks that weigh 1 each are clicks without weights, to the bit, also for what is remembered of them."""
+    """Clicks of weight 1 teach the same as clicks without weights, to the bit, and leave the same memory."""
     plain, weighted = _learner(algorithm, 0), _learner(algorithm, 0)
     for number in range(60):
         query, clicks = _query(number % 12), np.arange(5) % (2 + number % 3) == 1
@@ -288,7 +353,11 @@ def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
     original = _learner(algorithm, 45)
     restored = Learner.from_snapshot(Snapshot.from_bytes(original.snapshot().to_bytes()))
     advice = "Keep all that was learned in State.weights and State.memory, as arrays by name"
-    require(restored.state == original.state, "a state is not equal to itself after a trip through bytes", advice)
+    require(
+        restored.state == original.state,
+        "a state that was converted to bytes and back is not equal to the original",
+        advice,
+    )
     require(
         play(algorithm, 45, learner=restored).state == play(algorithm, 45, learner=original).state,
         "a learner that was restored from a snapshot has learned something else than the original one",
@@ -397,7 +466,7 @@ def _quality(learner: Learner, split: Split) -> float:
 
 def check_every_parameter_matters(algorithm: Algorithm) -> None:
     """No parameter is silently ignored: for each that is not listed as inert, some other value changes what is learned."""
-    # Most differ after a few impressions; only the others get more.
+    # Most parameters matter after a few impressions; only the others get more impressions.
     base = {n: _learned(play(algorithm, n)) for n in (40, 400)}
     for path, others in variations(algorithm):
         require(
@@ -405,6 +474,63 @@ def check_every_parameter_matters(algorithm: Algorithm) -> None:
             f"{path} of {algorithm!r} has no effect: other values teach the same",
             f"Use it or remove it; a parameter that is meant to change no result is listed in inert_fields, as {path!r}",
         )
+
+
+def variations(recipe: P) -> Iterator[tuple[str, list[P]]]:
+    """Yield each parameter's path, with recipes that differ from the given one in that parameter only."""
+    inert = [(*path, *name.split(".")) for path, owner in walk(recipe) for name in owner.inert_fields]
+    for path, owner in walk(recipe):
+        hints = get_type_hints(type(owner), include_extras=True)
+        for item in fields(owner):
+            whole = (*path, item.name)
+            if any(whole[: len(prefix)] == prefix for prefix in inert):
+                continue
+            values = _other_values(getattr(owner, item.name), hints[item.name])
+            others = list(_made(recipe, path, item.name, values))
+            if others or not isinstance(getattr(owner, item.name), Part):  # there may be no other part of this kind
+                yield ".".join((*path, item.name)), others
+
+
+def _made(recipe: P, path: tuple[str, ...], name: str, values: list[Any]) -> Iterator[P]:
+    for value in values:
+        try:
+            yield replaced_at(recipe, {(*path, name): value})
+        except DuelrankError:  # skip values that this recipe does not allow
+            continue
+
+
+def _other_values(value: Any, hint: Any) -> list[Any]:
+    """Return a few values of the hinted type that differ from the given one."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return [other for option in get_args(hint) for other in _other_values(value, option)]
+    if origin is Annotated:
+        bounds: Between = get_args(hint)[1]
+        return [other for other in _other_values(value, get_args(hint)[0]) if other in bounds]
+    if origin is Literal:
+        choices: list[Any] = [choice for choice in get_args(hint) if choice != value]
+    elif isinstance(hint, type) and issubclass(hint, Part):
+        choices = _other_parts(value, hint)
+    elif hint is bool:
+        choices = [not value]
+    elif hint is int:
+        choices = [0, 1, (value or 0) // 2, (value or 0) + 1]
+    elif hint is float:
+        choices = [0.5 * (value or 1.0), 0.25, 2.0 * (value or 1.0)]
+    else:
+        choices = []
+    return [choice for choice in choices if choice != value]
+
+
+def _other_parts(value: Part, kind: type[Part]) -> list[Any]:
+    others = [cls for cls in classes(kind).values() if cls is not type(value)]
+    made = []
+    for cls in others:
+        try:
+            made.append(cls())
+        except (TypeError, DuelrankError):  # it has parameters without defaults
+            continue
+    return made
 
 
 def _learns_otherwise(algorithm: Algorithm, n_impressions: int, base: NDArray[Any]) -> bool:

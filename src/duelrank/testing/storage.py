@@ -8,7 +8,7 @@ from reprlib import repr as shortened
 
 from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Storage, Usage, open_storage
-from duelrank.testing.verdict import require, run_checks
+from duelrank.testing.checks import require, run_checks
 
 __all__ = ["STORAGE_CHECKS", "check_storage"]
 

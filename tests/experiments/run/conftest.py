@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.tiny import Tiny
 
 from duelrank import RunSpec, parse
-from duelrank.testing.tiny import Tiny
 
 NAMES = ("online", "offline", "update_norms", "trajectory")
 

@@ -152,10 +152,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from numba import njit
-from duelrank import MGD, RunSpec, parse, register
+from duelrank import MGD, RunSpec, Synthetic, parse, register
 from duelrank.experiments import run_all
 from duelrank.experiments.run.local import LocalProcesses
-from duelrank.testing.tiny import Tiny
 
 @njit
 def half(x):
@@ -175,11 +174,12 @@ class Mine(MGD):
         return super().update(state, half(gradient))
 
 print("started")
-specs = [RunSpec(Mine(), Tiny(), parse("perfect"), fold=fold, impressions=100) for fold in (1, 2)]
+data = Synthetic(n_queries=12)
+specs = [RunSpec(Mine(), data, parse("perfect"), seed=seed, impressions=100) for seed in (1, 2)]
 here, there = ({r.spec: r.trajectory.tobytes() for r in run_all(specs, workers=n)} for n in (1, 2))
 assert here == there
 try:
-    list(LocalProcesses(1).run([RunSpec(Mine(broken=True), Tiny(), parse("perfect"))]))
+    list(LocalProcesses(1).run([RunSpec(Mine(broken=True), data, parse("perfect"))]))
 except Mishap as error:
     print(type(error) is Mishap, error)
 """

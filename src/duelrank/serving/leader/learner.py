@@ -13,7 +13,7 @@ from time import perf_counter, sleep
 from duelrank.api import GuardInfo
 from duelrank.core.errors import StorageFailure, StoreCorrupt
 from duelrank.core.types import Features
-from duelrank.guard import Guard
+from duelrank.evidence import Guard
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.capacity import Capacity
 from duelrank.serving.leader.retention import Retention

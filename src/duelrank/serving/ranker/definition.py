@@ -25,9 +25,8 @@ from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import spell, walk
 from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
 from duelrank.core.validation import printable_name, whole_number
+from duelrank.evidence.guard import check_guard, draw_kind, guard_list
 from duelrank.export import LinearModel
-from duelrank.guard.guard import check_guard
-from duelrank.guard.lists import draw_kind, guard_list
 from duelrank.kernels.projection import norm
 from duelrank.kernels.random import derive, uniform
 from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from duelrank.api import GuardAlarm, GuardInfo, GuardRung
-from duelrank.guard.guard import LEVEL, SLACK, Alarm, Guard
+from duelrank.evidence.guard import LEVEL, SLACK, Alarm, Guard
 from duelrank.serving.observer import GuardEvent
 
 __all__ = ["alarm_sentence", "event_sentence", "guard_info", "guard_warnings"]

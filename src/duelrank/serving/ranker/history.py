@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from duelrank.api import History, HistoryGuard, HistoryMark
-from duelrank.guard import ConfidenceSequence
+from duelrank.evidence import ConfidenceSequence
 from duelrank.serving.log.bodies import BASELINE, EXPLORED, GREEDY, GUARD, OLD, SHADOW, pack, unpack
 from duelrank.serving.ranker.definition import MOST_FEATURES
 

@@ -14,7 +14,7 @@ import numpy as np
 from duelrank.api import CLICK, Change, RankerSpec
 from duelrank.core.errors import DuelrankError, StorageFailure, StoreCorrupt
 from duelrank.core.types import Features, State
-from duelrank.guard import Guard, GuardSpec
+from duelrank.evidence import Guard, GuardSpec
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
     CLOSED,

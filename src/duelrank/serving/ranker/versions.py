@@ -10,7 +10,7 @@ import msgspec
 from duelrank.api import RankerSpec
 from duelrank.core.errors import StoreCorrupt
 from duelrank.core.types import State
-from duelrank.guard import Guard
+from duelrank.evidence import Guard
 from duelrank.serving.log.bodies import (
     CLOSED,
     FAILED,

@@ -9,9 +9,7 @@ import msgspec
 from duelrank.api import GuardSpec
 from duelrank.core.registry import Part
 from duelrank.core.types import Gains, State
-from duelrank.guard import Guard, Voters
-from duelrank.guard.guard import Vote
-from duelrank.guard.lists import outcome_of
+from duelrank.evidence.guard import Guard, Vote, Voters, outcome_of
 from duelrank.serving.log.bodies import Control, Evidence, pack_state, unpack_state, unpack_teams
 
 __all__ = ["Watch", "Watched"]

@@ -1,4 +1,4 @@
-"""Temporarily replaces the kernels, by their slow twins or by timed versions."""
+"""Replaces the kernels for a while, by their slow twins or by timed versions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 
 import duelrank.kernels
 from duelrank.core.compiling import Intrinsic, Kernel
-
-__all__ = ["kernels", "swapped", "twin"]
 
 
 def kernels() -> dict[tuple[str, str], Any]:

@@ -1,6 +1,6 @@
 """Looks at where bad runs of a recipe come from: what its weights are worth early on, and what a user who clicks at random teaches.
 
-    python benchmarks/bad_runs.py wmgd-dsp --dataset mq2007 --user informational
+    python studies/bad_runs.py wmgd-dsp --dataset mq2007 --user informational
 
 The worth of weights is their cosine with the offline reference of the fold, which is trained on all labels.
 """

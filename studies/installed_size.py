@@ -2,8 +2,8 @@
 
 Makes an empty virtual environment, installs the package into it, and sums the files of every distribution, compiled ones included::
 
-    python benchmarks/installed_size.py                    # the core
-    python benchmarks/installed_size.py --extra plot       # and what an extra adds
+    python studies/installed_size.py                    # the core
+    python studies/installed_size.py --extra plot       # and what an extra adds
 """
 
 from __future__ import annotations

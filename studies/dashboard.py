@@ -1,6 +1,6 @@
 """The dashboard in a real Chromium: its bytes, first paint, how it follows traffic, the memory of its tab; and its picture.
 
-``python benchmarks/dashboard.py paint URL`` opens the dashboard of a service that runs; ``follow`` serves one itself, with as much
+``python studies/dashboard.py paint URL`` opens the dashboard of a service that runs; ``follow`` serves one itself, with as much
 traffic as it can take; ``picture FILE`` plays a day of users on a clock that is set by hand, and takes the picture of the docs.
 """
 
