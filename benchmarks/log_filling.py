@@ -25,7 +25,7 @@ from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import NewEvent, open_storage
 from load import N_FEATURES
 
-#: Fewer than a real list has, since the disk is not what is measured.
+#: Fewer than in a real list, since the disk is not measured.
 N_DOCUMENTS, BATCH = 4, 1000
 
 

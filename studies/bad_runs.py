@@ -1,4 +1,4 @@
-"""Looks at where bad runs of a recipe come from: what its weights are worth early on, and what a user who clicks at random teaches.
+"""Analyses bad runs of a recipe: the quality of its weights early on, and what it learns from random clicks.
 
     python studies/bad_runs.py wmgd-dsp --dataset mq2007 --user informational
 
