@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.effort import examples
 
 from duelrank.errors import InvalidValue, StorageFailure
-from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage, open_storage
+from duelrank.storage import ApiKey, Event, NewEvent, Receipt, SnapshotInfo, StoredSnapshot, Usage, open_storage
 from duelrank.testing import STORAGE_CHECKS, check_storage
 
 
@@ -303,8 +303,8 @@ class TestSnapshots:
         assert store.snapshots.load("shop", "checkpoint") is None
         for number in (10, 5, 15):
             store.snapshots.save("shop", "checkpoint", number, number / 2, f"at {number}".encode())
-        assert store.snapshots.load("shop", "checkpoint") == Snapshot("shop", "checkpoint", 15, 7.5, b"at 15")
-        assert store.snapshots.load("shop", "checkpoint", 10) == Snapshot("shop", "checkpoint", 10, 5.0, b"at 10")
+        assert store.snapshots.load("shop", "checkpoint") == StoredSnapshot("shop", "checkpoint", 15, 7.5, b"at 15")
+        assert store.snapshots.load("shop", "checkpoint", 10) == StoredSnapshot("shop", "checkpoint", 10, 5.0, b"at 10")
         assert store.snapshots.load("shop", "checkpoint", 14) is None
         assert store.snapshots.load("other", "checkpoint") is None
         assert store.snapshots.load("shop", "version") is None

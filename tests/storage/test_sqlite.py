@@ -24,7 +24,7 @@ from duelrank.errors import (
     StoreUnavailable,
 )
 from duelrank.storage import NewEvent, Receipt, open_storage, register_storage
-from duelrank.storage.sql.schema import MIGRATIONS
+from duelrank.storage.sql import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
 
 
@@ -77,7 +77,7 @@ except StorageFailure as error:
     def test_a_read_only_disk_is_named(self, path, event, monkeypatch):
         SQLiteStorage(path).close()
         with SQLiteStorage(path, read_only=True) as store:
-            monkeypatch.setattr("duelrank.storage.sqlite.database.on_read_only_disk", path.__eq__)
+            monkeypatch.setattr("duelrank.storage.sqlite._on_read_only_disk", path.__eq__)
             with pytest.raises(StorageFailure, match="file system is mounted read-only"):
                 store.log.append([event()])
 
@@ -197,7 +197,7 @@ class TestOpening:
             SQLiteStorage(path, timeout=0.05)
 
     def test_is_on_the_disk_before_it_is_acknowledged(self, path):
-        with SQLiteStorage(path) as store, store.database._writes.borrow() as connection:
+        with SQLiteStorage(path) as store, store._writes.borrow() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -259,7 +259,7 @@ class TestFile:
     def test_a_new_reader_does_not_read_the_wrong_file(self, path, event):
         with SQLiteStorage(path) as store:
             store.log.append([event()])
-            store.database._reads.clear()
+            store._reads.clear()
             path.unlink()
             with pytest.raises(StoreUnavailable, match="is gone"):
                 store.log.read()
@@ -401,7 +401,7 @@ class TestFull:
     def test_nothing_half_written_and_it_goes_on_afterwards(self, path, event):
         with SQLiteStorage(path) as store:
             store.log.append([event("before")])
-            with store.database._writes.borrow() as connection:
+            with store._writes.borrow() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
             with pytest.raises(StoreFull, match="no room") as caught:
@@ -412,15 +412,13 @@ class TestFull:
                 store.snapshots.save("shop", "checkpoint", 1, 0.0, bytes(100_000))
             assert store.snapshots.list("shop", "checkpoint") == []
             assert store.log.append([event("small")]) == [Receipt(2, True)]
-            with store.database._writes.borrow() as connection:
+            with store._writes.borrow() as connection:
                 connection.execute("PRAGMA max_page_count = 1000000")
             assert store.log.append([event(i, body=bytes(1000)) for i in range(100)])[-1] == Receipt(102, True)
 
     def test_what_does_not_fit_leaves_room_for_what_does(self, path, event):
         with SQLiteStorage(path) as store:
-            with (
-                store.database._writes.borrow() as connection
-            ):  # the writer waits for it: the batches will share a group
+            with store._writes.borrow() as connection:  # the writer waits for it: the batches will share a group
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
                 first = store.log.submit([event("first")])
@@ -476,7 +474,7 @@ class TestVersions:
     def test_an_older_file_is_brought_up_to_date(self, first, event):
         assert self.version(first) == 1
         with SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.query("SELECT note FROM duelrank_events") == [("ranked",)]
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         assert self.version(first) == 2
 
@@ -514,7 +512,7 @@ class TestSize:
         assert max(sizes) < 3_000_000
 
     def test_readers_do_not_make_the_log_grow_for_ever(self, path, event, monkeypatch):
-        monkeypatch.setattr("duelrank.storage.sqlite.database.WAL_BYTES", 200_000)
+        monkeypatch.setattr("duelrank.storage.sqlite.WAL_BYTES", 200_000)
         log = path.with_name("store.db-wal")
         with SQLiteStorage(path) as store:
             store.log.append([event("first")])
@@ -524,7 +522,7 @@ class TestSize:
                 limits = set()  # there is a new one each time that the reader was waited for
                 for i in range(40):
                     store.log.append([event(i, body=bytes(20_000))])
-                    limits.add(store.database._wal_most)
+                    limits.add(store._wal_most)
                 assert log.stat().st_size > 800_000, "the reader still needs it"
                 assert 2 <= len(limits) <= 6, "and is waited for when the log has doubled, not each time"
             for i in range(100):

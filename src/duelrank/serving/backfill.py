@@ -14,7 +14,7 @@ from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.settings import Settings
 from duelrank.storage import NewEvent
-from duelrank.storage.values import checked_text
+from duelrank.storage.base import checked_text
 from duelrank.validation import whole_number
 
 __all__ = ["LogIntake"]

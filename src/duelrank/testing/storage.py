@@ -7,7 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from reprlib import repr as shortened
 
 from duelrank.errors import InvalidValue, StorageFailure
-from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Storage, Usage, open_storage
+from duelrank.storage import (
+    ApiKey,
+    Event,
+    NewEvent,
+    Receipt,
+    SnapshotInfo,
+    Storage,
+    StoredSnapshot,
+    Usage,
+    open_storage,
+)
 from duelrank.testing.verdict import require, run_checks
 
 __all__ = ["STORAGE_CHECKS", "check_storage"]
@@ -132,8 +142,10 @@ def check_snapshots_are_kept_by_kind(store: Storage) -> None:
     for number, body in ((1, b"old"), (3, b"three"), (1, b"one"), (2, b"two")):
         store.snapshots.save("g", "version", number, 1.5, body)
     store.snapshots.save("g", "status", 9, 1.5, b"")
-    _equal(store.snapshots.load("g", "version"), Snapshot("g", "version", 3, 1.5, b"three"), "the newest snapshot")
-    replaced = Snapshot("g", "version", 1, 1.5, b"one")
+    _equal(
+        store.snapshots.load("g", "version"), StoredSnapshot("g", "version", 3, 1.5, b"three"), "the newest snapshot"
+    )
+    replaced = StoredSnapshot("g", "version", 1, 1.5, b"one")
     _equal(store.snapshots.load("g", "version", 1), replaced, "a snapshot that was saved twice")
     _equal(store.snapshots.load("g", "version", 4), None, "a snapshot that was never saved")
     info = SnapshotInfo("g", "version", 2, 1.5, 3)

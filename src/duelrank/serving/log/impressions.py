@@ -11,7 +11,7 @@ from duelrank.errors import InvalidValue
 from duelrank.serving.log.attachments import unpack_features
 from duelrank.serving.log.bodies import CLOSED, FEEDBACK, IMPRESSION, StoredImpression, unpack
 from duelrank.storage import Event, Storage
-from duelrank.storage.values import checked_text
+from duelrank.storage.base import checked_text
 from duelrank.types import Features
 
 __all__ = [
