@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 import subprocess
 import sys
 from email.utils import formatdate
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from tests.serving.guards import guard_info
 
-from duelrank.api import FeatureCurve, RankRequest
+from duelrank.api import Change, FeatureCurve, RankerSpec, RankRequest
 from duelrank.client import (
     AsyncClient,
     Client,
@@ -25,9 +26,9 @@ from duelrank.client import (
     ServiceError,
     ServiceUnreachable,
     Start,
-    calls,
     protocol,
 )
+from duelrank.client.client import _Method, _Methods
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import LinearModel, format_options
 from duelrank.export.query import export_query, options_of
@@ -589,22 +590,38 @@ class TestErrors:
         assert not key or key not in str(caught.value)
 
 
-class TestShape:
-    PUBLIC = tuple(
-        name
-        for name, value in vars(calls).items()
-        if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == calls.__name__
-    )
+#: The struct that each parameter of a method is a field of, with those fields that no parameter sets.
+SCHEMA = {
+    "create_ranker": (RankerSpec, {"retired"}),
+    "change_ranker": (Change, set()),
+    "rank": (RankRequest, set()),
+    "close_impression": (FeedbackEvent, {"close", "event_id", "time", "action"}),
+}
 
-    @pytest.mark.parametrize("name", PUBLIC)
-    def test_both_clients_have_every_call_with_its_parameters(self, name):
-        build = getattr(calls, name)
-        for kind in (Client, AsyncClient):
-            method = getattr(kind, name)
-            assert list(inspect.signature(method).parameters) == ["self", *inspect.signature(build).parameters]
-            assert method.__doc__ == build.__doc__
-            assert "Call" not in str(inspect.signature(method).return_annotation)
-        assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
+
+class TestShape:
+    METHODS = tuple(name for name, value in vars(_Methods).items() if isinstance(value, _Method))
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_both_clients_have_every_method_with_its_parameters_described(self, name):
+        blocking, awaiting = getattr(Client, name), getattr(AsyncClient, name)
+        assert inspect.signature(blocking) == inspect.signature(awaiting)
+        assert blocking.__doc__ == awaiting.__doc__
+        assert "Call" not in str(inspect.signature(blocking).return_annotation)
+        assert (inspect.iscoroutinefunction(blocking), inspect.iscoroutinefunction(awaiting)) == (False, True)
+        parameters = list(inspect.signature(blocking).parameters)
+        assert re.findall(r"^(\w+)\n    \S", blocking.__doc__, re.MULTILINE) == parameters[1:]
+
+    @pytest.mark.parametrize("name", SCHEMA)
+    def test_its_parameters_are_those_of_the_schema(self, name):
+        struct, unset = SCHEMA[name]
+        parameters = set(inspect.signature(getattr(Client, name)).parameters) - {"self", "name"}
+        assert parameters == set(struct.__struct_fields__) - unset - {"name"}
+
+    def test_the_descriptions_are_those_of_the_schema(self):
+        (described,) = re.findall(r"^    close_after\n((?:        .+\n)+)", RankerSpec.__doc__, re.MULTILINE)
+        for name in ("create_ranker", "change_ranker"):
+            assert " ".join(described.split()) in " ".join(getattr(Client, name).__doc__.split())
 
     def test_a_client_can_be_closed_twice(self):
         client = Client("http://service")
