@@ -58,4 +58,4 @@ async def service() -> RankAnswer:
         exported: bytes = client.export("shop", "vespa", rank_features={"bm25": "bm25(title)"})
         client.change_ranker("shop", guard=None, lenght=len(exported))  # type: ignore[call-arg]
     async with AsyncClient("http://127.0.0.1:8000", retries=0) as other:
-        return await other.rank("shop", {"d1": {"bm25": 0.5}, "d2": {"bm25": 1}})
+        return await other.rank("shop", {"d1": [1, 2], "d2": [0.5, 1.0], "d3": {"bm25": 1.0}})

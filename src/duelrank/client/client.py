@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from array import array
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, ValuesView
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
@@ -57,7 +57,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Features = Sequence[float] | Mapping[str, float]
-Documents = Mapping[str, Features] | Iterable[Mapping[str, Any]] | tuple[Sequence[str], Any] | DocumentTable
+# Not an Iterable, which a mapping is too: a type checker could not infer the type of {"d1": [1, 2], "d2": {"bm25": 0.5}}.
+_Listed = Sequence[Mapping[str, Any]] | Iterator[Mapping[str, Any]] | ValuesView[Mapping[str, Any]]
+Documents = Mapping[str, Features] | _Listed | tuple[Sequence[str], Any] | DocumentTable
 Event = FeedbackEvent | Mapping[str, Any]
 Guard = GuardSpec | Mapping[str, Any]
 
