@@ -33,6 +33,14 @@ def store(postgres_url):
         yield store
 
 
+@pytest.fixture
+def hasty(postgres_url, monkeypatch):
+    """A store that waits a short time for a server that is gone."""
+    monkeypatch.setattr("duelrank.storage.postgres.PATIENCE", 0.3)
+    with PostgresStorage(postgres_url) as store:
+        yield store
+
+
 class TestOrder:
     def test_nobody_appends_past_a_commit_that_is_late(self, postgres_url, store, event):
         """One transaction has its number but is not committed: the next must not become visible before it."""
@@ -189,7 +197,7 @@ class TestRestart:
         assert store.leases.acquire("learner").held(), "what was lost can be had again"
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-    def test_a_restart_under_load_loses_nothing_and_doubles_nothing(self, server, postgres_url, store, event, how):
+    def test_a_restart_under_load_loses_nothing_and_doubles_nothing(self, server, hasty, event, how):
         stop, promised, failures = threading.Event(), {}, []
 
         def client(name):
@@ -198,7 +206,7 @@ class TestRestart:
                     return
                 while True:  # until it is acknowledged, as a client of the service would
                     try:
-                        receipts = store.log.append([event((name, i)), event((name, i, "second"))])
+                        receipts = hasty.log.append([event((name, i)), event((name, i, "second"))])
                         break
                     except StorageFailure as error:
                         failures.append(error)
@@ -220,29 +228,29 @@ class TestRestart:
         for thread in threads:
             thread.join(60)
         assert all(isinstance(failure, StoreUnavailable) for failure in failures)
-        events = store.log.read(limit=1_000_000)
+        events = hasty.log.read(limit=1_000_000)
         found = {each.key: each.number for each in events}
         assert [each.number for each in events] == list(range(1, len(events) + 1))
         assert len(found) == len(events) == 2 * len(promised)
         assert promised.items() <= found.items()
 
-    def test_while_the_server_is_down_the_error_is_retryable(self, server, store, event):
-        store.log.append([event(1)])
+    def test_while_the_server_is_down_the_error_is_retryable(self, server, hasty, event):
+        hasty.log.append([event(1)])
         server.stop()
         try:
             for call in (
-                lambda: store.log.append([event(2)]),
-                store.log.read,
-                store.ping,
-                lambda: store.leases.acquire("x"),
+                lambda: hasty.log.append([event(2)]),
+                hasty.log.read,
+                hasty.ping,
+                lambda: hasty.leases.acquire("x"),
             ):
                 with pytest.raises(StoreUnavailable) as caught:
                     call()
                 assert caught.value.retryable
         finally:
             server.start()
-        assert len(store.log.read()) == 1
-        assert store.log.append([event(2)]) == [Receipt(2, True)]
+        assert len(hasty.log.read()) == 1
+        assert hasty.log.append([event(2)]) == [Receipt(2, True)]
 
 
 HOLDER = """
@@ -267,6 +275,7 @@ class TestHeartbeat:
         assert holder.stdout.readline() == "held\n"
         assert store.leases.acquire("learner") is None
         holder.send_signal(signal.SIGSTOP)
+        self.beat(postgres_url, "beat = beat - 5.5")  # it needs 6 seconds to become stale
         leases = []
         try:
             until(lambda: leases.append(store.leases.acquire("learner")) or leases[-1] is not None)

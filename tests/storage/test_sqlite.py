@@ -15,7 +15,6 @@ from random import Random
 import pytest
 
 from duelrank.errors import (
-    InvalidValue,
     StorageFailure,
     StoreCorrupt,
     StoreFull,
@@ -23,7 +22,7 @@ from duelrank.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import NewEvent, Receipt, open_storage, register_storage
+from duelrank.storage import NewEvent, Receipt, open_storage
 from duelrank.storage.sql import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
 
@@ -104,55 +103,6 @@ except StorageFailure as error:
 
 
 class TestOpening:
-    def test_relative_and_absolute(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        open_storage("sqlite:///here.db").close()
-        open_storage(f"sqlite:///{tmp_path}/there.db").close()
-        open_storage("sqlite:///with%20space.db").close()
-        assert {path.name for path in tmp_path.iterdir()} == {"here.db", "there.db", "with space.db"}
-
-    def test_in_memory_leaves_nothing_behind(self, tmp_path, monkeypatch, event):
-        monkeypatch.chdir(tmp_path)
-        with open_storage("sqlite://") as store, open_storage("sqlite://") as other:
-            store.log.append([event()])
-            assert other.log.last_number() == 0
-            assert store.leases.acquire("x") is not None
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize("url", ["", "store.db", "mysql://host/db", "sqlite:/x.db", "sqlite://x.db", "file:///x"])
-    def test_other_addresses_say_what_is_possible(self, url):
-        with pytest.raises(InvalidValue, match="sqlite:///relative"):
-            open_storage(url)
-
-    def test_a_backend_of_somebody_else(self, clean_registry):
-        opened = []
-
-        @register_storage("mine", "mine+tls", example="mine://host")
-        def opens(url):
-            opened.append(url)
-            return open_storage("sqlite://")
-
-        open_storage("mine://a").close()
-        open_storage("mine+tls://b").close()
-        assert opened == ["mine://a", "mine+tls://b"]
-        with pytest.raises(
-            InvalidValue, match=r"mine, mine\+tls, postgres, postgresql, sqlite; .*mine://host.*'mime://'"
-        ):
-            open_storage("mime://")
-
-    @pytest.mark.parametrize("scheme", ["sqlite", "Mine", "a b", ""])
-    def test_schemes_that_are_taken_or_malformed(self, scheme):
-        with pytest.raises(InvalidValue, match="scheme"):
-            register_storage(scheme, example="")(lambda url: None)
-
-    def test_a_password_is_never_shown(self):
-        with pytest.raises(InvalidValue, match="address") as caught:
-            open_storage("mysql://me:secret@host/db")
-        assert "secret" not in str(caught.value)
-
-    def test_importing_does_not_import_the_driver(self, process):
-        assert process("print('psycopg' in sys.modules)").communicate()[0] == "False\n"
-
     def test_a_folder_that_does_not_exist(self, tmp_path):
         with pytest.raises(StorageFailure, match="folder exists"):
             SQLiteStorage(tmp_path / "nowhere" / "store.db")
@@ -164,17 +114,6 @@ class TestOpening:
         with pytest.raises(StorageFailure, match="another program"):
             SQLiteStorage(path)
         assert path.read_bytes() == before
-
-    def test_many_processes_open_a_new_file_at_once(self, path, process):
-        code = """
-            import os
-            with open_storage(sys.argv[1]) as store:
-                store.log.append([NewEvent("shop", "x", str(os.getpid()), 0.0, b"")])
-        """
-        running = [process(code, f"sqlite:///{path}") for _ in range(5)]
-        assert [each.wait(60) for each in running] == [0] * 5
-        with SQLiteStorage(path) as store:
-            assert store.log.last_number() == 5
 
     def test_waits_for_the_lock_of_the_write_ahead_log(self, path, monkeypatch):
         # SQLite answers at once that the file is locked if two connections turn the log on at the same moment.
