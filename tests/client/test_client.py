@@ -404,6 +404,13 @@ class TestAsking:
         )
         assert found.curves == [FeatureCurve("price", "value", [5, 900], [0, -2], "ramps", 0.5)]
 
+    def test_history(self, ask):
+        script = Script(ok({}))
+        with pytest.raises(DataFormatError, match="history"):
+            ask(script, "history", "shop", "hour", end=1.5)
+        assert script.requests[0].url.path == "/v1/rankers/shop/history"
+        assert dict(script.requests[0].url.params) == {"step": "hour", "end": "1.5"}
+
     def test_control(self, ask):
         script = Script(*[ok(INFO)] * 5)
         ask(script, "freeze", "shop")

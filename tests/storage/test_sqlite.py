@@ -22,7 +22,7 @@ from duelrank.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from duelrank.storage import NewEvent, Receipt, open_storage
+from duelrank.storage import ApiKey, NewEvent, Receipt, open_storage
 from duelrank.storage.sql import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
 
@@ -310,6 +310,17 @@ class TestDamage:
                 with pytest.raises(StoreCorrupt, match="event 8 is damaged"):
                     store.log.read()
                 assert len(store.log.read(after=8)) == 292
+
+    def test_a_damaged_api_key_and_a_damaged_counter(self, filled):
+        with SQLiteStorage(filled) as store:
+            store.keys.add(ApiKey("id", b"hash", ("rank",), 0.0))
+            with closing(sqlite3.connect(filled, isolation_level=None)) as other:
+                other.execute("UPDATE duelrank_keys SET rankers = '['")
+                other.execute("DELETE FROM duelrank_meta")
+            with pytest.raises(StoreCorrupt, match="API key 'id' is damaged"):
+                store.keys.list()
+            with pytest.raises(StoreCorrupt, match="counters are damaged"):
+                store.ping()
 
     def test_whatever_is_damaged_nothing_else_is_raised_or_returned(self, filled):
         """Random bytes at random places of the file, half of them where SQLite keeps its own affairs."""
