@@ -207,7 +207,10 @@ class SQLStorage(Storage):
         receipts = self.insert_new(session, events, last) if events else []
         new = [(receipt.number, event) for receipt, event in zip(receipts, events, strict=True) if receipt.new]
         if new:
-            bodies = [(number, checksum(each.body, *_place(each), each.time), each.body) for number, each in new]
+            bodies = [
+                (number, checksum(each.body, each.ranker, each.kind, each.key, each.time), each.body)
+                for number, each in new
+            ]
             attachments = [
                 (each.ranker, number, checksum(each.attachment, each.ranker, number), each.attachment)
                 for number, each in new
@@ -252,7 +255,7 @@ def _place(event: NewEvent) -> tuple[str, str, str]:
 def rows_of_new(events: Sequence[NewEvent], receipts: Sequence[Receipt]) -> Rows:
     """Return the rows of new events for the table of events."""
     return [
-        (receipt.number, *_place(event), event.time)
+        (receipt.number, event.ranker, event.kind, event.key, event.time)
         for event, receipt in zip(events, receipts, strict=True)
         if receipt.new
     ]
