@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from duelrank import registry, storage
+from duelrank import storage
+from duelrank.core import registry
+from duelrank.core.home import home
 from duelrank.experiments.run import extensions
-from duelrank.home import home
 
 _numbers = count(1)
 

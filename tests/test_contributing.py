@@ -17,7 +17,7 @@ from duelrank import parse, simulate, spell
 from duelrank.cli import app
 from duelrank.experiments.run.extensions import VARIABLE, load_extension
 from duelrank.export import FORMATS, LinearModel, export
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 from duelrank.serving import Service
 from duelrank.serving.http import KeyRing, create_app
 from duelrank.serving.http.routes import OPERATIONS

@@ -29,9 +29,9 @@ from duelrank.client import (
     protocol,
 )
 from duelrank.client.client import _Method, _Methods
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import LinearModel, format_options
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 from duelrank.representation import Fixed, MinMax, QueryScaled, Ramps, Unscaled
 
 RANKED = {

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from duelrank.errors import InvalidValue, MissingExtra
+from duelrank.core.errors import InvalidValue, MissingExtra
 from duelrank.storage import ApiKey, Event, NewEvent, Receipt, StoredSnapshot, Usage, open_storage, register_storage
 from duelrank.testing import STORAGE_CHECKS, check_storage
 

@@ -14,14 +14,7 @@ from random import Random
 
 import pytest
 
-from duelrank.errors import (
-    StorageFailure,
-    StoreCorrupt,
-    StoreFull,
-    StoreLocked,
-    StoreTooNew,
-    StoreUnavailable,
-)
+from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 from duelrank.storage import ApiKey, NewEvent, Receipt, open_storage
 from duelrank.storage.sql import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
@@ -36,7 +29,7 @@ class TestReadOnly:
     #: Says what a store on a disk that is mounted read-only has, and why it takes no more.
     LOOK = """
 import sys
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 from duelrank.storage import NewEvent, open_storage
 with open_storage(sys.argv[1], read_only=True) as store:
     print(store.log.last_number())

@@ -44,8 +44,8 @@ from duelrank.api import (
     VersionNumber,
 )
 from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, Value, answer, encode, new_id
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
-from duelrank.validation import whole_number
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.core.validation import whole_number
 
 if TYPE_CHECKING:
     import httpx
@@ -385,7 +385,7 @@ def _representation(given: Any, names: Sequence[str]) -> Any:
     if isinstance(given, str | Mapping):
         return given
     from duelrank.representation import Representation
-    from duelrank.representation.written import write_representation
+    from duelrank.representation.fixed import write_representation
 
     if not isinstance(given, Representation):
         raise InvalidValue(f'a representation is a text such as "query-scaled", an object or a part, got {given!r}')
@@ -463,7 +463,7 @@ def _linear_model(response: httpx.Response) -> LinearModel:
     import numpy as np
 
     from duelrank.export.model import LinearModel
-    from duelrank.representation.written import read_representation
+    from duelrank.representation.fixed import read_representation
 
     found = answer(api.Model)(response)
     names = tuple(found.weights)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from duelrank.errors import InvalidValue
-from duelrank.validation import whole_number
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 
 # Together they fit into an entry of a PostgreSQL index, which holds at most 2,700 bytes.
 MOST_BYTES = {"ranker": 500, "kind": 100, "key": 1000, "id": 200, "name": 200, "scope": 100}
@@ -368,7 +368,7 @@ class Storage(ABC):
     """A store: an event log, snapshots, API keys and leases.
 
     All methods may be called from any thread. Data is durable as soon as the method that writes it has returned. Failures
-    raise a `duelrank.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed later; invalid
+    raise a `duelrank.core.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed later; invalid
     arguments raise an `InvalidValue`. A store does not survive a fork: open it in the process that uses it.
     """
 

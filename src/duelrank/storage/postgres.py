@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from duelrank.errors import InvalidValue, StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
+from duelrank.core.errors import InvalidValue, StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
 from duelrank.storage.base import Lease, Usage, without_password
 from duelrank.storage.sql import MIGRATIONS, TABLES, Migration, Rows, Session, SQLStorage, counter, migrate
 

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 from zlib import crc32
 
-from duelrank.errors import InvalidValue, StoreCorrupt, StoreTooNew
+from duelrank.core.errors import InvalidValue, StoreCorrupt, StoreTooNew
 from duelrank.storage.base import (
     ApiKey,
     Event,

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
+from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
 from duelrank.storage.base import Lease, NewEvent, Receipt, Usage
 from duelrank.storage.sql import (
     MIGRATIONS,
