@@ -401,9 +401,9 @@ class TestExamples:
         **dict.fromkeys(("Entry", "ImportReport", "remove"), "the examples of info and add have it"),
         **dict.fromkeys(("Cell", "Column", "Row"), "the example of Table has it"),
         **dict.fromkeys(
-            ("ApiKey", "NewEvent", "Usage", "SnapshotInfo"), "a value that the methods of a store take or return"
+            ("ApiKey", "NewEvent", "Usage", "SnapshotInfo", "StoredSnapshot"),
+            "a value that the methods of a store take or return",
         ),
-        "Snapshot (storage)": "a value that the methods of a store take or return",
         **dict.fromkeys(("Alarm", "GuardCounts"), "a value within a Guard, whose example has it"),
         **dict.fromkeys(("Picture", "Section"), "a value within a Report"),
         **dict.fromkeys(

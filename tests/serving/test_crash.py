@@ -223,7 +223,7 @@ async def equal_in_the_end(storage, kit, *services):
 
 def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
     """As when a lease is lost and nobody has noticed: all that a leader does follows from the log, so it is only done twice."""
-    from duelrank.storage.sqlite.leases import _MemoryLease
+    from duelrank.storage.sqlite import _MemoryLease
 
     monkeypatch.setattr(storage.leases, "acquire", lambda name: _MemoryLease())
 
@@ -252,7 +252,7 @@ def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
 
 def test_a_leader_that_hung_goes_on_from_where_another_has_come(storage, kit, monkeypatch):
     """What the other one has learned from is gone from the store by then."""
-    from duelrank.storage.sqlite.leases import _MemoryLease
+    from duelrank.storage.sqlite import _MemoryLease
 
     monkeypatch.setattr(storage.leases, "acquire", lambda name: _MemoryLease())
 

@@ -657,7 +657,7 @@ def test_a_follower_tells_the_same_and_serves_the_same(postgres_url, kit):
 
 
 def test_two_leaders_at_once_raise_one_alarm(storage, kit, monkeypatch):
-    from duelrank.storage.sqlite.leases import _MemoryLease
+    from duelrank.storage.sqlite import _MemoryLease
 
     monkeypatch.setattr(storage.leases, "acquire", lambda name: _MemoryLease())
 

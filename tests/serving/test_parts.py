@@ -128,13 +128,13 @@ class TestAppender:
             def fail(events):
                 raise StoreFull("no room")
 
-            store.database._writer._insert, insert = fail, store.database._writer._insert
+            store._writer._insert, insert = fail, store._writer._insert
             futures = [appender.append([new(1)]), appender.append([new(2)])]
             for future in futures:
                 with pytest.raises(StoreFull, match="no room"):
                     await future
             await appender.settled()
-            store.database._writer._insert = insert
+            store._writer._insert = insert
             assert await appender.append([new(1)]) == [Receipt(1, True)]
 
         with open_storage("sqlite://") as store:

@@ -261,7 +261,7 @@ class TestReplay:
                 "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = ?", (number,)
             ).fetchone()
             from duelrank.serving.log.bodies import StoredFeedback, pack, unpack
-            from duelrank.storage.sql.checksums import checksum
+            from duelrank.storage.sql import checksum
 
             fed = unpack(body, StoredFeedback)
             body = pack(StoredFeedback(fed.impression, [4], fed.examined, fed.time))
@@ -281,8 +281,7 @@ class Failing:
 
     def __init__(self, storage, monkeypatch):
         self.error = None
-        database = storage.database
-        insert, transact = database._writer._insert, database.transact
+        insert, transact = storage._writer._insert, storage.transact
 
         def failing_insert(events):
             if self.error is not None:
@@ -294,8 +293,8 @@ class Failing:
                 raise self.error
             return transact(work)
 
-        monkeypatch.setattr(database._writer, "_insert", failing_insert)
-        monkeypatch.setattr(database, "transact", failing_transact)
+        monkeypatch.setattr(storage._writer, "_insert", failing_insert)
+        monkeypatch.setattr(storage, "transact", failing_transact)
 
 
 class TestVersions:

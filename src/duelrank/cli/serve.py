@@ -279,7 +279,7 @@ def _announce(address: str, work: _Work, keys: KeyRing) -> None:
     """Write to stdout, for people; stderr has the log."""
     from duelrank import __version__
     from duelrank.serving.webhooks import without_secrets
-    from duelrank.storage.opening import without_password
+    from duelrank.storage.base import without_password
 
     store = work.store
     typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")

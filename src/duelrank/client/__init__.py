@@ -28,7 +28,7 @@ try:
         VersionInfo,
     )
     from duelrank.client.client import AsyncClient, Client
-    from duelrank.client.errors import ServiceError, ServiceUnreachable
+    from duelrank.client.protocol import ServiceError, ServiceUnreachable
 
     if find_spec("httpx") is None:  # imported by the first client
         raise ModuleNotFoundError("No module named 'httpx'")

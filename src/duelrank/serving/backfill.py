@@ -15,7 +15,7 @@ from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.settings import Settings
 from duelrank.storage import NewEvent
-from duelrank.storage.values import checked_text
+from duelrank.storage.base import checked_text
 
 __all__ = ["LogIntake"]
 

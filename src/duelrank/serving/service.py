@@ -77,7 +77,7 @@ from duelrank.serving.ranker.versions import Version, Versions
 from duelrank.serving.settings import Settings
 from duelrank.serving.webhooks import Webhooks, check_public
 from duelrank.storage import NewEvent, Receipt, Storage
-from duelrank.storage.values import checked_text
+from duelrank.storage.base import checked_text
 
 __all__ = ["Service"]
 

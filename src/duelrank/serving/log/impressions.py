@@ -12,7 +12,7 @@ from duelrank.core.types import Features
 from duelrank.serving.log.attachments import unpack_features
 from duelrank.serving.log.bodies import CLOSED, FEEDBACK, IMPRESSION, StoredImpression, unpack
 from duelrank.storage import Event, Storage
-from duelrank.storage.values import checked_text
+from duelrank.storage.base import checked_text
 
 __all__ = [
     "Impressions",

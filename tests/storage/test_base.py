@@ -1,10 +1,11 @@
-"""What every store does, whatever it stores in."""
+"""The contract of all stores, their values and their addresses; `duelrank.testing.check_storage` is the first part of it."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
 import math
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -15,8 +16,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from duelrank.core.errors import InvalidValue, StorageFailure
-from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage, open_storage
+from duelrank.core.errors import InvalidValue, MissingExtra
+from duelrank.storage import ApiKey, Event, NewEvent, Receipt, StoredSnapshot, Usage, open_storage, register_storage
 from duelrank.testing import STORAGE_CHECKS, check_storage
 
 
@@ -30,46 +31,15 @@ def found(store, key, kind="ranked", ranker="shop"):
 
 
 class TestLog:
-    def test_starts_empty(self, store):
-        store.ping()
-        assert store.log.last_number() == 0
-        assert store.log.read() == []
-        assert store.log.find("shop", "ranked", ["k"]) == {}
-        assert store.log.attachment("shop", 1) is None
-        assert store.log.dropped("shop") == 0
-
-    def test_numbers_start_at_one_and_have_no_gaps(self, store, event):
-        assert store.log.append([event(1), event(2)]) == [Receipt(1, True), Receipt(2, True)]
-        assert store.log.append([event(1), event(2)]) == [Receipt(1, False), Receipt(2, False)]
-        assert store.log.append([event(3)]) == [Receipt(3, True)]
-        assert store.log.last_number() == 3
-
-    def test_gives_back_what_was_appended(self, store):
-        body = bytes(range(256)) * 40
-        store.log.append([NewEvent("shöp", "ranked", "🔑 '%s' ? --", -1e300, body), NewEvent("b", "c", "d", 0.1, b"")])
-        assert store.log.read() == [
-            Event(1, "shöp", "ranked", "🔑 '%s' ? --", -1e300, body),
-            Event(2, "b", "c", "d", 0.1, b""),
-        ]
-        assert found(store, "d", "c", "b") == store.log.read(after=1)[0]
-
-    def test_an_empty_batch(self, store):
-        assert store.log.append([]) == []
-        assert store.log.last_number() == 0
-
-    def test_keys_are_apart_in_each_ranker_and_kind(self, store, event):
-        four = [event("k"), event("k", kind="feedback"), event("k", ranker="other"), event("K")]
-        assert [receipt.new for receipt in store.log.append(four)] == [True] * 4
-
-    def test_a_duplicate_changes_nothing(self, store, event):
-        store.log.append([event("k", body=b"first", time=1)])
-        store.log.append([event("k", body=b"second", time=2)])
-        assert found(store, "k") == Event(1, "shop", "ranked", "k", 1.0, b"first")
-
-    def test_duplicates_inside_of_a_batch(self, store, event):
-        receipts = store.log.append([event("a", body=b"first"), event("b"), event("a", body=b"second"), event("c")])
-        assert receipts == [Receipt(1, True), Receipt(2, True), Receipt(1, False), Receipt(3, True)]
-        assert found(store, "a").body == b"first"
+    def test_returns_what_was_appended_in_the_order_of_appending(self, store):
+        """Whatever the texts, the bodies and the times are."""
+        long, large = bytes(range(256)) * 40, bytes(3 << 20)
+        rows = [("shöp", "🔑 '%s' ? --", 5.0, long), ("b", "d", -1e300, b""), ("b", "e", 0.1, large)]
+        for ranker, key, time, body in rows:
+            store.log.append([NewEvent(ranker, "ranked", key, time, body)])
+        expected = [Event(place, row[0], "ranked", *row[1:]) for place, row in enumerate(rows, 1)]
+        assert store.log.read() == expected
+        assert store.log.find("b", "ranked", ["e", "d"]) == {"d": expected[1], "e": expected[2]}
 
     def test_batches_of_many_sizes_with_and_without_duplicates(self, store, event):
         """Also of more events than go with one statement, and longer bodies than are summed up at once."""
@@ -89,15 +59,6 @@ class TestLog:
         found = store.log.read(limit=10_000)
         assert [(each.key, (each.number, each.body)) for each in found] == list(expected.items())
 
-    def test_finding_many_at_once(self, store, event):
-        store.log.append([event(i, body=b"%d" % i) for i in range(2500)])
-        asked = [str(i) for i in range(1000, 4000)]
-        result = store.log.find("shop", "ranked", asked + asked[:10])
-        assert {key: each.body for key, each in result.items()} == {str(i): b"%d" % i for i in range(1000, 2500)}
-        assert all(each.key == key for key, each in result.items())
-        assert store.log.find("shop", "ranked", []) == {}
-        assert store.log.find("shop", "feedback", asked) == {}
-
     def test_attachments(self, store, event):
         large = bytes(range(256)) * 100
         store.log.append([event(1, attachment=b"one"), event(2), event(3, attachment=large), event(4, attachment=b"")])
@@ -106,32 +67,17 @@ class TestLog:
         store.log.append([event(1, attachment=b"another"), event(5, attachment=b"five")])
         assert [store.log.attachment("shop", number) for number in (1, 5)] == [b"one", b"five"]
 
-    def test_an_event_that_follows_a_new_one(self, store, event):
+    def test_an_event_that_follows_a_known_one_is_left_out(self, store, event):
         pair = [event("a"), event("b", follows=True, attachment=b"x")]
         assert store.log.append(pair) == [Receipt(1, True), Receipt(2, True)]
-        assert store.log.append(pair) == [Receipt(1, False), Receipt(0, False)]
-        assert numbers(store) == [1, 2]
-
-    def test_an_event_that_follows_a_known_one_is_left_out(self, store, event):
-        store.log.append([event("a")])
-        batch = [event("a"), event("b", follows=True), event("c", follows=True), event("d"), event("e", follows=True)]
+        batch = [event("a"), event("c", follows=True), event("d", follows=True), event("e"), event("f", follows=True)]
         left_out = Receipt(0, False)
-        assert store.log.append(batch) == [Receipt(1, False), left_out, left_out, Receipt(2, True), Receipt(3, True)]
-        assert [each.key for each in store.log.read()] == ["a", "d", "e"]
-        assert store.log.append([event("b")]) == [Receipt(4, True)], "its key was not taken"
-
-    def test_a_follower_that_is_known_itself(self, store, event):
-        store.log.append([event("b")])
-        batch = [event("a"), event("b", follows=True), event("c", follows=True)]
-        assert store.log.append(batch) == [Receipt(2, True), Receipt(1, False), Receipt(0, False)]
-        assert store.log.append([event("x"), event("x"), event("y", follows=True)])[1:] == [
-            Receipt(3, False),
-            Receipt(0, False),
-        ]
-
-    def test_the_first_of_a_batch_follows_nothing(self, store, event):
-        with pytest.raises(InvalidValue, match="first event"):
-            store.log.submit([event("a", follows=True)])
+        assert store.log.append(batch) == [Receipt(1, False), left_out, left_out, Receipt(3, True), Receipt(4, True)]
+        assert store.log.append([event("c")]) == [Receipt(5, True)], "its key was not taken"
+        batch = [event("g"), event("b", follows=True), event("h", follows=True), event("g"), event("i", follows=True)]
+        known = Receipt(6, False)
+        assert store.log.append(batch) == [Receipt(6, True), Receipt(2, False), left_out, known, left_out]
+        assert [each.key for each in store.log.read()] == ["a", "b", "e", "f", "c", "g"]
 
     def test_followers_in_batches_that_share_a_transaction(self, store, event):
         batches = [[event(("first", i % 3)), event(("second", i), follows=True)] for i in range(60)]
@@ -140,23 +86,12 @@ class TestLog:
         assert sum(first.new for first, _ in receipts) == 3
         assert numbers(store) == [1, 2, 3, 4, 5, 6]
 
-    def test_the_clock_plays_no_part_in_the_order(self, store, event):
-        times = [5.0, 3.0, 1e9, -7.0]
-        for time in times:
-            store.log.append([event(time, time=time)])
-        assert [each.time for each in store.log.read()] == times
-
     def test_reading_in_pieces(self, store, event):
         store.log.append([event(i, ranker="even" if i % 2 == 0 else "odd") for i in range(1, 11)])
         assert numbers(store, after=3, limit=4) == [4, 5, 6, 7]
         assert numbers(store, after=3, limit=3, ranker="even") == [4, 6, 8]
         assert numbers(store, after=9, ranker="odd") == []
         assert numbers(store, ranker="nobody") == []
-
-    def test_a_large_body(self, store, event):
-        body = bytes(3 << 20)
-        store.log.append([event(body=body)])
-        assert store.log.read()[0].body == body
 
     def test_a_future_can_be_awaited(self, store, event):
         async def append(i):
@@ -166,16 +101,6 @@ class TestLog:
             return await asyncio.gather(*(append(i) for i in range(200)))
 
         assert sorted(receipts[0].number for receipts in asyncio.run(main())) == list(range(1, 201))
-
-    def test_many_threads_at_once(self, store, event):
-        # Each key is sent by two threads: exactly one of them was the first.
-        with ThreadPoolExecutor(16) as threads:
-            receipts = list(threads.map(lambda i: store.log.append([event(i % 200), event(("x", i))]), range(400)))
-        assert numbers(store, limit=10_000) == list(range(1, 601))
-        for i in range(200):
-            one, other = receipts[i][0], receipts[i + 200][0]
-            assert one.number == other.number
-            assert one.new != other.new
 
     def test_a_reader_never_finds_a_smaller_number_later(self, store, event):
         done = threading.Event()
@@ -205,75 +130,90 @@ class Kind(enum.StrEnum):
     RANKED = "ranked"
 
 
+@pytest.fixture
+def memory():
+    """A store in memory, for checks that do not depend on the database."""
+    with open_storage("sqlite://") as store:
+        yield store
+
+
+GOOD = {"ranker": "a", "kind": "b", "key": "c", "time": 0.0, "body": b""}
+WRONG = {
+    **dict.fromkeys(("ranker", "kind", "key"), ("", "a\0b", "\ud800", "x" * 1001, None, 7, b"x")),
+    "time": (math.nan, math.inf, -math.inf, 10**400, True, "1", None),
+    "body": ("text", bytearray(b"x"), None),
+    "attachment": ("text", bytearray(b"x")),
+}
+
+
 class TestValues:
-    @pytest.mark.parametrize("name", ["ranker", "kind", "key"])
-    @pytest.mark.parametrize("text", ["", "a\0b", "\ud800", "x" * 1001, None, 7, b"x"])
-    def test_texts_that_no_store_can_hold(self, name, text):
-        with pytest.raises(InvalidValue, match=name):
-            NewEvent(**{"ranker": "a", "kind": "b", "key": "c", "time": 0.0, "body": b"", name: text})
+    @pytest.mark.parametrize("name", WRONG)
+    def test_values_that_no_store_can_hold(self, name):
+        for value in WRONG[name]:
+            with pytest.raises(InvalidValue, match=name):
+                NewEvent(**GOOD | {name: value})
 
-    @pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 10**400, True, "1", None])
-    def test_times_that_are_none(self, time):
-        with pytest.raises(InvalidValue, match="time"):
-            NewEvent("a", "b", "c", time, b"")
+    def test_a_body_that_is_too_large(self, monkeypatch):
+        monkeypatch.setattr("duelrank.storage.base.MOST_BODY", 10)
+        with pytest.raises(InvalidValue, match="at most 10 bytes, got 11"):
+            NewEvent(**GOOD | {"body": bytes(11)})
 
-    @pytest.mark.parametrize("body", ["text", bytearray(b"x"), None])
-    def test_bodies_are_bytes(self, body):
-        with pytest.raises(InvalidValue, match="body"):
-            NewEvent("a", "b", "c", 0.0, body)
-
-    @pytest.mark.parametrize("attachment", ["text", bytearray(b"x")])
-    def test_attachments_are_bytes(self, attachment):
-        with pytest.raises(InvalidValue, match="attachment"):
-            NewEvent("a", "b", "c", 0.0, b"", attachment)
-
-    def test_only_events_are_appended(self, store):
+    def test_only_events_are_appended(self, memory, event):
         with pytest.raises(InvalidValue, match="NewEvent"):
-            store.log.append(["something"])
+            memory.log.append(["something"])
+        with pytest.raises(InvalidValue, match="first event"):
+            memory.log.submit([event("a", follows=True)])
 
     @pytest.mark.parametrize("number", [-1, 1 << 63, 1.5, "1", True, None])
-    def test_numbers_out_of_range(self, store, number):
+    def test_numbers_out_of_range(self, memory, number):
         for call in (
-            lambda: store.log.read(after=number),
-            lambda: store.log.read(limit=number),
-            lambda: store.log.attachment("shop", number),
-            lambda: store.log.drop_attachments("shop", number),
-            lambda: store.log.drop_attachments("shop", 0, keep=[number]),
-            lambda: store.log.delete("shop", number),
-            lambda: store.log.delete("shop", 0, keep=[number]),
-            lambda: store.snapshots.save("shop", "checkpoint", number, 0.0, b""),
-            lambda: store.snapshots.prune("shop", "checkpoint", number),
-            lambda: store.snapshots.prune("shop", "checkpoint", 1, needed=[number]),
+            lambda: memory.log.read(after=number),
+            lambda: memory.log.read(limit=number),
+            lambda: memory.log.attachment("shop", number),
+            lambda: memory.log.drop_attachments("shop", number),
+            lambda: memory.log.drop_attachments("shop", 0, keep=[number]),
+            lambda: memory.log.delete("shop", number),
+            lambda: memory.log.delete("shop", 0, keep=[number]),
+            lambda: memory.snapshots.save("shop", "checkpoint", number, 0.0, b""),
+            lambda: memory.snapshots.prune("shop", "checkpoint", number),
+            lambda: memory.snapshots.prune("shop", "checkpoint", 1, needed=[number]),
         ):
             with pytest.raises(InvalidValue, match="whole number"):
                 call()
 
-    def test_names_are_checked_everywhere(self, store):
+    def test_names_are_checked_everywhere(self, memory):
         for call in (
-            lambda: store.log.read(ranker=""),
-            lambda: store.log.find("shop", "ranked", ["k", "\0"]),
-            lambda: store.log.find("shop", "", ["k"]),
-            lambda: store.log.attachment("", 1),
-            lambda: store.log.drop_attachments("", 0),
-            lambda: store.log.dropped(""),
-            lambda: store.log.delete("", 0),
-            lambda: store.snapshots.save("", "checkpoint", 0, 0.0, b""),
-            lambda: store.snapshots.load("shop", ""),
-            lambda: store.snapshots.list("", "checkpoint"),
-            lambda: store.snapshots.newest(""),
-            lambda: store.snapshots.prune("", "checkpoint", 1),
-            lambda: store.snapshots.delete(""),
-            lambda: store.log.number_before("", 0.0),
-            lambda: store.leases.acquire(""),
-            lambda: store.keys.revoke(""),
+            lambda: memory.log.read(ranker=""),
+            lambda: memory.log.find("shop", "ranked", ["k", "\0"]),
+            lambda: memory.log.find("shop", "", ["k"]),
+            lambda: memory.log.attachment("", 1),
+            lambda: memory.log.drop_attachments("", 0),
+            lambda: memory.log.dropped(""),
+            lambda: memory.log.delete("", 0),
+            lambda: memory.snapshots.save("", "checkpoint", 0, 0.0, b""),
+            lambda: memory.snapshots.load("shop", ""),
+            lambda: memory.snapshots.list("", "checkpoint"),
+            lambda: memory.snapshots.newest(""),
+            lambda: memory.snapshots.prune("", "checkpoint", 1),
+            lambda: memory.snapshots.delete(""),
+            lambda: memory.log.number_before("", 0.0),
+            lambda: memory.leases.acquire(""),
+            lambda: memory.keys.revoke(""),
+            lambda: ApiKey("id", b"", (), 0.0, rankers=("",)),
         ):
             with pytest.raises(InvalidValue, match="must"):
                 call()
+
+    @pytest.mark.parametrize("scope", ["", "a b", " a", "a\n"])
+    def test_a_scope_is_one_word(self, scope):
+        with pytest.raises(InvalidValue, match="scope"):
+            ApiKey("id", b"", (scope,), 0.0)
 
     def test_a_member_of_an_enumeration_is_its_text(self, store):
         store.log.append([NewEvent("shop", Kind.RANKED, "k", -0.0, b"x")])
         assert found(store, "k") == Event(1, "shop", "ranked", "k", 0.0, b"x")
 
+    @pytest.mark.parametrize("any_url", ["memory", "postgres"], indirect=True)
     @examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         st.lists(
@@ -285,7 +225,8 @@ class TestValues:
             max_size=5,
         )
     )
-    def test_whatever_is_accepted_comes_back(self, store, rows):
+    def test_every_valid_event_is_returned_unchanged(self, any_store, rows):
+        store = any_store
         before = store.log.last_number()
         receipts = store.log.append([NewEvent(f"ranker {before}", "kind", *row) for row in rows])
         first = {key: (key, time, body) for key, time, body in reversed(rows)}
@@ -299,32 +240,18 @@ class TestSnapshots:
     def events(self, store, event):
         store.log.append([event(i) for i in range(20)])
 
-    def test_the_newest_and_a_certain_one(self, store):
-        assert store.snapshots.load("shop", "checkpoint") is None
-        for number in (10, 5, 15):
-            store.snapshots.save("shop", "checkpoint", number, number / 2, f"at {number}".encode())
-        assert store.snapshots.load("shop", "checkpoint") == Snapshot("shop", "checkpoint", 15, 7.5, b"at 15")
-        assert store.snapshots.load("shop", "checkpoint", 10) == Snapshot("shop", "checkpoint", 10, 5.0, b"at 10")
+    def test_numbers_are_apart_in_each_ranker_and_kind(self, store):
+        for kind in ("checkpoint", "version", "status"):
+            for number in (10, 5, 15):
+                store.snapshots.save("shop", kind, number, number / 2, f"{kind} {number}".encode())
+        for kind in ("checkpoint", "version", "status"):
+            newest = StoredSnapshot("shop", kind, 15, 7.5, f"{kind} 15".encode())
+            assert store.snapshots.load("shop", kind) == newest
+            assert store.snapshots.load("shop", kind, 10).body == f"{kind} 10".encode()
         assert store.snapshots.load("shop", "checkpoint", 14) is None
         assert store.snapshots.load("other", "checkpoint") is None
-        assert store.snapshots.load("shop", "version") is None
-        assert store.snapshots.list("shop", "checkpoint") == [
-            SnapshotInfo("shop", "checkpoint", 5, 2.5, 4),
-            SnapshotInfo("shop", "checkpoint", 10, 5.0, 5),
-            SnapshotInfo("shop", "checkpoint", 15, 7.5, 5),
-        ]
-
-    def test_kinds_are_apart(self, store):
-        for kind in ("checkpoint", "version", "status"):
-            store.snapshots.save("shop", kind, 7, 1.0, kind.encode())
-        assert [store.snapshots.load("shop", kind).body for kind in ("checkpoint", "version", "status")] == [
-            b"checkpoint",
-            b"version",
-            b"status",
-        ]
-        store.snapshots.save("shop", "version", 8, 1.0, b"")
-        assert store.snapshots.prune("shop", "version", keep=1) == 1
-        assert len(store.snapshots.list("shop", "checkpoint")) == 1
+        assert store.snapshots.prune("shop", "version", keep=1) == 2
+        assert len(store.snapshots.list("shop", "checkpoint")) == 3
 
     def test_the_newest_of_every_ranker(self, store):
         assert store.snapshots.newest("version") == {}
@@ -332,11 +259,6 @@ class TestSnapshots:
             store.snapshots.save(ranker, "version", number, 0.0, b"")
         store.snapshots.save("third", "checkpoint", 1, 0.0, b"")
         assert store.snapshots.newest("version") == {"shop": 12, "other": 5}
-
-    def test_the_same_number_again_replaces(self, store):
-        store.snapshots.save("shop", "version", 5, 1.0, b"old")
-        store.snapshots.save("shop", "version", 5, 2.0, b"newer")
-        assert store.snapshots.list("shop", "version") == [SnapshotInfo("shop", "version", 5, 2.0, 5)]
 
     def test_a_checkpoint_cannot_cover_what_has_not_happened(self, store):
         with pytest.raises(InvalidValue, match="the newest event is 20"):
@@ -547,64 +469,18 @@ class TestUsage:
         assert after.bytes >= before.bytes + 200_000
 
 
-class TestKeys:
-    def test_keys_come_and_go(self, store):
-        one = ApiKey("one", b"\x00\xffhash", ("rank", "feedback"), 2.0)
-        two = ApiKey("two", b"", (), 1.0, rankers=("shop", "a 'name' with spaces"))
-        store.keys.add(one)
-        store.keys.add(two)
-        assert store.keys.list() == [two, one]
-        with pytest.raises(InvalidValue, match="'one' already"):
-            store.keys.add(one)
-        assert store.keys.revoke("one")
-        assert not store.keys.revoke("one")
-        assert store.keys.list() == [two]
-
-    @pytest.mark.parametrize("scope", ["", "a b", " a", "a\n"])
-    def test_a_scope_is_one_word(self, scope):
-        with pytest.raises(InvalidValue, match="scope"):
-            ApiKey("id", b"", (scope,), 0.0)
-
-    def test_a_ranker_has_a_name(self):
-        with pytest.raises(InvalidValue, match="ranker"):
-            ApiKey("id", b"", (), 0.0, rankers=("",))
-
-
 class TestLeases:
-    def test_there_is_one_holder_per_name(self, store):
-        lease = store.leases.acquire("learner/shop")
-        assert lease.held()
-        assert lease.renew()
-        assert store.leases.acquire("learner/shop") is None
-        assert store.leases.acquire("learner/other").held()
-        lease.release()
-        lease.release()
-        assert not lease.held()
-        assert not lease.renew()
-        with store.leases.acquire("learner/shop") as again:
-            assert not lease.held()
-            assert again.held()
-        assert not again.held()
-        assert store.leases.acquire("learner/shop") is not None
-
-    def test_closing_releases_leases(self, durable_url):
+    def test_among_several_handles_on_one_store(self, durable_url, event):
         with open_storage(durable_url) as other:
             with open_storage(durable_url) as one:
                 lease = one.leases.acquire("learner")
                 assert other.leases.acquire("learner") is None
-            assert not lease.held()
-            assert other.leases.acquire("learner") is not None
-
-    def test_a_lease_holds_nobody_up(self, store, event):
-        with store.leases.acquire("learner"):
-            assert store.log.append([event()]) == [Receipt(1, True)]
-            assert len(store.log.read()) == 1
-
-    def test_two_handles_on_one_store(self, durable_url):
-        with open_storage(durable_url) as one, open_storage(durable_url) as other:
-            lease = one.leases.acquire("learner")
-            assert other.leases.acquire("learner") is None
-            lease.release()
+                assert other.log.append([event()]) == [Receipt(1, True)], "a lease locks nothing else"
+                lease.release()
+                with other.leases.acquire("learner"):
+                    assert one.leases.acquire("learner") is None
+                lease = one.leases.acquire("learner")
+            assert not lease.held(), "the end of the store is the end of its leases"
             assert other.leases.acquire("learner") is not None
 
 
@@ -636,9 +512,58 @@ class TestLife:
         store.close()
         assert [future.result()[0].number for future in futures] == list(range(1, 51))
 
-    def test_a_closed_store_says_so(self, store, event):
+    def test_a_store_can_be_closed_twice(self, durable_url):
+        store = open_storage(durable_url)
         store.close()
         store.close()
-        for call in (lambda: store.log.append([event()]), store.log.read, store.ping, lambda: store.keys.revoke("x")):
-            with pytest.raises(StorageFailure, match="closed"):
-                call()
+
+
+class TestOpening:
+    def test_relative_and_absolute(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        for path in ("here.db", f"{tmp_path}/there.db", "with%20space.db"):
+            open_storage(f"sqlite:///{path}").close()
+        assert {path.name for path in tmp_path.iterdir()} == {"here.db", "there.db", "with space.db"}
+
+    def test_a_store_in_memory_leaves_no_files(self, tmp_path, monkeypatch, event):
+        monkeypatch.chdir(tmp_path)
+        with open_storage("sqlite://") as store, open_storage("sqlite://") as other:
+            store.log.append([event()])
+            assert other.log.last_number() == 0
+            assert store.leases.acquire("x") is not None
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("url", ["", "store.db", "mysql://host/db", "sqlite:/x.db", "sqlite://x.db", "file:///x"])
+    def test_other_addresses_raise_an_error_with_examples(self, url):
+        with pytest.raises(InvalidValue, match="sqlite:///relative"):
+            open_storage(url)
+
+    def test_a_backend_of_a_user(self, clean_registry):
+        opened = []
+
+        @register_storage("mine", "mine+tls", example="mine://host")
+        def opens(url):
+            opened.append(url)
+            return open_storage("sqlite://")
+
+        open_storage("mine://a").close()
+        open_storage("mine+tls://b").close()
+        assert opened == ["mine://a", "mine+tls://b"]
+        known = r"mine, mine\+tls, postgres, postgresql, sqlite; .*mine://host.*'mime://'"
+        with pytest.raises(InvalidValue, match=known):
+            open_storage("mime://")
+
+    @pytest.mark.parametrize("scheme", ["sqlite", "Mine", "a b", ""])
+    def test_schemes_that_are_taken_or_malformed(self, scheme):
+        with pytest.raises(InvalidValue, match="scheme"):
+            register_storage(scheme, example="")(lambda url: None)
+
+    def test_a_password_is_never_shown(self):
+        with pytest.raises(InvalidValue, match="address") as caught:
+            open_storage("mysql://me:secret@host/db")
+        assert "secret" not in str(caught.value)
+
+    def test_without_its_driver_the_extra_is_named(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "duelrank.storage.postgres", None)
+        with pytest.raises(MissingExtra, match=r"pip install 'duelrank\[postgres\]'"):
+            open_storage("postgresql://host/db")

@@ -1,7 +1,8 @@
-"""README.md, docs/start/first-learned-click.md, docs/see-it-learn.md: what they do with the service works, and is learned from."""
+"""The examples with a service in README.md and in the documentation run, and the ranker learns from their clicks."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -15,11 +16,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def run(page, title, url, names):
-    """Run the Python of a section with another address of the service."""
+    """Run the Python of a section with the address of this service."""
     text = (DOCS / page).read_text(encoding="utf-8")
     block = re.search(rf"^## {title}\n.*?^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[1]
-    assert block.count("http://127.0.0.1:8000") == 1
-    exec(block.replace("http://127.0.0.1:8000", url), names)
+    code, count = re.subn(r"http://(127\.0\.0\.1|localhost):8000", url, block)
+    assert count == 1
+    exec(code, names)
 
 
 def test_the_first_click_is_learned(url, capsys):
@@ -51,3 +53,12 @@ def test_a_search_of_your_own_learns(url):
     names["left"](impression_id, [ids[1]])
     until(lambda: httpx.get(f"{url}/v1/rankers/mine", timeout=FOR_EVER).json()["learned"] == 1)
     names["client"].close()
+
+
+def test_the_service_has_learned_before_the_export(url, capsys):
+    run("hybrid.md", "With the service", url, {})
+    pipeline = json.loads(capsys.readouterr().out)
+    processor = pipeline["phase_results_processors"][0]["normalization-processor"]
+    words, meaning = processor["combination"]["parameters"]["weights"]
+    assert pipeline["description"].startswith("shop_000002")
+    assert meaning > 0.5 > words, "the click was on what only the second sub-query found"
