@@ -76,9 +76,11 @@ class Kit:
 
     @staticmethod
     @asynccontextmanager
-    async def running(storage: Storage, settings: Settings = FAST, clock: Clock | None = None, **changes):
+    async def running(
+        storage: Storage, settings: Settings = FAST, clock: Clock | None = None, read_only: bool = False, **changes
+    ):
         """A service on a store, ready."""
-        service = Service(storage, replace(settings, **changes), clock)
+        service = Service(storage, replace(settings, **changes), clock, read_only)
         await service.start()
         try:
             await service.wait_ready(FOR_EVER)
