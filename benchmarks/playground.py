@@ -16,7 +16,7 @@ from duelrank.playground.crowd import Crowd, CrowdWish, Noise, Question, questio
 from duelrank.playground.features import FEATURES
 from duelrank.playground.taste import DEFAULT_TASTE, N_GRADES, as_weights, grades
 from duelrank.randomness import stream
-from duelrank.serving import Service
+from duelrank.service import Service
 from duelrank.storage import open_storage
 from duelrank.users import Preset
 

@@ -11,7 +11,7 @@ from duelrank.backfill import ENOUGH, LENGTH, LogLearner
 from duelrank.errors import InvalidRecipe, ShapeMismatch
 from duelrank.grammar import parse
 from duelrank.randomness import stream
-from duelrank.serving.log.bodies import pack_state, unpack_state
+from duelrank.service.log import pack_state, unpack_state
 from duelrank.types import Feedback, Query, State
 
 N_FEATURES = 3

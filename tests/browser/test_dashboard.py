@@ -7,11 +7,11 @@ import time
 import msgspec
 import pytest
 from tests.browser.histories import plausible
-from tests.serving.http.served import FAST, SPEC, serving
+from tests.service.http.served import FAST, SPEC, serving
 
-from duelrank.api import GuardSpec, RankerSpec
-from duelrank.serving import Service
-from duelrank.serving.http.auth import make_key
+from duelrank.service import Service
+from duelrank.service.http.auth import make_key
+from duelrank.service.http.schema import GuardSpec, RankerSpec
 from duelrank.storage import open_storage
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -387,7 +387,7 @@ class TestSafety:
         )
         with serving(Service(storage, FAST)) as served:
             served.do(served.service.create(spec))
-            from duelrank.api import Document, FeedbackEvent, RankRequest
+            from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
 
             for number in range(8):
                 documents = [Document(f"{EVIL}{i}", [i / 5, 1 - i / 7, (i * i) % 3 / 3]) for i in range(6)]

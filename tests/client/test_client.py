@@ -14,9 +14,8 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-from tests.serving.guards import guard_info
+from tests.service.guards import guard_info
 
-from duelrank.api import FeatureCurve, RankRequest
 from duelrank.client import (
     AsyncClient,
     Client,
@@ -32,6 +31,7 @@ from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import LinearModel, format_options
 from duelrank.export.query import export_query, options_of
 from duelrank.representation import Fixed, MinMax, QueryScaled, Ramps, Unscaled
+from duelrank.service.http.schema import FeatureCurve, RankRequest
 
 RANKED = {
     "impression_id": "i1",

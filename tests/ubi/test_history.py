@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.ubi.logs import NAMES, Log, event, features, made_up, query
 
-from duelrank.api import DocumentTable, LoggedImpression
 from duelrank.errors import DataFormatError, StoreFull
+from duelrank.service.http.schema import DocumentTable, LoggedImpression
 from duelrank.ubi import workspace
 from duelrank.ubi.features import Row
 from duelrank.ubi.history import History

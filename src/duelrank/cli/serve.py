@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import socket
     from multiprocessing.connection import Connection
 
-    from duelrank.serving import Service, Settings
-    from duelrank.serving.http import KeyRing, WebSettings
-    from duelrank.serving.http.telemetry import LogFormat
+    from duelrank.service import Service, Settings
+    from duelrank.service.http import KeyRing, WebSettings
+    from duelrank.service.http.telemetry import LogFormat
     from duelrank.storage import Storage
 
 __all__ = ["HostOption", "StoreOption", "address_of", "need_extra", "serve"]
@@ -120,8 +120,8 @@ def serve(
 ) -> None:
     """Serve rankers that learn from clicks, until Ctrl-C or SIGTERM."""
     need_extra()
-    from duelrank.serving import Settings
-    from duelrank.serving.http import WebSettings
+    from duelrank.service import Settings
+    from duelrank.service.http import WebSettings
 
     settings = Settings(
         publish_every=publish_every,
@@ -143,8 +143,8 @@ def serve(
 
 def _run(work: _Work, host: str, port: int, workers: int) -> None:
     """Listen, and serve in this process or in several others."""
-    from duelrank.serving.http import KeyRing
-    from duelrank.serving.http.server import check_exposure, listen
+    from duelrank.service.http import KeyRing
+    from duelrank.service.http.server import check_exposure, listen
     from duelrank.storage import open_storage
 
     with open_storage(work.store) as storage:
@@ -163,7 +163,7 @@ def _run(work: _Work, host: str, port: int, workers: int) -> None:
 
 
 def _supervise(work: _Work, listening: socket.socket, workers: int) -> None:
-    from duelrank.serving.http.workers import Supervisor
+    from duelrank.service.http.workers import Supervisor
 
     typer.echo(f"{workers} workers")
     Supervisor(work, listening, workers, _ready).run()
@@ -181,7 +181,7 @@ class _Work:
 
     def configure(self) -> None:
         """Set up the log."""
-        from duelrank.serving.http.telemetry import configure_logging
+        from duelrank.service.http.telemetry import configure_logging
 
         configure_logging(self.log_format, self.access_log)
 
@@ -190,8 +190,8 @@ class _Work:
         from duelrank.cli.console import complain
         from duelrank.errors import DuelrankError
         from duelrank.experiments.run.extensions import load_extensions
-        from duelrank.serving.http import KeyRing
-        from duelrank.serving.http.workers import FATAL
+        from duelrank.service.http import KeyRing
+        from duelrank.service.http.workers import FATAL
         from duelrank.storage import open_storage
 
         self.configure()
@@ -206,7 +206,7 @@ class _Work:
 
     def service(self, storage: Storage) -> Service:
         """Return the service on a store that nobody else has."""
-        from duelrank.serving import Service
+        from duelrank.service import Service
 
         service = Service(storage, self.settings)
         service.claim()
@@ -217,9 +217,9 @@ class _Work:
     ) -> None:
         """Serve until SIGINT or SIGTERM; raise where not all that was learned could be saved then."""
         from duelrank.errors import StorageFailure
-        from duelrank.serving.http import create_app
-        from duelrank.serving.http.server import run_server
-        from duelrank.serving.http.telemetry import traced
+        from duelrank.service.http import create_app
+        from duelrank.service.http.server import run_server
+        from duelrank.service.http.telemetry import traced
 
         app = create_app(service, keys, self.web)
         run_server(traced(app, app.routes), service, listening, lambda: when_ready(service), self.access_log)
@@ -240,10 +240,10 @@ def _log_format(text: str) -> LogFormat:
 
 def _webhook(address: str | None, private: bool) -> str | None:
     """Return the address of a webhook, or raise if nothing can be sent to it."""
-    from duelrank.api import GuardSpec
     from duelrank.errors import InvalidValue
+    from duelrank.guard import GuardSpec
     from duelrank.guard.guard import check_guard
-    from duelrank.serving.webhooks import check_public
+    from duelrank.service.webhooks import check_public
 
     try:
         check_guard(GuardSpec(webhook=address))
@@ -280,7 +280,7 @@ def _seconds(text: str) -> float:
 def _announce(address: str, work: _Work, keys: KeyRing) -> None:
     """Write to stdout, for people; stderr has the log."""
     from duelrank import __version__
-    from duelrank.serving.webhooks import without_secrets
+    from duelrank.service.webhooks import without_secrets
     from duelrank.storage.opening import without_password
 
     store = work.store
@@ -314,7 +314,7 @@ def address_of(host: str, port: int) -> str:
     return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def need_extra(module: str = "duelrank.serving.http.server") -> None:
+def need_extra(module: str = "duelrank.service.http.server") -> None:
     """Raise `MissingExtra` if a module of the service cannot be imported."""
     from duelrank.errors import MissingExtra
 

@@ -11,8 +11,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from duelrank import api
-from duelrank.api import (
+from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Value, answer, encode_json, encode_messagepack, new_id
+from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.registry import singular
+from duelrank.service.http import schema
+from duelrank.service.http.schema import (
     BackfillCounts,
     Change,
     DocumentTable,
@@ -31,8 +34,6 @@ from duelrank.api import (
     VersionLabel,
     VersionNumber,
 )
-from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Value, answer, encode_json, encode_messagepack, new_id
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
 
 if TYPE_CHECKING:  # importing these takes time: httpx waits for the first client, the others for the first `model`
     import httpx
@@ -55,7 +56,7 @@ _read_counts = answer(FeedbackCounts)
 _read_backfilled = answer(BackfillCounts)
 _read_versions = answer(tuple[VersionInfo, ...])
 _read_version = answer(VersionInfo)
-_read_model = answer(api.Model)
+_read_model = answer(schema.Model)
 _read_curves = answer(ModelCurves)
 _read_guard = answer(GuardInfo)
 _read_last_step = answer(LastStep)
@@ -151,7 +152,7 @@ def change_ranker(
     exploration: float | None = None,
     close_after: float | None = None,
     length: int | None = None,
-    mode: api.Mode | None = None,
+    mode: schema.Mode | None = None,
     add_features: Iterable[str] = (),
     retire_features: Iterable[str] = (),
     guard: Guard | msgspec.UnsetType | None = msgspec.UNSET,
@@ -349,7 +350,7 @@ def export(
     query: dict[str, Value] = {"format": format} | _version(version)
     for key, value in options.items():
         if isinstance(value, Mapping):  # in a query string: one parameter for each pair
-            query[api.parameter_of_pair(key)] = [f"{each}={text}" for each, text in value.items()]
+            query[singular(key)] = [f"{each}={text}" for each, text in value.items()]
         elif value is not None:
             query[key] = value
     return Call("GET", _path(name, "export"), lambda response: response.content, query=query)
@@ -420,17 +421,17 @@ def _plain_ids(given: Any) -> list[str]:
     return list(given.tolist() if hasattr(given, "tolist") else given)
 
 
-def _packed_array(rows: Any) -> tuple[bytes, int, api.Precision]:
+def _packed_array(rows: Any) -> tuple[bytes, int, schema.Precision]:
     if len(rows.shape) != 2:
         raise InvalidValue(f"the features of documents are a 2-D array, got shape {tuple(rows.shape)}")
-    precision: api.Precision = "float32" if str(rows.dtype) in ("float32", "float16") else "float64"
+    precision: schema.Precision = "float32" if str(rows.dtype) in ("float32", "float16") else "float64"
     try:
         return rows.astype("<f4" if precision == "float32" else "<f8").tobytes(), rows.shape[0], precision
     except (TypeError, ValueError) as error:
         raise InvalidValue(f"this cannot be sent to the service: {error}") from None
 
 
-def _packed_rows(rows: Any) -> tuple[bytes, int, api.Precision]:
+def _packed_rows(rows: Any) -> tuple[bytes, int, schema.Precision]:
     try:
         lists = [list(row) for row in rows]
         numbers = array("d", chain.from_iterable(lists))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from duelrank.api import parameter_of_pair
 from duelrank.errors import Conflict, InvalidValue, UnknownName
 from duelrank.export.model import LinearModel
+from duelrank.registry import singular
 
 __all__ = ["FORMATS", "Format", "Option", "export", "format_options", "register_format"]
 
@@ -72,7 +72,7 @@ class Option:
     @property
     def parameter(self) -> str:
         """Its name in a query string, and with dashes on the command line; of a mapping, the name of one pair."""
-        return parameter_of_pair(self.name) if self.is_mapping else self.name
+        return singular(self.name) if self.is_mapping else self.name
 
     @property
     def description(self) -> str:

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from duelrank.api import GuardSpec, OnAlarm
 from duelrank.errors import InvalidValue
 from duelrank.guard.confidence import ConfidenceSequence
 from duelrank.guard.detector import Detector
 from duelrank.guard.e_value import EValue
 from duelrank.guard.lists import Outcome
+from duelrank.guard.spec import GuardSpec, OnAlarm
 from duelrank.guard.values import Value
 
 __all__ = ["LEVEL", "SLACK", "Alarm", "Due", "Guard", "GuardCounts", "Reason", "Vote", "check_guard"]

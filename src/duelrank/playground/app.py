@@ -18,7 +18,6 @@ import msgspec
 from starlette.applications import Starlette
 
 from duelrank.algorithms import Algorithm
-from duelrank.api import RankerSpec, Start
 from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.grammar import parse
 from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish, check_ranker, crowd_rankers
@@ -26,11 +25,12 @@ from duelrank.playground.documents import Document
 from duelrank.playground.features import FEATURES
 from duelrank.playground.search import Search
 from duelrank.playground.taste import DEFAULT_TASTE
-from duelrank.serving import Service, Settings
-from duelrank.serving.http import KeyRing, create_app
-from duelrank.serving.http.dashboard import POLICY
-from duelrank.serving.http.errors import NoSuchPage
-from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
+from duelrank.service import Service, Settings
+from duelrank.service.http import KeyRing, create_app
+from duelrank.service.http.dashboard import POLICY
+from duelrank.service.http.errors import NoSuchPage
+from duelrank.service.http.routes import OPERATIONS, Call, Operation, Reply
+from duelrank.service.http.schema import RankerSpec, Start
 from duelrank.storage import Storage
 
 __all__ = ["MINE", "SETTINGS", "Playground", "check_recipes", "own_ranker"]

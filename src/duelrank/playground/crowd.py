@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from duelrank.api import DocumentTable, FeedbackEvent, RankerSpec, RankRequest
 from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
 from duelrank.kernels.random import below, derive
 from duelrank.metrics import nDCG
@@ -21,8 +20,10 @@ from duelrank.playground.features import FEATURES, words
 from duelrank.playground.search import Search
 from duelrank.playground.taste import DEFAULT_TASTE, N_GRADES, as_weights, grades
 from duelrank.randomness import stream, stream_key
-from duelrank.serving import Service, Settings
-from duelrank.serving.ranker.definition import Definition
+from duelrank.service import Service, Settings, domain
+from duelrank.service.definition import Definition
+from duelrank.service.domain import converted
+from duelrank.service.http.schema import DocumentTable, FeedbackEvent, RankerSpec, RankRequest
 from duelrank.types import Labels
 from duelrank.users import Preset, User
 
@@ -311,7 +312,7 @@ def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
 def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
     """Raise where a recipe cannot be served, before anything is thrown away for it."""
     try:
-        Definition(spec, 0.0).check_limits(settings)
+        Definition(converted(spec, domain.RankerSpec), 0.0).check_limits(settings)
     except DuelrankError as error:
         raise InvalidRecipe(f"{what}: {error}") from None
 

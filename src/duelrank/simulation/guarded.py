@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
-from duelrank.api import GuardSpec, OnAlarm
 from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.guard import Guard
 from duelrank.guard.guard import check_guard
 from duelrank.guard.lists import Kind, draw_kind, guard_list, outcome_of
+from duelrank.guard.spec import GuardSpec, OnAlarm
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.randomness import stream_key

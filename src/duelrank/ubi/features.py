@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from duelrank.api import Precision
 from duelrank.errors import DataFormatError
+from duelrank.service.http.schema import Precision
 from duelrank.ubi.events import Id, id_text
 from duelrank.ubi.records import answers, hits, sources
 

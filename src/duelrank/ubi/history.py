@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duelrank.api import DocumentTable, LoggedImpression, Precision
 from duelrank.errors import DataFormatError
 from duelrank.progress import Tell
+from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
 from duelrank.ubi.events import Deed, Id, UbiEvent, deed_of, id_text
 from duelrank.ubi.features import FeatureReader, split
 from duelrank.ubi.records import Troubles, check_files, read_records, sources
