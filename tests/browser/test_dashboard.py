@@ -174,18 +174,18 @@ class TestFollowing:
     def test_out_of_sight_it_holds_no_connection(self, served, tab):
         """A browser has six of them for all tabs."""
         page = tab(f"{served.url}/dashboard/shop")
-        page.until(lambda: state(page) == "live" and served.desk.streams == 1)
+        page.until(lambda: state(page) == "live" and served.state.streams == 1)
         turn = """(away) => {
           Object.defineProperty(document, "hidden", { configurable: true, get: () => away });
           document.dispatchEvent(new Event("visibilitychange"));
         }"""
         page.page.evaluate(turn, True)
-        page.until(lambda: served.desk.streams == 0)
+        page.until(lambda: served.state.streams == 0)
         page.until(lambda: "out of sight" in page.text("#status"))
         served.lists("shop", range(2))
         page.page.evaluate(turn, False)
         page.until(lambda: state(page) == "live" and page.text("#tile-lists") == "2")
-        assert served.desk.streams == 1
+        assert served.state.streams == 1
 
 
 class TestPanels:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from duelrank.service.http.feedback import decode_events
+from duelrank.service.http.decoding import decode_events
 
 
 def told(number, position=None, document=None, action="impression"):

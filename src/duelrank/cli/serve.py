@@ -163,7 +163,7 @@ def _run(work: _Work, host: str, port: int, workers: int) -> None:
 
 
 def _supervise(work: _Work, listening: socket.socket, workers: int) -> None:
-    from duelrank.service.http.workers import Supervisor
+    from duelrank.service.http.server import Supervisor
 
     typer.echo(f"{workers} workers")
     Supervisor(work, listening, workers, _ready).run()
@@ -191,7 +191,7 @@ class _Work:
         from duelrank.errors import DuelrankError
         from duelrank.experiments.run.extensions import load_extensions
         from duelrank.service.http import KeyRing
-        from duelrank.service.http.workers import FATAL
+        from duelrank.service.http.server import FATAL
         from duelrank.storage import open_storage
 
         self.configure()

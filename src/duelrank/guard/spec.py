@@ -30,6 +30,12 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         http or https address that receives alarms and promotions.
     anonymous
         Treatment of decisive lists without a user: "count" or "ignore".
+
+    Examples
+    --------
+    >>> from duelrank.guard import GuardSpec
+    >>> GuardSpec(share=0.2).promote
+    (0.1, 0.5, 1.0)
     """
 
     share: float = 0.1

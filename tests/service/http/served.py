@@ -29,7 +29,7 @@ class Served:
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         app = create_app(service, keys or KeyRing(service.storage), settings or WebSettings())
-        self.desk = app.state.desk
+        self.state = app.state.app_state
         config = uvicorn.Config(
             app, http=Protocol, ws="none", lifespan="on", log_config=None, timeout_graceful_shutdown=30
         )

@@ -132,10 +132,10 @@ class TestLive:
                 assert not stopping.is_alive()
 
     def test_a_client_that_goes_leaves_nothing_behind(self, served):
-        desk = served.desk
+        desk = served.state
         with following(served) as (_, message):
             assert message() is not None
-            assert (desk.streams, desk.inside) == (1, 0)
+            assert (desk.streams, desk.requests) == (1, 0)
         until(lambda: desk.streams == 0)
 
     def test_there_are_only_so_many(self, served):
@@ -144,7 +144,7 @@ class TestLive:
             assert refused.status_code == 503
             assert refused.json()["type"] == "/docs#too-busy"
             assert httpx.get(f"{served.url}/v1/rankers", timeout=FOR_EVER).status_code == 200
-        until(lambda: served.desk.streams == 0)
+        until(lambda: served.state.streams == 0)
         with following(served) as (_, message):
             assert message() is not None
 
@@ -173,10 +173,10 @@ class TestLive:
                     pass
 
     def test_a_reader_that_stands_still_holds_up_nobody(self, served, monkeypatch):
-        monkeypatch.setattr("duelrank.service.http.live.EVERY", 0.0)
+        monkeypatch.setattr("duelrank.service.http.dashboard.LIVE_SECONDS", 0.0)
         made = []
         monkeypatch.setattr(
-            "duelrank.service.http.live._now", lambda *others: made.append(1) or {"filler": "x" * 100_000}
+            "duelrank.service.http.dashboard._live", lambda *others: made.append(1) or {"filler": "x" * 100_000}
         )
         with socket.create_connection(("127.0.0.1", served.port)) as slow:
             slow.sendall(b"GET /v1/rankers/shop/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -190,7 +190,7 @@ class TestLive:
             until(stands, lambda: f"{len(made)} messages, and {slow.recv(300)!r}")
             assert len(made) < 200
             assert httpx.get(f"{served.url}/healthz", timeout=FOR_EVER).status_code == 200
-        until(lambda: served.desk.streams == 0)
+        until(lambda: served.state.streams == 0)
 
 
 class TestComparing:

@@ -9,8 +9,8 @@ from tests.service.http.conftest import DOCUMENTS
 
 from duelrank.errors import LimitExceeded
 from duelrank.service import Rejected
+from duelrank.service.http.decoding import decode_events
 from duelrank.service.http.errors import MalformedBody
-from duelrank.service.http.feedback import decode_events
 from duelrank.service.http.schema import FeedbackEvent
 
 NATIVE = {"event_id": "e1", "impression_id": "i1", "clicks": ["d3"], "examined": 5, "close": True}

@@ -12,7 +12,7 @@ NEVER = {"DuelrankError", "MissingData", "NoSuchName", "UnreachableScheduler", "
 
 
 def family():
-    names = {name: getattr(module, name) for module in (errors, refusals) for name in module.__all__}
+    names = {name: value for module in (errors, refusals) for name, value in vars(module).items()}
     classes = {name: cls for name, cls in names.items() if isinstance(cls, type)}
     return {name: cls for name, cls in classes.items() if issubclass(cls, DuelrankError) and name not in NEVER}
 

@@ -26,7 +26,7 @@ def running(app, patience):
     class Protocol(ServerProtocol):
         pass
 
-    Protocol.patience = patience
+    Protocol.request_seconds = patience
     listening = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, http=Protocol, log_config=None, access_log=False, lifespan="on"))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
@@ -160,7 +160,7 @@ class TestHeaders:
         ids=["a header", "a trailer"],
     )
     def test_megabytes_are_not_collected(self, service, storage, begin, monkeypatch):
-        monkeypatch.setattr(ServerProtocol, "lingering", 0.2)
+        monkeypatch.setattr(ServerProtocol, "discard_seconds", 0.2)
         seen = []
 
         class Counting(ServerProtocol):

@@ -142,7 +142,7 @@ class TestWebhooks:
     def test_not_while_keys_come_into_force(self, serve, service, new_key):
         """Who was let in without a key has none, even when there are keys by the time that the body has arrived."""
         client = serve(service)
-        keys = client.app.state.desk.gate.keys
+        keys = client.app.state.app_state.gate.keys
 
         def slow_body():
             yield b'{"name": "guarded", "algorithm": "mgd", "features": ["a"], '
@@ -290,7 +290,7 @@ class TestRates:
         assert 0.0 < buckets.wait("a", 0.0) <= 0.1
 
     def test_the_table_is_bounded(self):
-        buckets = Buckets(rate=1.0, size=1.0, most=10)
+        buckets = Buckets(rate=1.0, size=1.0, max_callers=10)
         for i in range(1000):
             buckets.wait(f"caller {i}", float(i))
         assert len(buckets) == 10
@@ -302,7 +302,7 @@ class TestRates:
         assert statuses == [200, 200, 429]
         assert client.get("/v1/rankers", headers=bearer(second)).status_code == 200
         refused = client.get("/v1/rankers", headers=bearer(first))
-        assert "requests a second" in problem(refused, 429, "too-many-requests")
+        assert "requests per second" in problem(refused, 429, "too-many-requests")
         assert 1 <= int(refused.headers["retry-after"]) <= 100
         assert client.get("/healthz").status_code == 200
 
@@ -331,7 +331,7 @@ class TestBodies:
         return asyncio.run(reader.read({}, receive))
 
     def test_in_pieces(self):
-        reader = BodyReader(most=1000, most_waiting=1500)
+        reader = BodyReader(max_bytes=1000, max_waiting=1500)
         assert self.read(reader, b"ab", b"", b"c") == b"abc"
         assert len(self.read(reader, *[b" " * 100] * 10)) == 1000
         with pytest.raises(BodyTooLarge):
@@ -341,13 +341,13 @@ class TestBodies:
         assert reader.waiting == 0
 
     def test_the_client_vanishes(self):
-        reader = BodyReader(most=1000, most_waiting=1500)
+        reader = BodyReader(max_bytes=1000, max_waiting=1500)
         with pytest.raises(ClientGone):
             self.read(reader, b"a", b"b", gone=True)
         assert reader.waiting == 0
 
     def test_too_much_of_all_at_once(self):
-        reader = BodyReader(most=1000, most_waiting=1500, waiting=1000)
+        reader = BodyReader(max_bytes=1000, max_waiting=1500, waiting=1000)
         assert len(self.read(reader, *[b" " * 100] * 5)) == 500
         with pytest.raises(TooBusy):
             self.read(reader, *[b" " * 100] * 6)
@@ -361,7 +361,7 @@ class TestBodies:
         refused = client.get("/healthz")
         problem(refused, 503, "too-busy")
         assert refused.headers["retry-after"] == "1"
-        assert client.app.state.desk.inside == 0
+        assert client.app.state.app_state.requests == 0
 
 
 class TestBadKeys:

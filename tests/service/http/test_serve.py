@@ -21,7 +21,8 @@ from tests.waiting import FOR_EVER, until
 
 from duelrank.cli import dashboard
 from duelrank.errors import StorageFailure
-from duelrank.service.http import make_key, workers
+from duelrank.service.http import make_key
+from duelrank.service.http import server as workers
 from duelrank.storage import open_storage
 
 
@@ -283,7 +284,7 @@ class TestRefusals:
     def test_a_port_that_is_taken(self, store, refused):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             said = refused("serve", "--store", store, "--port", taken.getsockname()[1])
-        assert "already; choose another with --port" in said
+        assert "is in use; choose another with --port" in said
 
     def test_the_network_without_keys(self, store, refused):
         assert "--insecure" in refused("serve", "--store", store, "--host", "0.0.0.0", "--port", 0)

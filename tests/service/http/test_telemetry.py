@@ -77,7 +77,7 @@ class TestRepeats:
         logger, lines, now = logging.Logger("test"), [], [0.0]
         handler = logging.Handler()
         handler.emit = lambda record: lines.append(record.getMessage())
-        handler.addFilter(Repeats(60.0, lambda: now[0], most=3))
+        handler.addFilter(Repeats(60.0, lambda: now[0], max_kinds=3))
         logger.addHandler(handler)
         return logger, lines, now
 
@@ -88,8 +88,8 @@ class TestRepeats:
             logger.error("request %s failed: %s", f"r{second}", StoreFull("no room"))
         assert lines == [
             "request r0 failed: no room",
-            "request r60 failed: no room (and 59 more like this since the last such line)",
-            "request r120 failed: no room (and 59 more like this since the last such line)",
+            "request r60 failed: no room (and 59 more since the last line of this kind)",
+            "request r120 failed: no room (and 59 more since the last line of this kind)",
         ]
 
     def test_what_differs_is_written(self, log):

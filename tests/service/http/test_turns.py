@@ -9,7 +9,7 @@ from tests.service.http.test_api import problem
 
 from duelrank.service.http import WebSettings
 from duelrank.service.http.errors import TooBusy
-from duelrank.service.http.limits import Turns
+from duelrank.service.http.limits import FairSemaphore
 
 
 async def settle():
@@ -26,7 +26,7 @@ class Crowd:
         self.go = asyncio.Semaphore(0)
 
     async def one(self, who):
-        async with self.turns.turn(who):
+        async with self.turns.slot(who):
             self.order.append(who)
             await self.go.acquire()
 
@@ -42,7 +42,7 @@ class Crowd:
 
 def test_those_who_wait_take_turns():
     async def check():
-        crowd = Crowd(Turns(slots=1, most=10))
+        crowd = Crowd(FairSemaphore(slots=1, max_waiting=10))
         await crowd.send("a", "a", "a", "a", "b", "b", "c")
         assert crowd.order == ["a"]
         await crowd.finish()
@@ -54,7 +54,7 @@ def test_those_who_wait_take_turns():
 
 def test_several_slots():
     async def check():
-        crowd = Crowd(Turns(slots=2, most=10))
+        crowd = Crowd(FairSemaphore(slots=2, max_waiting=10))
         await crowd.send("a", "b", "c")
         assert crowd.order == ["a", "b"]
         await crowd.finish()
@@ -65,7 +65,7 @@ def test_several_slots():
 
 def test_a_caller_may_only_wait_so_often():
     async def check():
-        turns = Turns(slots=1, most=2)
+        turns = FairSemaphore(slots=1, max_waiting=2)
         crowd = Crowd(turns)
         await crowd.send("a", "a", "a")
         with pytest.raises(TooBusy, match="send fewer"):
@@ -81,7 +81,7 @@ def test_a_caller_may_only_wait_so_often():
 @pytest.mark.parametrize("late", [False, True], ids=["while it waits", "as its turn comes"])
 def test_one_that_goes_away_loses_no_slot(late):
     async def check():
-        crowd = Crowd(Turns(slots=1, most=10))
+        crowd = Crowd(FairSemaphore(slots=1, max_waiting=10))
         await crowd.send("a", "b", "c")
         if late:
             crowd.go.release()
@@ -97,9 +97,9 @@ def test_one_that_goes_away_loses_no_slot(late):
 
 def test_a_failing_request_gives_its_slot_back():
     async def check():
-        turns = Turns()
+        turns = FairSemaphore()
         with pytest.raises(ValueError, match="oh"):
-            async with turns.turn("a"):
+            async with turns.slot("a"):
                 raise ValueError("oh")
         assert turns.free == 1
 
@@ -124,4 +124,4 @@ class TestOverHttp:
         assert len(client.post("/v1/rankers/shop/rank", json=self.BODY).json()["ranking"]) == 100
         events = [{"impression_id": "nobody"}] * 100
         assert client.post("/v1/rankers/shop/feedback", json=events).json()["unknown"] == 100
-        assert client.app.state.desk.turns.free == 1
+        assert client.app.state.app_state.heavy.free == 1

@@ -1,4 +1,4 @@
-"""Who comes in: API keys with their scopes and rankers, and what is asked of requests where there are no keys."""
+"""Authentication: API keys with their scopes and rankers, and the checks of requests if there are no keys."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from duelrank.service.http.errors import Forwarded, FromAWebPage, NoKey, TooMany
 from duelrank.service.http.limits import Buckets, WebSettings
 from duelrank.storage import ApiKey, Storage
 
-__all__ = ["LOOPBACK", "REFRESH", "SCOPES", "Caller", "Gate", "KeyRing", "NoKeys", "make_key", "token_of"]
-
 SCOPES = ("rank", "feedback", "admin")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+#: Seconds between two reads of the keys from the store: a revoked key may work for this time.
 REFRESH = 1.0
-"""Seconds between two looks at the store: so long may a revoked key still work."""
 
 _PREFIX = "dr"
 _HOST = re.compile(r"(?:(https?)://)?(\[[^\]]*\]|[^:/]*)(?::([0-9]{1,5}))?")
@@ -34,10 +32,10 @@ log = logging.getLogger(__name__)
 
 
 def make_key(scopes: Sequence[str], rankers: Sequence[str] = (), now: float | None = None) -> tuple[str, ApiKey]:
-    """Make a key: the text for its holder, shown once, and what the store keeps, from which it cannot be made again.
+    """Create a key: the text for its holder, shown once, and the entry of the store, which does not contain it.
 
-    The secret has 256 random bits, so a plain SHA-256 of it can be neither guessed nor looked up. A key with ``rankers`` is
-    for these alone.
+    The secret has 256 random bits, so a SHA-256 of it can be neither guessed nor looked up. A key with ``rankers`` is for these
+    only.
     """
     wanted = tuple(dict.fromkeys(scopes))
     if not wanted or set(wanted) - set(SCOPES):
@@ -63,10 +61,9 @@ def token_of(headers: Mapping[bytes, bytes]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the id of a key, or an address where there are no keys ("" for this machine).
+    """The caller of a request: the id of a key, or an address if there are no keys ("" for this machine).
 
-    A caller with ``rankers`` may see and touch these alone. ``admin`` is who has shown a key with that scope: nobody, where there
-    are no keys.
+    A caller with ``rankers`` may read and change these only. ``admin`` is whether the key has that scope; False without keys.
     """
 
     id: str = ""
@@ -74,32 +71,32 @@ class Caller:
     admin: bool = False
 
     def may_use(self, ranker: str) -> bool:
-        """Whether this ranker is one of the caller's."""
+        """Whether the caller may use this ranker."""
         return not self.rankers or ranker in self.rankers
 
     def check(self, ranker: str) -> None:
-        """Raise where this ranker is not one of the caller's, whether there is such a ranker or not."""
+        """Raise if the caller may not use this ranker, whether it exists or not."""
         if not self.may_use(ranker):
             raise WrongScope(f"this API key is for {', '.join(sorted(self.rankers))} only, not for {ranker[:200]!r}")
 
 
 class KeyRing:
-    """The keys of a store as a running server knows them, looked at again every second.
+    """The keys of a store, as a running server knows them; read again every second.
 
-    Without a key in the store everybody may do everything. Once a key was seen, that is over until the server is started
-    anew: to revoke the last key shuts everybody out, rather than letting everybody in.
+    Without a key in the store everybody may do everything. Once there was a key, this ends until the server is restarted: to revoke
+    the last key locks everybody out, instead of letting everybody in.
 
-    Bad keys cost an address its patience. Ids of keys are no secret, so a key of an unknown id is refused without hashing;
-    each such refusal takes a token from the bucket of the address, and without one the answer is 429. A wrong secret of a
-    known id takes one from a bucket of that address and id. Good keys wait for neither: a key that was verified once is
-    recognised without hashing, and one that was not has a bucket which only guesses at its own secret can empty.
+    Unknown keys are rate-limited per address. Ids of keys are not secret, so a key with an unknown id is refused without hashing;
+    each refusal takes a token from the bucket of the address, and without a token the answer is 429. A wrong secret of a known id
+    takes one from a bucket of that address and id. Valid keys are not limited by this: a key that was verified once is recognized
+    without hashing, and for another one there is a bucket that only guesses of its own secret can empty.
 
     Parameters
     ----------
     storage
-        Where the keys are.
+        The store with the keys.
     bad_keys
-        Bad keys a second of one address, and ten times as many at once.
+        Unknown keys per second of one address, and ten times as many at once.
     """
 
     def __init__(self, storage: Storage, bad_keys: float = WebSettings.bad_keys) -> None:
@@ -114,23 +111,23 @@ class KeyRing:
     def refresh(self) -> None:
         """Read the keys from the store."""
         keys = {key.id: key for key in self._storage.keys.list()}
-        verified = list(self._verified.items())  # of one moment: this is not the event loop's thread
+        verified = list(self._verified.items())  # a copy: this is not the event loop's thread
         self._verified = {id: token for id, token in verified if id in keys and keys[id] == self._keys.get(id)}
         self._callers = {id: Caller(id, frozenset(key.rankers), "admin" in key.scopes) for id, key in keys.items()}
         self._keys = keys
         self.in_force = self.in_force or bool(keys)
 
     async def keep_fresh(self) -> None:
-        """Read the keys again and again; where the store does not answer, the known ones stay good."""
+        """Read the keys at intervals; while the store fails, the known ones stay valid."""
         while True:
             await asyncio.sleep(REFRESH)
             try:
                 await asyncio.to_thread(self.refresh)
             except StorageFailure as error:
-                log.warning("the API keys could not be read again: %s", error)
+                log.warning("the API keys could not be read: %s", error)
 
     def holder(self, token: str | None, needs: str, address: str = "") -> Caller:
-        """Return who holds a key, or raise where it is none of ours or not for this; "admin" is for everything."""
+        """Return the caller with a key; raise if the key is unknown or lacks the scope; "admin" includes all scopes."""
         if token is None:
             raise NoKey("this needs an API key, as 'Authorization: Bearer KEY' or as 'X-API-Key: KEY'")
         prefix, _, rest = token.partition("_")
@@ -159,18 +156,18 @@ class KeyRing:
 
 
 class NoKeys(KeyRing):
-    """The keys of a store that nobody is asked for: whoever looks at the store itself could read it anyway."""
+    """No keys: for a local read-only service, whose user can read the store anyway."""
 
     def refresh(self) -> None:
-        """Read none."""
+        """Read nothing."""
 
 
 def _too_many(wait: float) -> TooManyRequests:
-    return TooManyRequests(f"too many unknown API keys came from this address; wait {wait:.3g} s", wait)
+    return TooManyRequests(f"too many unknown API keys from this address; wait {wait:.3g} s", wait)
 
 
 class Gate:
-    """Lets requests in, or raises the reason why not."""
+    """Admits requests, or raises the reason against it."""
 
     def __init__(self, keys: KeyRing, settings: WebSettings) -> None:
         self.keys = keys
@@ -178,9 +175,9 @@ class Gate:
         self.buckets = Buckets(settings.rate, settings.rate * settings.burst)
 
     def admit(self, scope: Scope, headers: Mapping[bytes, bytes], needs: str | None) -> Caller:
-        """Check the key and the rate; what needs no scope is for everybody, whatever the rate."""
+        """Check the key and the rate; operations without a scope are for everybody, at any rate."""
         if not self.keys.in_force:
-            caller = self._neighbour(scope, headers)
+            caller = self._without_key(scope, headers)
         elif needs is None:
             return _ANYBODY
         else:
@@ -188,15 +185,15 @@ class Gate:
         if needs is not None and caller.id and self.settings.rate > 0.0:
             wait = self.buckets.wait(caller.id, time.monotonic())
             if wait > 0.0:
-                raise TooManyRequests(f"more than {self.settings.rate:g} requests a second; wait {wait:.3g} s", wait)
+                raise TooManyRequests(f"more than {self.settings.rate:g} requests per second; wait {wait:.3g} s", wait)
         return caller
 
-    def _neighbour(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
-        """Return somebody without a key; refuse what came through a proxy, and what a browser was tricked into.
+    def _without_key(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+        """Return a caller without a key; refuse requests of proxies, and of web pages.
 
-        Any page may send requests to 127.0.0.1, and its own name may lead there (DNS rebinding); a browser then says so in
-        Sec-Fetch-Site, Origin or Host. A page of another port of this machine is one of another program. A proxy on this machine
-        passes on requests of other machines, and says so in one of several headers.
+        Any page may send requests to 127.0.0.1, and its own name may resolve to it (DNS rebinding); the browser then sends
+        Sec-Fetch-Site, Origin or Host. A page on another port of this machine belongs to another program. A proxy on this machine
+        forwards requests of other machines, with one of several headers.
         """
         address = _address(scope)
         if not self.settings.insecure:
@@ -240,7 +237,7 @@ def _refuse_proxies(headers: Mapping[bytes, bytes]) -> None:
 
 
 def _host_and_port(given: bytes | None) -> tuple[str, int] | None:
-    """Return whom a Host or an Origin names; None where it is neither."""
+    """Return the host and port of a Host or an Origin; None if it is invalid."""
     found = _HOST.fullmatch((given or b"").decode("latin-1").strip().lower())
     if found is None:
         return None

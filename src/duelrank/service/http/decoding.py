@@ -1,36 +1,47 @@
-"""Decoding of bodies: errors that say what was probably meant, and large requests to rank in pieces."""
+"""Decodes bodies of requests: errors suggest what was meant, and large requests are decoded in pieces.
+
+Feedback is one event, an array or lines, in our own form or as UBI 1.3.0; an invalid event does not affect the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
 from duelrank.errors import LimitExceeded
 from duelrank.service.http.errors import MalformedBody, wrong_shape
-from duelrank.service.http.schema import Document, DocumentTable, LoggedImpression, RankRequest
-from duelrank.service.intake import Rejected
-
-__all__ = ["BROKEN", "decode_logged", "decode_many", "decode_rank", "decoded"]
+from duelrank.service.http.schema import Document, DocumentTable, FeedbackEvent, LoggedImpression, RankRequest
+from duelrank.service.intake import InView, Rejected
+from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, id_text, user_of
 
 T = TypeVar("T")
 
-#: What decoders raise.
-BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # a ValidationError is a DecodeError too
-_raw = msgspec.json.Decoder(list[msgspec.Raw])
+NDJSON = "application/x-ndjson"
+
+#: The exceptions of decoders; a `ValidationError` is a `DecodeError`.
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_anything = msgspec.json.Decoder().decode
+_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _logged = msgspec.json.Decoder(LoggedImpression).decode
-_anything = msgspec.json.Decoder()
+_native = msgspec.json.Decoder(FeedbackEvent).decode
+_natives = msgspec.json.Decoder(list[FeedbackEvent]).decode
+_ubi = msgspec.json.Decoder(UbiEvent).decode
 
 
 def decoded(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str = "JSON") -> Any:
-    """Decode a body, or raise what is wrong with it."""
+    """Decode a body, or raise an error that explains what is wrong with it."""
     try:
         return decode(body)
     except msgspec.ValidationError as error:
         raise msgspec.ValidationError(wrong_shape(error, wanted)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _BROKEN as error:
         raise MalformedBody(f"the body is not valid {form}: {error}") from None
+
+
+# Requests for a ranking
 
 
 class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,10 +54,10 @@ class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _RankDecoder:
-    """Decodes requests for a ranking, in one go or, where they are large, document by document.
+    """Decodes requests for a ranking, at once or, if they are large, document by document.
 
     A decoder holds Python's lock until it is done, 45 ms for 1,000 documents of 800 features: between two documents, other
-    threads may go on.
+    threads can run.
     """
 
     def __init__(self, codec: Any, form: str) -> None:
@@ -85,64 +96,100 @@ _from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
 
 
 def decode_rank(body: bytes, content_type: bytes, large: bool) -> RankRequest:
-    """Decode a request to rank, which is JSON or MessagePack."""
+    """Decode a request for a ranking, in JSON or MessagePack."""
     return (_from_msgpack if b"msgpack" in content_type else _from_json)(body, large)
 
 
-def decode_many(
-    body: bytes, content_type: bytes, most: int, what: str, read: Callable[[bytes], T], kind: type, id: str
+# Feedback and logged lists
+
+
+def _decode_many(
+    body: bytes, content_type: bytes, limit: int, what: str, read: Callable[[bytes], T], kind: type, id: str
 ) -> list[T | Rejected]:
-    """Decode one thing, an array of them, or one on each line; what cannot be read becomes a `Rejected` in its place.
+    """Decode one item, an array of items, or one item on each line; an invalid item becomes a `Rejected` in its place.
 
     Parameters
     ----------
     body, content_type
-        Of the request.
-    most, what
-        So many of these may be in it.
+        Body and content type of the request.
+    limit, what
+        Maximum number of items, and their name.
     read
-        Decodes one.
+        Decodes one item.
     kind
-        What they should be.
+        Expected type of an item.
     id
-        The field that names one.
+        Field with the id of an item.
     """
     lines = content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson")
     alone = not lines and body.lstrip(b" \t\r\n")[:1] != b"["
     if lines:
-        _check(body.count(b"\n") // 2, most, what)  # before there are millions of lines; every second one may be empty
+        _check(body.count(b"\n") // 2, limit, what)  # before there are millions of lines; every second one may be empty
         pieces = [line for line in body.splitlines() if line.strip()]
     else:
-        pieces = [body] if alone else [bytes(piece) for piece in decoded(_raw.decode, body, list)]
-    _check(len(pieces), most, what)
+        pieces = [body] if alone else [bytes(piece) for piece in decoded(_raw, body, list)]
+    _check(len(pieces), limit, what)
     found: list[T | Rejected] = []
     for piece in pieces:
         try:
             found.append(read(piece))
-        except BROKEN as error:
-            if alone and not isinstance(
-                error, msgspec.ValidationError
-            ):  # the request's fault, not that of the one in it
+        except _BROKEN as error:
+            if alone and not isinstance(error, msgspec.ValidationError):  # the body is invalid, not only the item in it
                 raise MalformedBody(f"the body is not valid JSON: {error}") from None
             found.append(Rejected(_text_at(piece, id), wrong_shape(error, kind)))
     return found
 
 
-def _check(count: int, most: int, what: str) -> None:
-    if count > most:
-        raise LimitExceeded(f"a request may hold {most:,} {what}")
+def _check(count: int, limit: int, what: str) -> None:
+    if count > limit:
+        raise LimitExceeded(f"a request may have {limit:,} {what}")
 
 
 def _text_at(body: bytes, field: str) -> str | None:
-    """Return the text in a field of a JSON object, None where there is none."""
+    """Return the text in a field of a JSON object, None if there is none."""
     try:
-        content = _anything.decode(body)
-    except BROKEN:
+        content = _anything(body)
+    except _BROKEN:
         return None
     found = content.get(field) if isinstance(content, dict) else None
     return found if isinstance(found, str) else None
 
 
-def decode_logged(body: bytes, content_type: bytes, most: int) -> list[LoggedImpression | Rejected]:
-    """Decode lists that another system ranked; what cannot be read becomes a `Rejected` in its place."""
-    return decode_many(body, content_type, most, "lists", _logged, LoggedImpression, "impression_id")
+def decode_logged(body: bytes, content_type: bytes, limit: int) -> list[LoggedImpression | Rejected]:
+    """Decode logged lists of another system; an invalid one becomes a `Rejected` in its place."""
+    return _decode_many(body, content_type, limit, "lists", _logged, LoggedImpression, "impression_id")
+
+
+def decode_events(body: bytes, content_type: bytes, limit: int) -> Sequence[FeedbackEvent | Rejected]:
+    """Decode feedback events; an invalid one becomes a `Rejected` in its place."""
+    if body[:1] == b"[":
+        with suppress(*_BROKEN):  # otherwise decode each event separately
+            return _natives(body)
+    return _decode_many(body, content_type, limit, "events", _event, FeedbackEvent, "event_id")
+
+
+def _event(text: bytes) -> FeedbackEvent | Rejected:
+    try:
+        return _native(text)
+    except _BROKEN:
+        if b'"action_name"' in text and b'"impression_id"' not in text:
+            return _from_ubi(text)
+        raise
+
+
+def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
+    event, content = _ubi(text), _anything(text)
+    own = content.get("event_id")
+    id = own if own and isinstance(own, str) else fingerprint(content)
+    if event.query_id is None:
+        name = event.action_name[:50]
+        return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
+    action = deed_of(event)
+    common: dict[str, Any] = {"impression_id": id_text(event.query_id), "event_id": id, "user_id": user_of(event)}
+    if action.document is None:
+        if action.action == "click":
+            return Rejected(id, "a UBI click needs event_attributes.object.object_id")
+        return FeedbackEvent(**common, examined=action.depth)
+    if action.looking:
+        return InView(**common, examined=action.depth, document=action.document)
+    return FeedbackEvent(**common, clicks=[action.document], action=action.action)

@@ -1,4 +1,4 @@
-"""Every error that a client can see: what the web layer refuses by itself, and one table of problems as RFC 9457 has them."""
+"""Errors that a client can receive: those of the web layer, and the table of all problems (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -29,71 +29,49 @@ from duelrank.errors import (
 )
 from duelrank.service.http.schema import Problem
 
-__all__ = [
-    "TABLE",
-    "BodyTooLarge",
-    "ClientGone",
-    "Forwarded",
-    "FromAWebPage",
-    "HeadersTooLarge",
-    "Kind",
-    "MalformedBody",
-    "NoKey",
-    "NoSuchPage",
-    "NoWebhook",
-    "Refusal",
-    "TooBusy",
-    "TooManyRequests",
-    "WrongMethod",
-    "WrongScope",
-    "explain",
-    "kind_of",
-    "wrong_shape",
-]
-
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 log = logging.getLogger(__name__)
 
 
 class Refusal(DuelrankError):
-    """A request that is answered without asking the service; ``headers`` go out with the answer."""
+    """A request that the web layer refuses; ``headers`` are sent with the answer."""
 
     headers: Headers = ()
 
 
 class MalformedBody(Refusal):
-    """A body that is not valid JSON or MessagePack at all."""
+    """The body is not valid JSON or MessagePack."""
 
 
 class NoKey(Refusal):
-    """No API key was sent, or one that is not known."""
+    """No API key was sent, or an unknown one."""
 
     headers: Headers = ((b"www-authenticate", b'Bearer realm="duelrank"'),)
 
 
 class WrongScope(Refusal):
-    """A good API key that is not for this operation, or not for this ranker."""
+    """The API key is not for this operation, or not for this ranker."""
 
 
 class FromAWebPage(Refusal):
-    """A service without API keys was asked by a page in somebody's browser."""
+    """A web page in a browser has called a service without API keys."""
 
 
 class Forwarded(Refusal):
-    """A service without API keys was asked through a proxy, so the request may come from any machine."""
+    """A proxy has called a service without API keys, so the request may come from any machine."""
 
 
 class NoWebhook(Refusal):
-    """Somebody without an admin key for all rankers has named an address that the service should send messages to."""
+    """A caller without an admin key for all rankers has set the address of a webhook."""
 
 
 class NoSuchPage(Refusal):
-    """A path that leads nowhere."""
+    """The path does not exist."""
 
 
 class WrongMethod(Refusal):
-    """A path that exists, with a method that it does not have."""
+    """The path exists, but not with this method."""
 
     def __init__(self, message: str, allowed: str = "") -> None:
         super().__init__(message)
@@ -101,19 +79,19 @@ class WrongMethod(Refusal):
 
 
 class BodyTooLarge(Refusal):
-    """More bytes than the service wants to read."""
+    """The body exceeds the limit."""
 
-    headers: Headers = ((b"connection", b"close"),)  # what is still on its way is thrown away
+    headers: Headers = ((b"connection", b"close"),)  # the rest of the body is discarded
 
 
 class HeadersTooLarge(Refusal):
-    """More bytes of headers than the service wants to read."""
+    """The headers exceed the limit."""
 
     headers: Headers = ((b"connection", b"close"),)
 
 
 class TooManyRequests(Refusal):
-    """A caller that asks more often than it may."""
+    """The caller exceeds its rate limit."""
 
     def __init__(self, message: str, wait: float) -> None:
         super().__init__(message)
@@ -121,31 +99,31 @@ class TooManyRequests(Refusal):
 
 
 class TooBusy(Refusal):
-    """More requests at once than the service wants to hold."""
+    """There are too many concurrent requests."""
 
     headers: Headers = ((b"retry-after", b"1"),)
 
 
 class ClientGone(Refusal):
-    """The client hung up before its request was whole: there is nobody to answer."""
+    """The client disconnected before its request was complete; no answer is sent."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of problem.
+    """A kind of problem.
 
     Parameters
     ----------
     status
-        Of the answer.
+        Status of the answer.
     slug
-        Its type is ``/docs#slug``, where it is explained.
+        End of its type, ``/docs#slug``, an address that explains it.
     title
-        What went wrong, without the particulars.
+        Description without the particulars.
     detail
-        What to say in place of the error's own words, which may hold what is nobody's business; those go to the log.
+        Text that replaces the message of the error, which may contain internal details and is logged instead.
     retry
-        Whether the same request may succeed later: the answer has a ``Retry-After``.
+        Whether the same request may succeed later; then the answer has a ``Retry-After``.
     """
 
     status: int
@@ -155,31 +133,33 @@ class Kind:
     retry: bool = False
 
 
-_LATER = "nothing was lost; the same request may be sent again in a moment"
+_LATER = "no data was lost; send the same request again in a moment"
 
 TABLE: dict[type[BaseException], Kind] = {
     MalformedBody: Kind(400, "malformed-body", "The body is not valid JSON"),
     NoKey: Kind(401, "no-key", "An API key is needed"),
     WrongScope: Kind(403, "wrong-scope", "The API key is not for this"),
-    FromAWebPage: Kind(403, "from-a-web-page", "Web pages may not ask a service without API keys"),
-    Forwarded: Kind(403, "forwarded", "A service without API keys answers no request that came through a proxy"),
-    NoWebhook: Kind(403, "no-webhook", "Only an admin key for all rankers may name a webhook"),
-    ReadOnly: Kind(403, "read-only", "The store is only looked at"),
-    UnknownName: Kind(404, "unknown-name", "There is nothing of this name"),
+    FromAWebPage: Kind(403, "from-a-web-page", "Web pages may not call a service without API keys"),
+    Forwarded: Kind(403, "forwarded", "A service without API keys does not answer requests through a proxy"),
+    NoWebhook: Kind(403, "no-webhook", "Only an admin key for all rankers may set a webhook"),
+    ReadOnly: Kind(403, "read-only", "The service is read-only"),
+    UnknownName: Kind(404, "unknown-name", "There is nothing with this name"),
     NoSuchPage: Kind(404, "no-such-page", "There is nothing at this address"),
     WrongMethod: Kind(405, "wrong-method", "This address does not have that method"),
-    Conflict: Kind(409, "conflict", "It does not go together with what is there"),
+    Conflict: Kind(409, "conflict", "The request conflicts with the present state"),
     BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
     msgspec.ValidationError: Kind(422, "wrong-shape", "The request has the wrong shape"),
     InvalidValue: Kind(422, "invalid-value", "A value is not allowed"),
     InvalidRecipe: Kind(422, "invalid-recipe", "The algorithm is unknown or cannot do this"),
     ShapeMismatch: Kind(422, "shape-mismatch", "The number of features is wrong"),
     DataFormatError: Kind(422, "invalid-data", "The data cannot be read"),
-    LimitExceeded: Kind(422, "limit-exceeded", "The request is beyond a limit"),
+    LimitExceeded: Kind(422, "limit-exceeded", "The request exceeds a limit"),
     TooManyRequests: Kind(429, "too-many-requests", "Too many requests"),
     HeadersTooLarge: Kind(431, "headers-too-large", "The headers are too large"),
-    Exception: Kind(500, "internal-error", "Something went wrong here", "the server's log has it under the request_id"),
-    StorageFailure: Kind(500, "store-failed", "The store failed", "the server's log has it under the request_id"),
+    Exception: Kind(500, "internal-error", "Internal error", "the server's log has the details under the request_id"),
+    StorageFailure: Kind(
+        500, "store-failed", "The store failed", "the server's log has the details under the request_id"
+    ),
     MissingExtra: Kind(501, "missing-extra", "The server lacks a package for this"),
     NotReady: Kind(503, "not-ready", "The service is not ready yet", retry=True),
     TooBusy: Kind(503, "too-busy", "Too many requests at once", retry=True),
@@ -190,12 +170,12 @@ TABLE: dict[type[BaseException], Kind] = {
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Return the row of the nearest class that the table has."""
+    """Return the row of the nearest base class in the table."""
     return next(TABLE[cls] for cls in type(error).__mro__ if cls in TABLE)
 
 
 def explain(error: Exception, request_id: str) -> tuple[Problem, Headers]:
-    """Return what to answer to a request that failed, and with which headers; what is our own fault goes to the log as well."""
+    """Return the answer to a failed request, and its headers; log internal errors."""
     kind = kind_of(error)
     if kind.status == 500:
         log.error("request %s failed", request_id, exc_info=error)
@@ -212,7 +192,7 @@ _NO_CHOICE = re.compile(r"^Invalid enum value .*- at `\$(?P<path>.*)`$", re.DOTA
 
 
 def wrong_shape(error: Exception, wanted: Any) -> str:
-    """Return what msgspec found wrong, with the values that are allowed, or the known field that is nearest to an unknown one."""
+    """Return the message of msgspec, with the allowed values, or the known field that is nearest to an unknown one."""
     message = str(error)
     choice = _NO_CHOICE.search(message)
     if choice is not None:
@@ -228,7 +208,7 @@ def wrong_shape(error: Exception, wanted: Any) -> str:
 
 
 def _parts(path: str) -> list[str]:
-    """Return the parts of a path of msgspec, in which "" stands for any item of an array."""
+    """Return the parts of a path of msgspec, in which "" is any item of an array."""
     return re.findall(r"\.(\w+)|\[", path)
 
 
@@ -239,13 +219,13 @@ def _fields(type: msgspec.inspect.Type, path: list[str]) -> list[str]:
 
 
 def _choices(type: msgspec.inspect.Type, path: list[str]) -> list[str]:
-    """Return the values that are allowed at a path."""
+    """Return the allowed values at a path."""
     literals = [each for each in _at(type, path) if isinstance(each, msgspec.inspect.LiteralType)]
     return [str(value) for each in literals for value in each.values]
 
 
 def _at(type: msgspec.inspect.Type, path: list[str]) -> list[msgspec.inspect.Type]:
-    """Return the types that may be found at a path."""
+    """Return the possible types at a path."""
     if isinstance(type, msgspec.inspect.UnionType):
         return [found for each in type.types for found in _at(each, path)]
     if not path:

@@ -1,4 +1,4 @@
-"""How much is too much: rates, bodies, requests at once, and turns of those that compute for long."""
+"""Limits of the web layer: rates, sizes of bodies, concurrent requests, and fair scheduling of heavy ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from starlette.types import Receive
 
 from duelrank.service.http.errors import BodyTooLarge, ClientGone, MalformedBody, TooBusy
 
-__all__ = ["BodyReader", "Buckets", "Turns", "WebSettings", "throw_away"]
-
-#: Most bytes and seconds to read of a refused body before the connection is closed: a client that is still sending reads the answer
-#: only after that, and loses it if the connection is closed before.
-MOST_THROWN_AWAY, LINGERING = 64 << 20, 10.0
+#: The most bytes and seconds to read of a refused body before the connection is closed: a client that is still sending reads the
+#: answer only after that, and loses it if the connection is closed before.
+MAX_DISCARDED, DISCARD_SECONDS = 64 << 20, 10.0
 
 
 @dataclass(frozen=True)
@@ -26,28 +24,28 @@ class WebSettings:
     Parameters
     ----------
     max_body
-        Bytes of one request's body.
+        Maximum number of bytes in the body of a request.
     max_waiting
-        Bytes of all bodies together that have arrived in part.
+        Maximum number of bytes of all bodies that have arrived in part.
     max_requests
-        Requests that are being answered at once.
+        Maximum number of concurrent requests.
     max_streams
-        Live streams that are open at once; they are not among those requests.
+        Maximum number of concurrent live streams, which do not count as requests.
     rate
-        Requests a second of one API key, or of one address on an open service; 0 for no limit. Without keys, requests
+        Maximum requests per second of one API key, or of one address on an open service; 0 for no limit. Without keys, requests
         from this machine are not limited.
     burst
-        Requests that may come at once after a pause, as seconds of the rate.
+        Number of requests that may arrive at once after a pause, as seconds of the rate.
     insecure
-        Answer everybody when there is no API key, also requests that come from afar, through a proxy or from a web page.
+        Whether to answer everybody if there is no API key: also requests from other machines, through a proxy or from a web page.
     heavy
-        Bytes from which on a body counts as heavy: it is decoded in a thread, and such requests take turns.
+        Number of bytes above which a body is heavy: it is decoded in a thread, and such requests are scheduled in turns.
     heavy_at_once
-        How many heavy requests are worked on at once.
+        Maximum number of concurrent heavy requests.
     heavy_waiting
-        How many heavy requests of one caller to one ranker may wait for their turn.
+        Maximum number of waiting heavy requests of one caller to one ranker.
     bad_keys
-        Bad API keys a second of one address, and ten times as many at once; more are refused without a look.
+        Maximum unknown API keys per second of one address, and ten times as many at once; further ones are not checked.
     """
 
     max_body: int = 8 << 20
@@ -64,34 +62,34 @@ class WebSettings:
 
 
 class Buckets:
-    """Token buckets by caller: each fills at a rate, up to a size, and every request takes one token out.
+    """Token buckets by caller: each is filled at a rate, up to a size, and every request takes a token.
 
     Parameters
     ----------
     rate
-        Tokens a second.
+        Tokens per second.
     size
-        The most that a bucket holds: how many requests may come at once after a pause.
-    most
-        How many callers are remembered; the one that was quiet for longest is forgotten first, and starts full again.
+        Capacity of a bucket: the number of requests that may arrive at once after a pause.
+    max_callers
+        Maximum number of remembered callers; the least recent one is removed first, and starts with a full bucket again.
     """
 
-    def __init__(self, rate: float, size: float, most: int = 10_000) -> None:
-        self.rate, self.size, self.most = rate, max(size, 1.0), most
+    def __init__(self, rate: float, size: float, max_callers: int = 10_000) -> None:
+        self.rate, self.size, self.max_callers = rate, max(size, 1.0), max_callers
         self._levels: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: Hashable, now: float) -> float:
-        """Take a token and return 0, or leave it and return how many seconds it takes until there is one."""
+        """Take a token and return 0, or return the seconds until there is one."""
         level = self._level(caller, now)
         allowed = level >= 1.0
         self._levels[caller] = (level - 1.0 if allowed else level, now)
         self._levels.move_to_end(caller)
-        if len(self._levels) > self.most:
+        if len(self._levels) > self.max_callers:
             self._levels.popitem(last=False)
         return 0.0 if allowed else (1.0 - level) / self.rate
 
     def needed(self, caller: Hashable, now: float) -> float:
-        """Return how many seconds it takes until there is a token, and take none."""
+        """Return the seconds until there is a token, without taking it."""
         return max(0.0, 1.0 - self._level(caller, now)) / self.rate
 
     def _level(self, caller: Hashable, now: float) -> float:
@@ -104,14 +102,14 @@ class Buckets:
 
 @dataclass
 class BodyReader:
-    """Reads bodies of up to a size, and holds only so many bytes of unfinished ones at a time."""
+    """Reads bodies up to a size, and limits the bytes of all unfinished bodies."""
 
-    most: int
-    most_waiting: int
+    max_bytes: int
+    max_waiting: int
     waiting: int = 0
 
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        """Return a whole body; refuse one that is too large as soon as that is known."""
+        """Return a body; raise as soon as it is known to be too large."""
         announced = headers.get(b"content-length", b"0")
         if not announced.isdigit():
             raise MalformedBody("the Content-Length is not a number")
@@ -124,7 +122,7 @@ class BodyReader:
         try:
             while True:
                 if message["type"] != "http.request":
-                    raise ClientGone("the client hung up before the body was whole")
+                    raise ClientGone("the client disconnected before the body was complete")
                 chunk = message.get("body", b"")
                 held += chunk
                 self._hold(len(chunk), len(held))
@@ -135,90 +133,90 @@ class BodyReader:
             self.waiting -= len(held)
 
     def _check(self, size: int) -> None:
-        if size > self.most:
-            raise BodyTooLarge(f"a body may have {self.most:,} bytes; send less at a time")
+        if size > self.max_bytes:
+            raise BodyTooLarge(f"a body may have {self.max_bytes:,} bytes; send less at a time")
 
     def _hold(self, more: int, size: int) -> None:
         self.waiting += more
         self._check(size)
-        if self.waiting > self.most_waiting:
-            raise TooBusy("too many large bodies are on their way at once")
+        if self.waiting > self.max_waiting:
+            raise TooBusy("too many large bodies arrive at the same time")
 
 
-async def throw_away(receive: Receive) -> None:
-    """Read the rest of a body, within bounds, and keep nothing of it."""
+async def discard_body(receive: Receive) -> None:
+    """Read the rest of a body, within limits, and discard it."""
     size = 0
     with suppress(TimeoutError):
-        async with asyncio.timeout(LINGERING):
-            while size <= MOST_THROWN_AWAY and (message := await receive()).get("more_body"):
+        async with asyncio.timeout(DISCARD_SECONDS):
+            while size <= MAX_DISCARDED and (message := await receive()).get("more_body"):
                 size += len(message["body"])
 
 
-class Turns:
-    """A fair gate for heavy work: a few slots, for which those who wait take turns, whoever has many requests.
+class FairSemaphore:
+    """A semaphore for heavy work that serves callers in turns.
 
-    Everybody who waits has a queue; a free slot goes to the first of the queue that was served longest ago (round-robin).
+    Every caller that waits has a queue; a free slot goes to the first of the queue that was served longest ago (round-robin).
     So a caller that sends a hundred heavy requests delays another one's by one of them, not by a hundred.
 
     Parameters
     ----------
     slots
-        How many may be inside at once.
-    most
-        How many of one caller may wait; one more is refused as `TooBusy`.
+        Maximum number of concurrent holders.
+    max_waiting
+        Maximum number of waiting requests of one caller; further ones raise `TooBusy`.
     """
 
-    def __init__(self, slots: int = 1, most: int = 32) -> None:
-        self.free, self.most = slots, most
+    def __init__(self, slots: int = 1, max_waiting: int = 32) -> None:
+        self.free, self.max_waiting = slots, max_waiting
         self._queues: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
-    async def turn(self, who: Hashable) -> AsyncIterator[None]:
+    async def slot(self, caller: Hashable) -> AsyncIterator[None]:
         """Wait for a slot, and hold it for the length of the block."""
-        await self._enter(who)
+        await self._acquire(caller)
         try:
             yield
         finally:
-            self._leave()
+            self._release()
 
-    async def _enter(self, who: Hashable) -> None:
+    async def _acquire(self, caller: Hashable) -> None:
         if self.free > 0:
             self.free -= 1
             return
-        queue = self._queues.setdefault(who, deque())
-        if len(queue) >= self.most:
-            raise TooBusy(f"{len(queue)} large requests of this caller wait for their turn already; send fewer at once")
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(place)
+        queue = self._queues.setdefault(caller, deque())
+        if len(queue) >= self.max_waiting:
+            raise TooBusy(f"{len(queue)} large requests of this caller are waiting already; send fewer at once")
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(granted)
         try:
-            await place
+            await granted
         except asyncio.CancelledError:
-            if place.cancelled():
-                self._forget(who, place)
-            else:  # the slot came at the same moment: it goes to the next
-                self._leave()
+            if granted.cancelled():
+                self._remove(caller, granted)
+            else:  # the slot was granted at the same moment: it goes to the next
+                self._release()
             raise
 
-    def _forget(self, who: Hashable, place: asyncio.Future[None]) -> None:
-        queue = self._queues.get(who)
-        if queue is not None and place in queue:
-            queue.remove(place)
+    def _remove(self, caller: Hashable, granted: asyncio.Future[None]) -> None:
+        queue = self._queues.get(caller)
+        if queue is not None and granted in queue:
+            queue.remove(granted)
             if not queue:
-                del self._queues[who]
+                del self._queues[caller]
 
-    def _leave(self) -> None:
-        """Give the slot to the next queue's first; a queue that has more goes behind all others."""
+    def _release(self) -> None:
+        """Grant the slot to the first of the next queue, which then goes behind all others."""
         while self._queues:
-            who, queue = self._queues.popitem(last=False)
-            place = queue.popleft()
+            caller, queue = self._queues.popitem(last=False)
+            granted = queue.popleft()
             if queue:
-                self._queues[who] = queue
-            if not place.done():
-                place.set_result(None)
+                self._queues[caller] = queue
+            if not granted.done():
+                granted.set_result(None)
                 return
         self.free += 1
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """The number of waiting requests."""
         return sum(map(len, self._queues.values()))

@@ -1,4 +1,4 @@
-"""The documentation: an OpenAPI document made from the table of operations, and Swagger UI to read and try it."""
+"""API documentation: an OpenAPI document, generated from the table of operations, and Swagger UI to read and try it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ from duelrank.service.http.schema import Problem
 if TYPE_CHECKING:
     from duelrank.service.http.routes import Operation
 
-__all__ = ["ASSETS", "CONTENT_SECURITY_POLICY", "describe", "page", "problems_of"]
-
 _REF = "#/components/schemas/{name}"
 _SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "Authorization: Bearer KEY"},
@@ -44,7 +42,7 @@ _ABOUT = """Rank, feedback, learn: a search ranker that learns from clicks while
 
 To try it here: create a ranker with the first example of `POST /v1/rankers`, rank, and send a click.
 
-Whatever goes wrong is answered as `application/problem+json` (RFC 9457); [all problems](#problems) are listed below."""
+Errors are answered as `application/problem+json` (RFC 9457); [all problems](#problems) are listed below."""
 
 
 def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
 
 
 def problems_of(one: Operation) -> list[type[BaseException]]:
-    """Return what can go wrong with an operation: its own errors, and those of the way that every request takes."""
+    """Return the errors of an operation: its own, and those of every request."""
     found: list[type[BaseException]] = [FromAWebPage, Forwarded, WrongMethod, HeadersTooLarge, TooBusy, Exception]
     if one.needs is not None:
         found += [NoKey, WrongScope, TooManyRequests]
@@ -107,17 +105,17 @@ def _operation(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 def _names(one: Operation) -> list[dict[str, Any]]:
     if "{name}" not in one.path:
         return []
-    about = {"description": "Of the ranker.", "schema": {"type": "string"}, "example": one.named}
+    about = {"description": "Name of the ranker.", "schema": {"type": "string"}, "example": one.named}
     return [{"name": "name", "in": "path", "required": True, **about}]
 
 
 def _bodies(one: Operation) -> Mapping[str, Any]:
-    """Return the types of a body, by media type."""
+    """Return the types of a body by media type."""
     return one.bodies or ({} if one.takes is None else {"application/json": one.takes})
 
 
 def _leaves(wanted: Any) -> list[Any]:
-    """Return the types of which a body may be any; msgspec knows no union of two structs."""
+    """Return the possible types of a body; msgspec does not support a union of two structs."""
     if isinstance(wanted, UnionType):
         return [leaf for each in get_args(wanted) for leaf in _leaves(each)]
     return _leaves(get_args(wanted)[0]) if get_origin(wanted) is list else [wanted]
@@ -144,7 +142,7 @@ def _body(one: Operation, media: str, schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     schema = by_type[repr(one.answers)] if one.answers is not None else {}
     answer: dict[str, Any] = {
-        "description": "The answer." if one.media_types else "It is done.",
+        "description": "The answer." if one.media_types else "Done.",
         "headers": {"X-Request-ID": {"schema": {"type": "string"}}},
     }
     if one.media_types:
@@ -160,7 +158,7 @@ def _responses(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query(struct: Any) -> list[dict[str, Any]]:
-    """Return the fields of a struct as parameters of a query string, where a value that is not given is left out."""
+    """Return the fields of a struct as parameters of a query string, in which missing values are omitted."""
     if struct is None:
         return []
     _, components = msgspec.json.schema_components([struct], ref_template=_REF)
@@ -185,7 +183,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-# Swagger UI comes from a package and is served from here: the page asks no other machine for anything, and may not.
+# Swagger UI is a Python package, and its files are served from here: the page may not load anything from other hosts.
 CONTENT_SECURITY_POLICY = (
     (
         b"content-security-policy",
@@ -199,7 +197,7 @@ _START = """"use strict";
 window.ui = SwaggerUIBundle({
   url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: false, validatorUrl: null, tryItOutEnabled: true,
   defaultModelsExpandDepth: 0, displayRequestDuration: true, syntaxHighlight: { activated: true },
-  // the operations were drawn above the table of problems: go where the address points to once more
+  // the operations are drawn above the table of problems: scroll to the fragment of the address again
   onComplete: () => document.getElementById(location.hash.slice(1))?.scrollIntoView()
 });
 """
@@ -226,7 +224,7 @@ ASSETS: dict[str, tuple[bytes, Callable[[], bytes]]] = {
 
 
 def page(title: str) -> bytes:
-    """Return the page for people: Swagger UI, and below it the table of problems, which their types lead to."""
+    """Return the documentation page: Swagger UI, and below it the table of problems, to which their types link."""
     rows = "".join(
         f"<tr id='{kind.slug}'><td>{kind.status}<td><code>/docs#{kind.slug}</code><td>{escape(kind.title)}"
         + ("; the same request may succeed later" if kind.retry else "")
@@ -236,7 +234,7 @@ def page(title: str) -> bytes:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
         "<meta name=viewport content='width=device-width'><link rel=icon href='data:,'>"
         "<link rel=stylesheet href='/docs/swagger-ui.css'><link rel=stylesheet href='/docs/problems.css'>"
-        "<div id=swagger-ui></div><section id=problems><h2>Problems</h2><p>The <code>type</code> of a problem leads here."
-        f"<table><tr><th>Status<th>Type<th>What it says{rows}</table></section>"
+        "<div id=swagger-ui></div><section id=problems><h2>Problems</h2><p>The <code>type</code> of a problem links here."
+        f"<table><tr><th>Status<th>Type<th>Meaning{rows}</table></section>"
         "<script src='/docs/swagger-ui-bundle.js'></script><script src='/docs/start.js'></script></html>"
     ).encode()

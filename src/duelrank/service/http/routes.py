@@ -1,4 +1,4 @@
-"""The whole API in one table of operations, and what each of them does; router, gate and documentation are made from it."""
+"""The API: one table of operations with their handlers, from which router, authentication and documentation are made."""
 
 from __future__ import annotations
 
@@ -30,11 +30,9 @@ from duelrank.representation.base import by_feature
 from duelrank.representation.written import write_representation
 from duelrank.service.domain import Step
 from duelrank.service.http.auth import Caller
-from duelrank.service.http.dashboard import FILES, POLICY, read_file, render
-from duelrank.service.http.decoding import decode_logged, decode_rank, decoded
+from duelrank.service.http.dashboard import FILES, POLICY, live_messages, read_file, render
+from duelrank.service.http.decoding import NDJSON, decode_events, decode_logged, decode_rank, decoded
 from duelrank.service.http.errors import NoSuchPage, NoWebhook, wrong_shape
-from duelrank.service.http.feedback import NDJSON, UbiEvent, decode_events
-from duelrank.service.http.live import messages
 from duelrank.service.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
 from duelrank.service.http.schema import (
     BackfillCounts,
@@ -62,11 +60,10 @@ from duelrank.service.http.schema import (
 )
 from duelrank.service.service import Service
 from duelrank.service.webhooks import without_secrets
+from duelrank.ubi.events import UbiEvent
 
 if TYPE_CHECKING:
-    from duelrank.service.http.app import Desk
-
-__all__ = ["MSGPACK", "OPERATIONS", "Call", "DeleteQuery", "ExportQuery", "ModelQuery", "Operation", "Reply", "Stream"]
+    from duelrank.service.http.app import AppState
 
 JSON = b"application/json"
 MSGPACK = "application/msgpack"
@@ -75,7 +72,7 @@ Guarded = TypeVar("Guarded", RankerInfo, GuardInfo)
 
 
 class Reply(NamedTuple):
-    """A whole answer."""
+    """A complete answer."""
 
     body: bytes
     status: int = 200
@@ -84,16 +81,16 @@ class Reply(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """An answer that goes on until its chunks or its reader end."""
+    """An answer that continues until its chunks end or the client disconnects."""
 
     chunks: AsyncIterator[bytes]
     media_type: bytes
 
 
 class Call(msgspec.Struct):
-    """One request as a handler sees it: who asks, the parts of the path, the decoded body, the decoded query."""
+    """A request as a handler gets it: the caller, the parts of the path, the decoded body, the decoded query."""
 
-    desk: Desk
+    state: AppState
     service: Service
     caller: Caller
     path: Mapping[str, str]
@@ -103,29 +100,29 @@ class Call(msgspec.Struct):
 
     @property
     def name(self) -> str:
-        """Of the ranker that the path names."""
+        """The name of the ranker in the path."""
         return self.path["name"]
 
     def check_webhook(self, guard: GuardSpec | msgspec.UnsetType | None, present: GuardSpec | None = None) -> None:
-        """Raise where somebody without an admin key for all rankers names an address that the service would send messages to.
+        """Raise if a caller without an admin key for all rankers sets a webhook.
 
-        Who may change the ranker may send the address again that its present guard has.
+        A caller that may change the ranker may repeat the address of the present guard.
         """
         if not isinstance(guard, GuardSpec) or guard.webhook is None:
             return
         if self.caller.rankers and (present is None or guard.webhook != present.webhook):
             raise NoWebhook(
-                "this API key is for some rankers only, so guard.webhook is for the operator to give: with "
+                "this API key is for some rankers only, so only the operator may set guard.webhook: with "
                 "'duelrank serve --webhook URL', or with a key for all rankers ('duelrank keys create --scope admin')"
             )
         if not self.caller.admin:
             raise NoWebhook(
-                "without API keys anybody on this machine may ask, so guard.webhook is for the operator to give: with "
+                "without API keys every user of this machine is a caller, so only the operator may set guard.webhook: with "
                 "'duelrank serve --webhook URL', or with a key ('duelrank keys create --scope admin')"
             )
 
     def shown(self, info: Guarded) -> Guarded:
-        """Return what the caller may see: the whole address of a webhook, which is often a password, only with an admin key."""
+        """Return an answer without the secret parts of a webhook's address, unless the caller has an admin key."""
         guard = info.guard
         if guard is None or guard.webhook is None or self.caller.admin:
             return info
@@ -135,43 +132,42 @@ class Call(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One method of one path: everything that the router, the documentation and the gate have to know of it.
+    """One method of one path, for the router, the authentication and the documentation.
 
     Parameters
     ----------
     method, path
-        Where it is.
+        Method and path.
     handle
-        Answers a call with a value that is encoded as JSON, with a `Reply` or with a `Stream`; its docstring is its documentation.
+        Handler: returns a value that is encoded as JSON, a `Reply` or a `Stream`; its docstring is the documentation.
     needs
-        The scope that a key needs; None for everybody.
+        Scope that the key needs; None for everybody.
     takes
-        The type of the body; None where there is none.
+        Type of the body; None if there is none.
     decode
-        Turns the body's bytes into what the handler wants; from JSON into ``takes`` where it is not given. Large bodies are
-        decoded in a thread.
+        Decodes the body; by default from JSON to ``takes``. Large bodies are decoded in a thread.
     query
-        The struct that the query string is decoded into.
+        Struct of the query string.
     answers
-        The type of the answer; None where it has no schema.
+        Type of the answer; None if it has no schema.
     statuses
-        With which it may succeed.
+        Statuses of success.
     raises
-        The errors of this operation itself; what the way of every request may raise is known.
+        Errors of this operation, in addition to those of every request.
     always
-        Whether it answers before everything was restored too.
+        Whether it also answers before the rankers are restored.
     all_rankers
-        Whether it shows all rankers, so that it is not for a key that is limited to some.
+        Whether it shows all rankers, so that it is not for a key for some of them.
     bodies
-        Types to document the body with, by media type, where that is not just ``takes`` as JSON.
+        Documented types of the body by media type; by default ``takes`` as JSON.
     examples
-        Bodies that work, by name.
+        Example bodies by name.
     named
-        The ranker of the examples.
+        Name of the ranker in the examples.
     media_types
-        Of the answer.
+        Media types of the answer.
     hidden
-        Whether it is left out of the documentation.
+        Whether it is not documented.
     """
 
     method: str
@@ -197,7 +193,7 @@ class Operation:
             object.__setattr__(self, "decode", _json_decoder(self.takes))
 
     def decoded_query(self, text: bytes) -> Any:
-        """Decode a query string into the struct of this operation; what may be given more than once is a tuple there."""
+        """Decode a query string; parameters that may be repeated are tuples in the struct of the operation."""
         try:
             pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=10_000)
         except ValueError as error:
@@ -224,7 +220,7 @@ _encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
 def _decode_rank(body: bytes, call: Call) -> RankRequest:
-    return decode_rank(body, call.headers.get(b"content-type", b""), len(body) > call.desk.settings.heavy)
+    return decode_rank(body, call.headers.get(b"content-type", b""), len(body) > call.state.settings.heavy)
 
 
 def _decode_feedback(body: bytes, call: Call) -> Any:
@@ -239,13 +235,13 @@ def _decode_logged(body: bytes, call: Call) -> Any:
 
 
 class ModelQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which version; the current one where none is given."""
+    """The version, by default the current one."""
 
     version: int | None = None
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which steps; the newest 2,000 between start and end, in seconds since 1970."""
+    """The step, and the time range in seconds since 1970, of which the newest 2,000 steps are returned."""
 
     step: Step = "minute"
     start: float | None = None
@@ -253,26 +249,26 @@ class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The name of the ranker once more."""
+    """The name of the ranker again."""
 
     confirm: str
 
 
 class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which steps the history in the messages is."""
+    """The step of the history in the messages."""
 
     step: Step = "minute"
 
 
 class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which impression, and by which versions: the first and the current one where none is given."""
+    """The impression, and the versions, by default the first and the current one."""
 
     impression: str
     one: int | None = None
     other: int | None = None
 
 
-#: Made from the registered formats: those of an extension too, which is loaded before the service is imported.
+#: Made from the registered formats, also those of an extension, which is loaded before the service is imported.
 ExportQuery = export_query()
 
 
@@ -282,25 +278,23 @@ ExportQuery = export_query()
 async def rank(call: Call) -> RankAnswer | Reply:
     """Order the documents of one query.
 
-    Show them in this order, and send the clicks to the feedback address under the same impression_id. The same impression_id
-    again, such as after a lost answer or for the next page, gives the same order again. Large requests are smaller and
-    quicker with all documents as one table, in JSON or as application/msgpack; with Accept: application/msgpack, the answer
-    is MessagePack too.
+    Show them in this order, and send feedback with the same impression_id. A request with a known impression_id, such as after a
+    lost answer or for the next page, returns the same order. Large requests are smaller and faster with all documents as one
+    table, in JSON or as application/msgpack; with Accept: application/msgpack, the answer is MessagePack too.
     """
     began = perf_counter()
     answer = await call.service.rank(call.name, call.body)
-    call.desk.metrics.listed(call.name, perf_counter() - began)
+    call.state.metrics.listed(call.name, perf_counter() - began)
     if b"msgpack" in call.headers.get(b"accept", b""):
         return Reply(_encode_msgpack(answer), 200, MSGPACK.encode())
     return answer
 
 
 async def feedback(call: Call) -> FeedbackCounts:
-    """Take what users did with impressions.
+    """Accept feedback on impressions.
 
-    One event, an array of them, or one on each line (application/x-ndjson), in our own form or as UBI 1.3.0 has it. One bad
-    event never keeps out its neighbours; the answer says which were bad, and why. An event counts once, however often it is
-    sent.
+    One event, an array of events, or one on each line (application/x-ndjson), in our own form or as UBI 1.3.0. An invalid event
+    does not affect the others; the answer lists the invalid ones, with reasons. An event counts once, however often it is sent.
     """
     return await call.service.feedback(call.name, call.body)
 
@@ -309,9 +303,9 @@ async def feedback(call: Call) -> FeedbackCounts:
 
 
 async def create(call: Call) -> Reply:
-    """Make a ranker.
+    """Create a ranker.
 
-    The same again changes nothing and answers 200 in place of 201; another ranker of the same name is a conflict.
+    The same request again changes nothing and answers 200 instead of 201; another ranker with the same name is a conflict.
     """
     spec: RankerSpec = call.body
     call.caller.check(spec.name)
@@ -320,13 +314,13 @@ async def create(call: Call) -> Reply:
         call.caller.check(spec.start.ranker)
     try:
         info, new = await call.service.create(spec)
-    except UnknownName as error:  # of an algorithm: the address was right, the body was not
+    except UnknownName as error:  # of an algorithm: the path was valid, the body was not
         raise InvalidRecipe(str(error)) from None
     return Reply(msgspec.json.encode(call.shown(info)), 201 if new else 200)
 
 
 async def rankers(call: Call) -> list[RankerInfo]:
-    """List all rankers that the key is for."""
+    """List the rankers that the key is for."""
     return [call.shown(info) for info in call.service.rankers() if call.caller.may_use(info.name)]
 
 
@@ -336,54 +330,52 @@ async def ranker(call: Call) -> RankerInfo:
 
 
 async def guard(call: Call) -> GuardInfo:
-    """Show how a guarded ranker does against your own order.
+    """Show the evidence of the guard of a ranker.
 
-    Its wins and losses, the band of its win rate and the evidence of gain, which are valid whenever you look; how near it is to an
-    alarm; where on its ladder it stands; and the last alarm, with its reason.
+    Wins and losses against your own order, the confidence band of the win rate and the evidence of gain, which are valid at all
+    times; the distance to an alarm; the rung; and the last alarm, with its reason.
     """
     return call.shown(await asyncio.to_thread(call.service.guard, call.name))
 
 
 async def live(call: Call) -> Stream:
-    """Tell how a ranker does, about once a second, as server-sent events.
+    """Stream the state of a ranker, about once a second, as server-sent events.
 
-    The data of each is a JSON object: the ranker and its guard as they are now, how far the learner is behind, events per second,
-    and the newest steps of its history. The stream ends with the service, and when the key is revoked: then ask again.
+    The data of each event is a JSON object: the ranker and its guard, the lag of the leader, events per second, and the newest
+    steps of the history. The stream ends when the service stops or the key is revoked; then connect again.
     """
-    call.shown(
-        await asyncio.to_thread(call.service.ranker, call.name)
-    )  # what is wrong is said before the stream begins
-    return Stream(messages(call, call.query.step), b"text/event-stream")
+    await asyncio.to_thread(call.service.ranker, call.name)  # raises before the stream begins
+    return Stream(live_messages(call, call.query.step), b"text/event-stream")
 
 
 async def impressions(call: Call) -> list[ImpressionInfo]:
     """List the newest impressions whose features are still in the store, newest first.
 
-    Features are dropped some time after an impression was learned from; `duelrank serve --keep-features` says when.
+    Features are dropped some time after an impression was learned from; see `duelrank serve --keep-features`.
     """
     return await asyncio.to_thread(call.service.impressions, call.name)
 
 
 async def backfill(call: Call) -> BackfillCounts:
-    """Teach a ranker with lists that another system ranked, before it gets traffic.
+    """Let a ranker learn from logged lists of another system, before it gets traffic.
 
-    One list, an array of them, or one on each line (application/x-ndjson), each with its documents in the order in which they were
-    shown, and what the user did. A list teaches once, however often it is sent; one that is bad keeps out no other.
+    One list, an array of lists, or one on each line (application/x-ndjson), each with its documents in the order in which they were
+    shown, and the feedback. A list counts once, however often it is sent; an invalid one does not affect the others.
     """
     return await call.service.backfill(call.name, call.body)
 
 
 async def compare(call: Call) -> Comparison:
-    """Rank a stored impression by two versions, by default the first and the current one, to see what has changed."""
+    """Rank a stored impression by two versions, by default the first and the current one."""
     query: CompareQuery = call.query
     return await asyncio.to_thread(call.service.compare, call.name, query.impression, query.one, query.other)
 
 
 async def change(call: Call) -> RankerInfo:
-    """Change a ranker, and keep what it has learned.
+    """Change a ranker, without losing what it has learned.
 
-    What is not given stays. New features start by adding nothing; features that are retired may still be sent, and are ignored.
-    A guard is replaced as a whole; null is no guard any more.
+    Fields that are not given stay as they are. New features start with zero weight; retired features may still be sent, and are
+    ignored. A guard is replaced as a whole; null removes it.
     """
     present = (await asyncio.to_thread(call.service.ranker, call.name)).guard if call.caller.rankers else None
     call.check_webhook(call.body.guard, present)
@@ -391,48 +383,48 @@ async def change(call: Call) -> RankerInfo:
 
 
 async def delete(call: Call) -> Reply:
-    """Delete a ranker with all its data, for good.
+    """Delete a ranker and all its data permanently.
 
-    To confirm that, give its name once more: ?confirm=NAME.
+    To confirm this, repeat its name: ?confirm=NAME.
     """
     if call.query.confirm != call.name:
         raise InvalidValue(
-            f"to delete {call.name!r} for good, give its name as confirm; got {call.query.confirm[:200]!r}"
+            f"to delete {call.name!r} permanently, repeat its name as confirm; got {call.query.confirm[:200]!r}"
         )
     await call.service.delete(call.name)
     return Reply(b"", 204)
 
 
 async def freeze(call: Call) -> RankerInfo:
-    """Stop learning, and serve the current weights without exploring."""
+    """Stop learning, and serve the current weights without exploration."""
     return call.shown(await call.service.control(call.name, "freeze"))
 
 
 async def resume(call: Call) -> RankerInfo:
-    """Go on learning, after a freeze or an alarm of the guard, which then begins to watch anew."""
+    """Continue learning, after a freeze or an alarm; the guard then starts again."""
     return call.shown(await call.service.control(call.name, "resume"))
 
 
 async def rollback(call: Call) -> RankerInfo:
-    """Go back to the weights of an earlier version, as a new version."""
+    """Restore the weights of an earlier version, as a new version."""
     return call.shown(await call.service.control(call.name, "rollback", call.body.version))
 
 
 async def label(call: Call) -> VersionInfo:
-    """Keep a version under a label, until the label is removed with "".
+    """Keep a version under a label; "" removes the label.
 
-    Versions without a label are thinned as they grow older.
+    Older versions without a label are removed, except some at regular intervals.
     """
     return await call.service.label(call.name, call.body.version, call.body.label)
 
 
 async def pin(call: Call) -> RankerInfo:
-    """Have a shadow serve the best rankings of one version, in place of your own order, while it goes on learning."""
+    """Let a shadow serve the rankings of one version, instead of your own order, while it continues to learn."""
     return call.shown(await call.service.control(call.name, "pin", call.body.version))
 
 
 async def unpin(call: Call) -> RankerInfo:
-    """Have a shadow serve your own order again."""
+    """Let a shadow serve your own order again."""
     return call.shown(await call.service.control(call.name, "unpin"))
 
 
@@ -442,7 +434,7 @@ async def unpin(call: Call) -> RankerInfo:
 async def model(call: Call) -> Model:
     """Show the weights by feature, of the current version or of an earlier one.
 
-    The weights of a feature are a list where its representation has several columns; its curve may tell more.
+    The weights of a feature are a list if its representation has several columns; its curve is easier to interpret.
     """
     return _shown(await asyncio.to_thread(call.service.model, call.name, call.query.version))
 
@@ -457,9 +449,9 @@ def _shown(found: LinearModel) -> Model:
 
 
 async def curves(call: Call) -> ModelCurves:
-    """Show what each feature adds to the score, as a curve, the feature that moves rankings most first.
+    """Show what each feature adds to the score, as a curve, the most important feature first.
 
-    Of the current version or of an earlier one.
+    For the current version or an earlier one.
     """
     return await asyncio.to_thread(call.service.curves, call.name, call.query.version)
 
@@ -467,29 +459,29 @@ async def curves(call: Call) -> ModelCurves:
 async def last_step(call: Call) -> LastStep:
     """Show what was learned from the last impression.
 
-    Which of its documents were clicked and taken as examined, where the clicks point, what of that was followed after the
-    projection, and the weights before and after. It is computed when you ask, by the process that learns; others answer 503.
+    Its clicked and examined documents, the direction of the clicks, the direction after the projection, and the weights before and
+    after. It is computed on request, by the leader; other processes answer 503.
     """
     return await asyncio.to_thread(call.service.last_step, call.name)
 
 
 async def history(call: Call) -> History:
-    """Show what a ranker did over time, in steps of a minute, an hour or a day.
+    """Show the history of a ranker, in steps of a minute, an hour or a day.
 
-    Lists, clicks, reward, weights and the guard as one list of numbers each, at most 2,000 of them, the newest; and what happened
-    to the ranker, as marks. Steps in which nothing happened are left out. It survives restarts.
+    Lists, clicks, reward, weights and the guard as one list of numbers each, of at most the 2,000 newest steps; and control
+    events as marks. Steps without events are left out. The history survives restarts.
     """
     query: HistoryQuery = call.query
     return await asyncio.to_thread(call.service.history, call.name, query.step, query.start, query.end)
 
 
 async def versions(call: Call) -> list[VersionInfo]:
-    """List the versions that one can go back to, oldest first."""
+    """List the versions that a rollback can use, oldest first."""
     return await asyncio.to_thread(call.service.versions, call.name)
 
 
 async def export(call: Call) -> Reply:
-    """Write a model as a search engine takes it, or say why that format cannot hold it."""
+    """Export a model in the format of a search engine, or explain why that format cannot represent it."""
     query = call.query
     found = await asyncio.to_thread(call.service.model, call.name, query.version)
     content = await asyncio.to_thread(write, found, query.format, **options_of(query))
@@ -502,36 +494,36 @@ async def export(call: Call) -> Reply:
 
 
 async def healthz(call: Call) -> Health:
-    """Say that the process is alive."""
+    """Report that the process is alive."""
     return Health("ok")
 
 
 async def readyz(call: Call) -> Health:
-    """Say that everything was restored; 503 until then, and while the store keeps the service from going on."""
+    """Report that all rankers are restored; 503 until then, and while the store fails."""
     if not call.service.ready:
-        raise NotReady("kernels are being compiled, or what was learned is being restored")
+        raise NotReady("kernels are being compiled, or rankers are being restored")
     if call.service.failure is not None:
-        raise NotReady("the service cannot go on; the server's log says why")
+        raise NotReady("the background of the service fails; the server's log has the reason")
     return Health("ready")
 
 
 async def metrics(call: Call) -> Reply:
-    """Count everything, for Prometheus."""
-    return Reply(call.desk.metrics.text(), 200, call.desk.metrics.media_type)
+    """Return the metrics, for Prometheus."""
+    return Reply(call.state.metrics.text(), 200, call.state.metrics.media_type)
 
 
 async def openapi(call: Call) -> Reply:
-    """Describe this service for machines."""
-    return Reply(call.desk.document)
+    """Return the OpenAPI document."""
+    return Reply(call.state.document)
 
 
 async def docs(call: Call) -> Reply:
-    """Describe this service for people, who can try every operation there."""
-    return Reply(call.desk.page, 200, b"text/html; charset=utf-8", CONTENT_SECURITY_POLICY)
+    """Show the documentation, in which every operation can be tried."""
+    return Reply(call.state.page, 200, b"text/html; charset=utf-8", CONTENT_SECURITY_POLICY)
 
 
 async def asset(call: Call) -> Reply:
-    """Send a file that the page for people loads."""
+    """Send a file of the documentation."""
     found = ASSETS.get(call.path["file"])
     if found is None:
         raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
@@ -540,14 +532,14 @@ async def asset(call: Call) -> Reply:
 
 
 async def dashboard(call: Call) -> Reply:
-    """Show how a ranker does, for people who watch it, live."""
-    keys = call.desk.gate.keys.in_force
+    """Show the dashboard of a ranker, live."""
+    keys = call.state.gate.keys.in_force
     page = render(call.path.get("name", ""), keys, call.service.read_only)
     return Reply(page, 200, b"text/html; charset=utf-8", POLICY)
 
 
 async def dashboard_file(call: Call) -> Reply:
-    """Send a file that the dashboard loads."""
+    """Send a file of the dashboard."""
     media_type = FILES.get(call.path["file"])
     if media_type is None:
         raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
@@ -604,7 +596,7 @@ _LOGGED = {
     "clicks": ["d4"],
 }
 
-# The router tries them in this order, so the busy ones come first.
+# The router tries them in this order, so the most frequent ones are first.
 OPERATIONS = (
     Operation(
         method="POST",

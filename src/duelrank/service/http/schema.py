@@ -1,4 +1,4 @@
-"""The HTTP API as values: what JSON and MessagePack are decoded into and encoded from, in the service and in the client alike."""
+"""Structs of the HTTP API, which JSON and MessagePack are decoded into and encoded from; shared by the service and the client."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
     "VersionRanking",
 ]
 
-#: What a user did, where nothing else is said.
+#: The action of a feedback event that names none.
 CLICK = "click"
 
 Mode = Literal["learn", "shadow", "frozen"]
@@ -56,18 +56,18 @@ Precision = Literal["float32", "float64"]
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where the first weights come from: exactly one of the three.
+    """The source of the initial weights: exactly one of weights, model and ranker.
 
     Parameters
     ----------
     weights
-        By feature name; those that are left out start at 0.
+        Weights by feature name; missing ones are 0.
     model
         A model that was exported with format=json.
     ranker
-        ``"from"`` in JSON: another ranker of this service.
+        ``"from"`` in JSON: name of another ranker of this service.
     version
-        Of that ranker; its current one where it is not given.
+        Version of that ranker, by default its current one.
     """
 
     weights: dict[str, float] | None = None
@@ -77,25 +77,25 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a ranker is guarded: compared with its baseline, the order in which the client sends the documents, as long as it runs.
+    """Settings of a guard, which compares a ranker with its baseline, the order in which the client sends the documents.
 
     Parameters
     ----------
     share
-        Of all lists, those that compare: a team draft of the client's order and the best list of the served version.
+        Share of all lists that compare: a team draft of the client's order and the best list of the served version.
     false_alarm_every
-        Decisive lists between two false alarms, on average, or more.
+        Lower bound of the mean number of decisive lists between two false alarms.
     margin
-        How far below one half the chance to win a decisive list may be without an alarm.
+        Distance below one half that the probability of winning a decisive list may have without an alarm.
     on_alarm
-        "baseline" serves the client's order and learns nothing until somebody resumes; "rollback" goes back to the newest
-        version that had proved gain, and does as "baseline" where there is none; "tell" only says so.
+        "baseline" serves the client's order and stops learning until an operator resumes the ranker; "rollback" restores the
+        newest version with proved gain, or acts as "baseline" if there is none; "tell" only reports the alarm.
     promote
-        Shares of the other lists that the learned ranker decides, one rung after the other; the rest is in the client's order.
+        Shares of the other lists that the learned ranker decides, one for each rung; the rest is in the client's order.
     webhook
         The http or https address that receives alarms and promotions; only with an admin key for all rankers.
     anonymous
-        What becomes of decisive lists whose feedback has no ``user_id``: "count" counts all of them, "ignore" none. Without a user,
+        Treatment of decisive lists whose feedback has no ``user_id``: "count" counts all of them, "ignore" none. Without a user,
         there is no limit of one vote a day.
     """
 
@@ -109,7 +109,7 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Definition(msgspec.Struct, frozen=True):
-    """What defines a ranker; `RankerSpec` explains it."""
+    """Fields that define a ranker; `RankerSpec` explains them."""
 
     name: str
     algorithm: str
@@ -128,66 +128,62 @@ class _Definition(msgspec.Struct, frozen=True):
 
 
 class RankerSpec(_Definition, frozen=True, forbid_unknown_fields=True):
-    """What a ranker is made of.
+    """The specification of a ranker.
 
     Parameters
     ----------
     name
-        Letters, digits and ``_ . -``, the first a letter or digit, at most 100.
+        Name of the ranker: at most 100 letters, digits and ``_ . -``, the first a letter or digit.
     algorithm
         A recipe, such as ``"mgd-dsp"``; it may begin with a representation, ``"query-scaled >> curves >> mgd-dsp"``.
     features
-        Names, in the order of dense arrays; at least one, each of 1 to 200 characters that can be printed.
+        Names of the features, in the order of dense arrays; at least one, each of 1 to 200 printable characters.
     representation
-        What the algorithm sees of the features: the text of a recipe, such as ``"query-scaled >> curves"``, or fixed scalings
-        by name, ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. Where it is
-        given neither here nor in the recipe, it is that of the model or ranker to start from, or else ``"curves"``.
+        Representation of the features: a recipe, such as ``"query-scaled >> curves"``, or fixed scalings by name,
+        ``{"kind": "fixed", "features": {"price": {"min_max": {"minimum": 0, "maximum": 900}}}}``. By default that of the recipe, or
+        that of the model or ranker to start from, or ``"curves"``.
     length
-        How many documents an impression shows where a request does not say.
+        Number of documents in an impression, unless a request gives it.
     exploration
-        The share of impressions that explore; the others are in the order of the current weights, and nothing is learned
-        from them.
+        Share of impressions that explore; the others are in the order of the current weights, and are not learned from.
     mode
-        "learn"; "shadow" serves the documents in the order in which the client sent them, or in that of a version which was
-        pinned, and learns from what users do with that; "frozen" serves the current weights and learns nothing until it is
-        resumed.
+        "learn"; "shadow" serves the documents in the order in which the client sent them, or in that of a pinned version, and
+        learns from the feedback on that; "frozen" serves the current weights and does not learn until it is resumed.
     seed
-        Of all that is drawn; lists depend on a secret salt of the ranker, too, so that nobody can predict them.
+        Random seed; lists also depend on a secret salt of the ranker, so that they cannot be predicted.
     close_after
-        Seconds after which an impression that nobody closed is closed.
+        Seconds after which an open impression is closed.
     start
-        The weights before the first impression: ``{"weights": {"bm25": 1.0}}``, ``{"model": …}`` (as exported with
-        format=json) or ``{"from": "shop", "version": 40}``; zero weights where it is not given.
+        The initial weights: ``{"weights": {"bm25": 1.0}}``, ``{"model": …}`` (as exported with format=json) or
+        ``{"from": "shop", "version": 40}``; zero by default.
     precision
-        How features are kept until they are learned from; with "float32" they are rounded before they are ranked, too.
+        Precision in which features are kept until they are learned from; with "float32" they are also rounded before ranking.
     retired
-        Names of features that requests may still have, and that are ignored.
+        Names of features that requests may still contain, and that are ignored.
     guard
-        How the ranker is compared with the client's own order, and what happens when it does worse; ``{}`` for the defaults,
-        None for no guard.
+        Settings of the guard, which compares the ranker with the client's own order; ``{}`` for the defaults, None for no guard.
     actions
-        What an action on a document weighs, by name: ``{"click": 1, "add_to_cart": 3, "purchase": 10}``. Of several on one
-        document the heaviest counts. Actions without a weight are taken, and teach nothing. A name has 1 to 100 characters that can
-        be printed.
+        Weights of actions on a document by name: ``{"click": 1, "add_to_cart": 3, "purchase": 10}``. Of several actions on one
+        document the heaviest counts. Actions without a weight are accepted, and have no effect. A name has 1 to 100 printable
+        characters.
     """
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What to change of a ranker; what is not given stays.
+    """A change of a ranker; fields that are not given stay as they are.
 
     Parameters
     ----------
     exploration, close_after, length, mode
-        As of `RankerSpec`.
+        As in `RankerSpec`.
     add_features
-        Names of new features, behind the others; they start by adding nothing.
+        Names of new features, after the others; their weights start at zero.
     retire_features
-        Names of features to do without from now on; requests may still have them by name, and they are ignored.
+        Names of features to remove; requests may still contain them by name, and they are ignored.
     guard
-        Another guard, or None for no guard any more. What was counted starts anew where a promise changes: false_alarm_every,
-        margin or promote.
+        Settings of the guard, or None to remove it. The guard starts again if false_alarm_every, margin or promote change.
     actions
-        Other weights of actions, for all feedback that comes from now on.
+        Weights of actions, for all later feedback.
     """
 
     exploration: float | None = None
@@ -201,14 +197,14 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class RankerInfo(_Definition, frozen=True, kw_only=True):
-    """A ranker as it is now.
+    """The state of a ranker.
 
-    Beside its spec: how many ``impressions`` were made; how many closed ones were learned from (``learned``), had no
-    feedback at all (``no_feedback``; they may never have been seen, and change nothing), were closed without learning,
-    because they did not explore or learning was frozen (``skipped``), could not be learned from, which is never normal
-    (``failed``), and are still ``open``; how many lists of other systems it was taught with (``backfilled``), and how many of
-    them came too late for that (``unused``); the version that a shadow serves (``pinned``), None where it serves the
-    client's own order. Counts are at most two seconds old, in every process. ``warnings`` are what the operator should know.
+    In addition to its specification: the number of ``impressions``; of closed impressions that were learned from (``learned``), had
+    no feedback (``no_feedback``; they may never have been seen, and have no effect), were not learned from because they did not
+    explore or learning was frozen (``skipped``), or could not be learned from, which is never normal (``failed``); of ``open``
+    impressions; of logged lists of other systems that it has learned from (``backfilled``), and that arrived too late for that
+    (``unused``); the version that a shadow serves (``pinned``), None if it serves the client's own order. Counts are at most two
+    seconds old, in every process. ``warnings`` are messages for the operator.
     """
 
     impressions: int
@@ -228,14 +224,14 @@ class RankerInfo(_Definition, frozen=True, kw_only=True):
 
 
 class Document(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A candidate: its id, and its features in order or by name."""
+    """A candidate: its id, and its features, in order or by name."""
 
     id: str
     features: list[float] | dict[str, float]
 
 
 class DocumentTable(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Candidates in compact form: their ids, and all their features, one document after the other.
+    """Candidates in compact form: their ids, and all features, document by document.
 
     The features are little-endian floating point numbers: in JSON as base64 text, in MessagePack as bytes.
     """
@@ -246,18 +242,18 @@ class DocumentTable(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
 
 
 class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Documents to be ordered.
+    """A request for a ranking.
 
     Parameters
     ----------
     documents
-        With ids that differ; or all of them as one table.
+        The candidates, with unique ids; or all of them as one table.
     impression_id
-        Any text that names this impression; the same again gives the same order again. Made up where it is not given.
+        Id of this impression; a request with the same id returns the same order. Generated by default.
     length
-        How many documents to show; the ranker's own where it is not given.
+        Number of documents to show, by default that of the ranker.
     explain
-        Whether to say how the scores come about.
+        Whether to return scores, and what each feature adds to them.
     """
 
     documents: list[Document] | DocumentTable
@@ -267,7 +263,7 @@ class RankRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to that."""
+    """A document of a ranking; ``position`` counts from 1. With ``explain``: its score, and what each feature adds to it."""
 
     id: str
     position: int
@@ -276,7 +272,7 @@ class RankedDocument(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RankAnswer(msgspec.Struct, frozen=True):
-    """A ranking to show, best first, and the impression id that its clicks must carry."""
+    """A ranking to show, best first, and the impression id for its feedback."""
 
     impression_id: str
     model_version: int
@@ -289,27 +285,27 @@ class RankAnswer(msgspec.Struct, frozen=True):
 
 
 class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a user did with an impression.
+    """Feedback of a user on an impression.
 
     Parameters
     ----------
     impression_id
-        Of which impression.
+        Id of the impression.
     clicks
-        Ids of documents that were clicked, or what else ``action`` says; each counts once per impression.
+        Ids of documents that were clicked, or on which ``action`` was performed; each counts once per impression.
     examined
-        How many positions were looked at, only where that was observed.
+        Number of examined positions, only if it was observed.
     close
-        Whether nothing more will come: the ranker may learn from the impression now.
+        Whether this is the last event of the impression: the ranker may learn from it now.
     event_id
-        The idempotency key: the event counts once however often it is sent. Made from the content where it is not given.
+        The idempotency key: the event counts once, however often it is sent. Derived from the content by default.
     time
-        By the client's clock; kept, and used for nothing.
+        Time by the client's clock; stored, and not used.
     user_id
-        Who it was: any text that stands for one user. Only a hash is kept. A user has one vote a day in the guard. An empty text
-        stands for nobody, as if it were not given.
+        Any text that identifies a user. Only a hash is stored. A user has one vote a day in the guard. An empty text is the same
+        as none.
     action
-        What the user did with the documents: "click", "purchase" …; the ranker's ``actions`` say what it weighs.
+        Action on the documents: "click", "purchase" …; the ranker's ``actions`` have its weight.
     """
 
     impression_id: str
@@ -323,7 +319,7 @@ class FeedbackEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """Why an event, the ``index``-th of its request from 0, was not taken; or which of its clicks were not."""
+    """The reason why an event, the ``index``-th of its request from 0, or some of its clicks, were not accepted."""
 
     index: int
     event_id: str | None
@@ -331,22 +327,22 @@ class Invalid(msgspec.Struct, frozen=True):
 
 
 class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A list that another system ranked and showed, and what the user did with it.
+    """A logged list that another system ranked and showed, and the feedback on it.
 
     Parameters
     ----------
     impression_id
-        Of this list: it teaches once, however often it is sent.
+        Id of this list: it counts once, however often it is sent.
     documents
-        Those that were shown, in the order in which they were shown; behind them there may be some that were not.
+        The documents that were shown, in this order; after them there may be others that were not shown.
     clicks
         Ids of documents that were clicked.
     actions
-        Ids of documents by other things that were done with them: ``{"purchase": ["d3"]}``.
+        Ids of documents by other actions: ``{"purchase": ["d3"]}``.
     examined
-        How many positions were looked at, only where that was observed.
+        Number of examined positions, only if it was observed.
     shown
-        How many of the documents were shown; all where it is not given.
+        Number of documents that were shown, by default all.
     """
 
     impression_id: str
@@ -358,7 +354,7 @@ class LoggedImpression(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class BackfillCounts(msgspec.Struct, frozen=True):
-    """What became of the lists of a request: they are new (``accepted``), were sent before (``duplicate``) or are refused."""
+    """Counts of the lists of a request: new ones (``accepted``), ones that were sent before (``duplicate``), and invalid ones."""
 
     accepted: int = 0
     duplicate: int = 0
@@ -366,10 +362,10 @@ class BackfillCounts(msgspec.Struct, frozen=True):
 
 
 class FeedbackCounts(msgspec.Struct, frozen=True):
-    """What became of the events of a request: each is counted once, in one of the first four or in ``invalid``.
+    """Counts of the events of a request: each is counted once, in one of the first four or in ``invalid``.
 
-    An event of which some clicks are for documents that were not shown is accepted with the others, and also named in
-    ``invalid``; with none left (and nothing else said) it is invalid only.
+    If some clicks of an event are on documents that were not shown, the event is accepted with the other clicks, and is also listed
+    in ``invalid``; if no click and no other feedback is left, it is invalid only.
     """
 
     accepted: int = 0
@@ -380,20 +376,20 @@ class FeedbackCounts(msgspec.Struct, frozen=True):
 
 
 class VersionNumber(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model version: to go back to, or to serve."""
+    """A model version to restore or to serve."""
 
     version: int
 
 
 class VersionLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model version to keep under a label, of 1 to 100 characters that can be printed; "" removes the label."""
+    """A model version to keep under a label, of 1 to 100 printable characters; "" removes the label."""
 
     version: int
     label: str
 
 
 class VersionInfo(msgspec.Struct, frozen=True):
-    """A model version that is still there: made at a time, of all events up to a number; "" where it has no label."""
+    """A model version: its time, the number of the event that published it, and its label, "" if it has none."""
 
     version: int
     time: float
@@ -405,9 +401,8 @@ class VersionInfo(msgspec.Struct, frozen=True):
 class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     """A model: score = sum over all columns of weight × column; higher is better.
 
-    The ``representation`` makes one column of each feature, or several: then the weights of a feature are a list. ``knots`` are
-    the points on the axis of each feature between which columns rise; none where the representation learns none, or has not
-    yet.
+    The ``representation`` makes one or several columns of each feature; with several, the weights of a feature are a list.
+    ``knots`` are the points on the axis of each feature between which columns rise; None if the representation has not learned any.
     """
 
     name: str
@@ -423,21 +418,21 @@ class FeatureCurve(msgspec.Struct, frozen=True):
     Parameters
     ----------
     name
-        Of the feature.
+        Name of the feature.
     domain
-        "value": the number in the request; "scaled value": that after fixed scalings; "query range": its place among the
+        "value": the number in the request; "scaled value": the number after fixed scalings; "query range": its place among the
         documents of a request, from 0 for the least to 1 for the largest; "query rank": its rank there, from 0 to 1.
     values, heights
         Points of the curve.
     shape
-        "line": the straight line through two points, without end; "ramps": straight between points, level outside; "steps":
-        each height holds from behind its value on, the first before all.
+        "line": the infinite straight line through two points; "ramps": straight between points, constant outside; "steps": each
+        height holds after its value, the first also before it.
     importance
-        How much it moves rankings: the standard deviation of its heights over the documents that were seen; where none are
-        remembered, the difference between its highest and its lowest point.
+        Influence on rankings: the standard deviation of the heights over the documents that were seen; if none are remembered,
+        the difference between the highest and the lowest point.
     edges, shares
-        Where the seen documents are: edges of bins over the axis, and the share of documents in each; the outermost bins have
-        also what is beyond them. Empty where none are remembered.
+        Distribution of the seen documents: edges of bins over the axis, and the share of documents in each; the outermost bins
+        include everything beyond them. Empty if none are remembered.
     """
 
     name: str
@@ -451,7 +446,7 @@ class FeatureCurve(msgspec.Struct, frozen=True):
 
 
 class ModelCurves(msgspec.Struct, frozen=True):
-    """A model as one curve for each feature, the most important first; a document's score is the sum of its features' heights."""
+    """A model as one curve for each feature, the most important first; the score of a document is the sum of the heights."""
 
     name: str
     model_version: int
@@ -459,9 +454,9 @@ class ModelCurves(msgspec.Struct, frozen=True):
 
 
 class StepDocument(msgspec.Struct, frozen=True, gc=False):
-    """A document that was shown at a ``position``, from 1: whether it was ``clicked``, and whether it was taken as ``examined``.
+    """A document at a ``position``, from 1: whether it was ``clicked``, and whether it was regarded as ``examined``.
 
-    ``examined`` is None where the algorithm does not ask that.
+    ``examined`` is None if the algorithm does not use it.
     """
 
     id: str
@@ -476,24 +471,24 @@ class LastStep(msgspec.Struct, frozen=True, kw_only=True):
     Parameters
     ----------
     name
-        Of the ranker.
+        Name of the ranker.
     impression_id
-        Of the impression.
+        Id of the impression.
     made_by_version, model_version
-        The version that the list was made with, and the one that is served now.
+        Version that made the list, and version that is served now.
     step
-        The number of impressions that were learned from, with this one.
+        Number of impressions that were learned from, including this one.
     documents
-        As they were shown.
+        Documents in the order in which they were shown.
     direction, followed
-        Where the clicks point, by feature; and what was followed of it, which is the same where the algorithm has no projection.
-        All zero where they say nothing. Here and in the weights, a feature with a curve has the sum of its columns: how far the
-        curve rises from its lowest value to its highest.
+        Direction of the clicks by feature, and the direction after the projection, which is the same if the algorithm has none.
+        All zero if the clicks prefer nothing. Here and in the weights, a feature with a curve has the sum of its columns: the
+        rise of the curve from its lowest value to its highest.
     direction_length, followed_length, angle
-        Their lengths, and the angle between them in degrees, over all columns; no angle where one of them is zero. The
-        cosine of the angle is the share of the length that a projection keeps, before anything is scaled.
+        Their lengths, and the angle between them in degrees, over all columns; None if one of them is zero. The cosine of the angle
+        is the share of the length that a projection keeps, before scaling.
     weights_before, weights_after
-        By feature.
+        Weights by feature.
     """
 
     name: str
@@ -512,26 +507,26 @@ class LastStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardAlarm(msgspec.Struct, frozen=True):
-    """An alarm: when it was raised, on what evidence, and what was done.
+    """An alarm: its time, its evidence, and its consequence.
 
     Parameters
     ----------
     time
-        In seconds since 1970.
+        Time in seconds since 1970.
     model_version
-        That was served.
+        Version that was served.
     statistic
-        Of the detector, at least its threshold.
+        Statistic of the detector, at least its threshold.
     wins, losses
-        Of the learned ranker, since the guard began, the alarm before, or somebody's resume.
+        Wins and losses of the learned ranker since the guard began, the previous alarm, or a resume.
     did
-        "baseline", "rollback" or "tell".
+        Consequence: "baseline", "rollback" or "tell".
     to_version
-        Where it was rolled back to.
+        Version of a rollback.
     reason
-        A sentence.
+        Explanation in one sentence.
     lately
-        The share of decisive lists that were won of late, about the last hundred.
+        Share of wins among about the last hundred decisive lists.
     """
 
     time: float
@@ -546,10 +541,10 @@ class GuardAlarm(msgspec.Struct, frozen=True):
 
 
 class GuardRung(msgspec.Struct, frozen=True):
-    """Where on its ladder a ranker stands: the ``number``-th rung of so many (``rungs``), from 1.
+    """The rung of a ranker: its ``number``, from 1, of all ``rungs``.
 
-    There the learned ranker decides a ``share`` of the lists that are not guard lists. ``win_rate`` and its band, from ``low`` to
-    ``high``, are of the decisive lists on this rung; one rung up when ``low`` is above ``needed``.
+    On it the learned ranker decides a ``share`` of the lists that are not guard lists. ``win_rate`` and its confidence band, from
+    ``low`` to ``high``, are of the decisive lists on this rung; the ranker is promoted when ``low`` is above ``needed``.
     """
 
     number: int
@@ -564,44 +559,45 @@ class GuardRung(msgspec.Struct, frozen=True):
 
 
 class GuardInfo(msgspec.Struct, frozen=True):
-    """How a guarded ranker does against the client's own order.
+    """The evidence of a guard, which compares a ranker with the client's own order.
 
     Parameters
     ----------
     name, model_version
-        Of the ranker, and the version that is served.
+        Name of the ranker, and version that is served.
     state
-        "watching"; "alarm" where one was raised and nobody has resumed.
+        "watching"; "alarm" if an alarm was raised and the ranker was not resumed since.
     summary
-        All of it in a sentence or two.
+        Summary in one or two sentences.
     lists, ties, no_click, repeated, ignored
-        Closed guard lists since the guard began; those that were ties, had no click, or were left out because their user had
-        voted that day, or because they had no user and the guard ignores these.
+        Numbers of closed guard lists since the guard began: all; ties; without a click; not counted because their user had voted
+        that day; not counted because they had no user and the guard ignores these.
     decisive, wins, losses
-        Of the learned ranker, since the guard began, the last alarm, or somebody's resume.
+        Numbers of decisive lists since the guard began, the last alarm, or a resume: all, and those that the learned ranker has won
+        and lost.
     win_rate, low, high, level
-        The share of decisive lists that were won; with probability at least 1 − level, its mean chance is between low and high,
-        at all times at once.
+        Share of decisive lists that were won; with probability at least 1 − level, the mean probability of winning is between low
+        and high, at all times.
     e_value, proved
-        Evidence of gain; proved at this level at 1 / level and above.
+        Evidence of gain, which is proved at 1 / level and above.
     statistic, threshold
-        Of the detector; an alarm is raised when the first reaches the second.
+        Statistic of the harm detector, and its threshold; an alarm is raised when the first reaches the second.
     rung
-        Where on its ladder it stands.
+        Rung of the ranker.
     learned_share
-        Of the lists that are not guard lists, those that the learned ranker decides now.
+        Share of the lists that are not guard lists that the learned ranker decides now.
     alarms, promotions
-        So many since the guard began.
+        Numbers of alarms and promotions since the guard began.
     last_alarm
-        None where there was none.
+        The last alarm, None if there was none.
     guard
-        How the ranker is guarded.
+        Settings of the guard.
     lately
-        The share of decisive lists that were won of late, about the last hundred.
+        Share of wins among about the last hundred decisive lists.
     anonymous
-        The share of recent decisive lists, about the last hundred, whose feedback had no ``user_id``.
+        Share of about the last hundred decisive lists whose feedback had no ``user_id``.
     warnings
-        What an operator should know.
+        Messages for the operator.
     """
 
     name: str
@@ -636,10 +632,10 @@ class GuardInfo(msgspec.Struct, frozen=True):
 
 
 class HistoryMark(msgspec.Struct, frozen=True):
-    """Something that happened to a ranker at a time: what to draw as a vertical line.
+    """A control event in the history of a ranker, such as for a vertical line in a chart.
 
     ``event`` is freeze, resume, rollback, label, pin, unpin, change, alarm, promote or start (a process began to learn); ``text``
-    says it in a few words, ``model_version`` is what was served before.
+    describes it in a few words, ``model_version`` is the version that was served before.
     """
 
     time: float
@@ -653,7 +649,7 @@ class HistoryGuard(msgspec.Struct, frozen=True):
 
     ``wins`` and ``losses`` are those of the step; ``win_rate``, ``low`` and ``high`` are of all decisive lists since the guard
     began, the last alarm or a resume, ``statistic`` is the detector's and ``learned_share`` the share of lists that the learned
-    ranker decides, all at the end of the step; None where there was no guard.
+    ranker decides, all at the end of the step; None if there was no guard.
     """
 
     wins: list[int]
@@ -666,40 +662,40 @@ class HistoryGuard(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What a ranker did over time: one number per step in every list, oldest first; steps in which nothing happened are left out.
+    """The history of a ranker: one number per step in every list, oldest first; steps without events are left out.
 
     Parameters
     ----------
     name
-        Of the ranker.
+        Name of the ranker.
     step, seconds
-        "minute", "hour" or "day", and how long that is.
+        "minute", "hour" or "day", and its length.
     time
-        When each step began, in seconds since 1970.
+        Beginning of each step, in seconds since 1970.
     lists
-        Lists made, by kind: explored, greedy, shadow, guard, baseline (in the client's own order).
+        Numbers of lists by kind: explored, greedy, shadow, guard, baseline (in the client's own order).
     closed, clicked
-        Closed lists that had feedback, and those of them with a click, by kind; "old" are those that were made by what was watched
-        or had other features before a change.
+        Numbers of closed lists with feedback, and of those with a click, by kind; "old" are lists that were made before a change of
+        the features or of the guard.
     reciprocal_rank
-        Mean of 1 / position of the first click (0 without a click) over the closed lists, by kind; None where there were none.
+        Mean of 1 / position of the first click (0 without a click) over the closed lists, by kind; None if there were none.
     no_feedback, learned, failed
-        Closed lists without feedback, those that were learned from, and those that could not be.
+        Numbers of closed lists without feedback, that were learned from, and that could not be learned from.
     events
-        All events of the log.
+        Numbers of events in the log.
     trouble
-        Feature values that were "missing" or, by fixed scalings, "out_of_range"; lists with others are refused.
+        Numbers of feature values that were "missing" or, by fixed scalings, "out_of_range"; other invalid values are refused.
     model_version
-        At the end of each step.
+        Version at the end of each step.
     weights
-        By feature, at the end of each step: its weight, or where it has a curve, how much the curve rises from its lowest value to
-        its highest; of the first 50 features.
+        Weights of the first 50 features by name, at the end of each step; for a feature with a curve, the rise of the curve from
+        its lowest value to its highest.
     positions_shown, positions_clicked
-        How many closed lists with feedback had a document at each position, from 1, and how many clicks it got, over all steps.
+        Numbers of closed lists with feedback that had a document at each position, from 1, and of clicks there, over all steps.
     guard
-        Against the baseline; None where there never was a guard in this time.
+        The guard; None if there was none in this time.
     marks
-        What happened.
+        Control events.
     """
 
     name: str
@@ -724,20 +720,20 @@ class History(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What a ranker does just now: one message of a live stream.
+    """The present state of a ranker: one message of a live stream.
 
     Parameters
     ----------
     time
-        Of the message, in seconds since 1970.
+        Time of the message, in seconds since 1970.
     ranker, guard
-        As they are now; no guard where the ranker has none.
+        The ranker and its guard, None if it has none.
     lag
-        Events of the log that the learner has not applied yet.
+        Number of events that the leader has not applied yet.
     events_per_second
-        That came into the log since the message before, of all rankers of the store; None in the first message.
+        Rate of new events of all rankers in the log since the previous message; None in the first message.
     history
-        Its newest steps: the one that goes on now and the one before.
+        The newest steps: the current one and the one before.
     """
 
     time: float
@@ -749,18 +745,18 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class ImpressionInfo(msgspec.Struct, frozen=True):
-    """A list that was shown, whose features are still in the store, so that any version can rank it again.
+    """An impression whose features are still in the store, so that any version can rank it again.
 
     Parameters
     ----------
     impression_id, time, model_version
-        Its id, when it was made, and from which version.
+        Id, time, and version that made it.
     kind
         explored, greedy, shadow, guard or baseline (the client's own order).
     documents
-        How many there were to choose from.
+        Number of candidates.
     shown, clicked
-        Ids of documents: those that were shown, in order, and those of them that were clicked.
+        Ids of the shown documents, in order, and of those that were clicked.
     """
 
     impression_id: str
@@ -773,16 +769,16 @@ class ImpressionInfo(msgspec.Struct, frozen=True):
 
 
 class VersionRanking(msgspec.Struct, frozen=True):
-    """How one version ranks the documents of an impression, with their scores."""
+    """The ranking of an impression by one version, with scores."""
 
     model_version: int
     ranking: list[RankedDocument]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """One impression, ranked by two versions, without exploring.
+    """An impression, ranked by two versions, without exploration.
 
-    Of documents that were not shown the store has no ids: they are called by their place in the request, from 1, such as "#12".
+    The store has no ids of documents that were not shown: they are named by their place in the request, from 1, such as "#12".
     """
 
     impression: ImpressionInfo
@@ -791,13 +787,13 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """Whether all is well."""
+    """The health of the service."""
 
     status: str
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What went wrong, as RFC 9457 has it."""
+    """An error (RFC 9457)."""
 
     type: str
     title: str

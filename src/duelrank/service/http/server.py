@@ -1,4 +1,4 @@
-"""Listening, until told to stop: then what was begun is finished, saved and closed."""
+"""Runs the server, in one process or in several workers, until it is stopped by a signal."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ import asyncio
 import errno
 import gc
 import ipaddress
+import logging
+import multiprocessing
+import os
 import signal
 import socket
 import sys
+import tempfile
+import time
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import ClassVar
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, ClassVar
+from typing import Protocol as StructuralType
 
 import msgspec
 import uvicorn
@@ -22,35 +31,41 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.service.http.auth import KeyRing
 from duelrank.service.http.errors import HeadersTooLarge, explain
+from duelrank.service.http.metrics import SHARED
 from duelrank.service.service import Service
 
-__all__ = ["Protocol", "check_exposure", "is_loopback", "listen", "run_server"]
+#: The exit status of a worker that cannot work, such as on a damaged store; it is not restarted.
+FATAL = 2
+#: Seconds until a worker is restarted: at first and at most; doubled each time it has run for less than `SHORT_RUN` seconds.
+RESTART_PAUSES, SHORT_RUN = (1.0, 30.0), 60.0
 
-MOST_CONNECTIONS = 10_000
+MAX_CONNECTIONS = 10_000
+#: Seconds for which requests may continue when the server is stopped.
 GRACE = 30
-"""Seconds that requests get to finish when the server is told to stop."""
+#: Seconds after which a computing thread releases the GIL: the event loop waits for this time.
 SWITCH = 0.0005
-"""Seconds after which a thread that computes lets another one go on: the event loop waits so long for each of its turns."""
+
+log = logging.getLogger(__name__)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only."""
+    """Whether an address is reachable from this machine only."""
     with suppress(ValueError):
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     return host.lower() == "localhost"
 
 
 def check_exposure(host: str, keys: KeyRing, insecure: bool) -> None:
-    """Refuse to answer the whole network without an API key, unless that is what was asked for in words."""
+    """Raise if other machines can reach the server without an API key, unless that is wanted explicitly."""
     if not (is_loopback(host) or keys.in_force or insecure):
         raise InvalidValue(
             f"{host} can be reached from other machines, and without API keys everybody there could use and change the "
-            "rankers; make a key first ('duelrank keys create'), or say --insecure where the network itself is safe"
+            "rankers; create a key first ('duelrank keys create'), or use --insecure if the network is safe"
         )
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, or say why there is none; port 0 takes any that is free."""
+    """Return a listening socket; port 0 selects a free one. Raise if it cannot listen."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
@@ -63,9 +78,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         found.close()
         if error.errno == errno.EADDRINUSE:
-            raise InvalidValue(
-                f"something else listens on port {port} of {host} already; choose another with --port"
-            ) from None
+            raise InvalidValue(f"port {port} of {host} is in use; choose another with --port") from None
         raise InvalidValue(f"cannot listen on port {port} of {host}: {error.strerror or error}") from None
     return found
 
@@ -73,7 +86,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run_server(
     app: ASGIApp, service: Service, listening: socket.socket, when_ready: Callable[[], None], access_log: bool = False
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or until the service turns out never to become ready, which is raised."""
+    """Serve until SIGINT or SIGTERM; raise if the service cannot become ready."""
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -85,7 +98,7 @@ def run_server(
         proxy_headers=False,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=GRACE,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
     )
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
@@ -97,7 +110,7 @@ def run_server(
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it has started."""
+    """A server with an event that is set when it has started."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -105,7 +118,7 @@ class _Server(uvicorn.Server):
         self.has_started = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, listen, and say so."""
+        """Start the application and listen."""
         try:
             await super().startup(sockets)
         except SystemExit:  # the application could not start
@@ -114,13 +127,13 @@ class _Server(uvicorn.Server):
             self.has_started.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Have live streams end, which would not by themselves, and wait for the other requests."""
+        """End live streams, which have no end of their own, and wait for the other requests."""
         self._service.ending = True
         await super().shutdown(sockets)
 
 
 async def _serve(server: _Server, service: Service, listening: socket.socket, when_ready: Callable[[], None]) -> None:
-    """Serve, and see on the side whether the service becomes ready."""
+    """Serve, and wait in parallel until the service is ready."""
 
     async def watch() -> None:
         await server.has_started.wait()
@@ -129,7 +142,7 @@ async def _serve(server: _Server, service: Service, listening: socket.socket, wh
         except BaseException:
             server.should_exit = True
             raise
-        gc.freeze()  # what is there now stays: to look through it for garbage again and again would only take time
+        gc.freeze()  # objects that exist now are permanent, and need not be examined by the garbage collector
         when_ready()
 
     watching = asyncio.create_task(watch())
@@ -154,7 +167,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """While this lasts, uvicorn alone acts on signals: it raises them again at its end, when all is done already."""
+    """Ignore the signals that uvicorn raises again when it has stopped."""
     names = (signal.SIGINT, signal.SIGTERM)
     before = {name: signal.signal(name, lambda number, frame: None) for name in names}
     try:
@@ -165,17 +178,18 @@ def _own_signals() -> Iterator[None]:
 
 
 class Protocol(HttpToolsProtocol):
-    """Uvicorn's HTTP protocol with a little less patience.
+    """Uvicorn's HTTP protocol with time limits and a limit of headers.
 
-    It drops a connection whose request takes too long to arrive, or whose answer is not taken: uvicorn has a time limit
-    between two requests only, so who sends half a header and then nothing, or a body byte by byte, would hold a connection
-    for ever. And it refuses headers that are too large, which uvicorn would collect until they are complete.
+    It closes a connection whose request takes too long to arrive, or whose answer is not read: uvicorn has a time limit
+    between two requests only, so a client that sends half a header, or a body byte by byte, would hold a connection for ever. It
+    also refuses headers that are too large, which uvicorn would collect until they are complete.
     """
 
-    patience: ClassVar[float] = 30.0
-    most_header_bytes: ClassVar[int] = 64 << 10
-    lingering: ClassVar[float] = 2.0
-    """Seconds for which the rest of a refused request is thrown away: a connection that is closed at once loses the answer."""
+    #: Seconds until a request must be complete.
+    request_seconds: ClassVar[float] = 30.0
+    max_header_bytes: ClassVar[int] = 64 << 10
+    #: Seconds for which the rest of a refused request is discarded: if the connection is closed at once, the answer is lost.
+    discard_seconds: ClassVar[float] = 2.0
 
     _timer: TimerHandle | None = None
     _header_bytes = 0
@@ -184,32 +198,32 @@ class Protocol(HttpToolsProtocol):
     _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Start the time limit of the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
         connection = transport.get_extra_info("socket")
         if hasattr(socket, "TCP_USER_TIMEOUT") and connection is not None and connection.family != socket.AF_UNIX:
-            # The system gives up on sent bytes that the other side neither acknowledges nor has room for.
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self.patience * 1000))
+            # The system closes the connection if sent bytes are not acknowledged in this time.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self.request_seconds * 1000))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        self._rest()
+        """Stop the time limit."""
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; bytes that bring neither a body nor the end of anything are headers, which are limited."""
+        """Parse data; bytes that belong neither to a body nor to the end of a message are headers, which are limited."""
         if self._refused:
             return
         before = self._progress
         super().data_received(data)
         self._silent_bytes = self._silent_bytes + len(data) if self._progress == before else 0
-        if self._silent_bytes > self.most_header_bytes:
+        if self._silent_bytes > self.max_header_bytes:
             self._refuse()
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the rest of a request."""
-        self._wait()
+        """Start the time limit of a request."""
+        self._start_timer()
         self._header_bytes = 0
         super().on_message_begin()
 
@@ -220,64 +234,247 @@ class Protocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header."""
-        self._count(len(name) + len(value) + 4)  # as they were sent: with a colon, a space and the end of the line
+        self._count(len(name) + len(value) + 4)  # with a colon, a space and the end of the line
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Go on to the body."""
+        """Note the end of the headers."""
         self._progress += 1
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
+        """Note a piece of the body."""
         self._progress += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Wait no longer: the request is whole."""
+        """Stop the time limit: the request is complete."""
         self._progress += 1
-        self._rest()
+        self._stop_timer()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, or too much of it."""
-        if self._header_bytes > self.most_header_bytes:
+        """Answer data that is not HTTP, or headers that are too large."""
+        if self._header_bytes > self.max_header_bytes:
             self._refuse()
         elif not self._refused:
             super().send_400_response(msg)
 
     def _count(self, size: int) -> None:
         self._header_bytes += size
-        if self._header_bytes > self.most_header_bytes:
-            raise HeadersTooLarge  # ends the parser, which has `send_400_response` called
+        if self._header_bytes > self.max_header_bytes:
+            raise HeadersTooLarge  # stops the parser, and uvicorn calls `send_400_response`
 
     def _refuse(self) -> None:
-        """Say that the headers are too large, where no other answer is on its way, and hang up in a moment."""
+        """Answer that the headers are too large, unless another answer is being sent, and close the connection soon."""
         if self._refused:
             return
         self._refused = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.transport.abort()
             return
-        error = HeadersTooLarge(f"the headers may have {self.most_header_bytes:,} bytes in all")
+        error = HeadersTooLarge(f"the headers may have {self.max_header_bytes:,} bytes in total")
         problem, _ = explain(error, "")
         body = msgspec.json.encode(problem)
         head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[problem.status] + head + body)
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._rest()
-        self._timer = self.loop.call_later(self.lingering, self._give_up)
+        self._stop_timer()
+        self._timer = self.loop.call_later(self.discard_seconds, self._abort)
 
-    def _wait(self) -> None:
-        self._rest()
-        self._timer = self.loop.call_later(self.patience, self._give_up)
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(self.request_seconds, self._abort)
 
-    def _rest(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         self._timer = None
         self.transport.abort()
+
+
+# Workers
+
+
+class Work(StructuralType):
+    """The function of a worker: serves on a socket, and sends the names of the rankers when it is ready. Must be picklable."""
+
+    def __call__(self, listening: socket.socket, ready: Connection) -> None:
+        """Serve until SIGTERM."""
+
+
+@dataclass
+class _Worker:
+    number: int
+    process: BaseProcess | None = None
+    ready: Connection | None = None
+    started: float = 0.0
+    served: bool = False  # whether it was ready: before that there is nothing to save
+    pause: float = RESTART_PAUSES[0]
+    due: float | None = None  # when to restart it, by the monotonic clock
+    sentinels: list[Any] = field(default_factory=list)
+
+
+class Supervisor:
+    """Runs several workers on one listening socket, and restarts those that end, until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    work
+        Function of each worker.
+    listening
+        Socket from which all workers accept connections.
+    count
+        Number of workers.
+    when_ready
+        Called once, with the names of the rankers, when the first worker is ready.
+    """
+
+    def __init__(
+        self, work: Work, listening: socket.socket, count: int, when_ready: Callable[[list[str]], None]
+    ) -> None:
+        self._work, self._listening, self._when_ready = work, listening, when_ready
+        self._workers = [_Worker(number) for number in range(1, count + 1)]
+        self._context = multiprocessing.get_context("spawn")
+        self._stopping = False
+        self._failed = False
+        self._unsaved: list[str] = []
+        self._announced = False
+
+    def run(self) -> None:
+        """Start and supervise the workers; returns when all have ended."""
+        with _wakeup() as (woken, signals), _shared_metrics():
+            for worker in self._workers:
+                self._start(worker)
+            while self._alive() or not self._stopping:
+                self._wait(woken)
+                if signals and not self._stopping:
+                    self._stop(f"signal {signal.Signals(signals[0]).name}")
+                for worker in self._workers:
+                    self._supervise(worker)
+        if self._failed:
+            raise StorageFailure("a worker cannot serve; the log has the reason")
+        if self._unsaved:
+            raise StorageFailure(
+                f"stopped, but {' and '.join(self._unsaved)}: the newest checkpoints may not be saved; the next start learns the "
+                "rest again from the event log"
+            )
+
+    def _alive(self) -> list[_Worker]:
+        return [worker for worker in self._workers if worker.process is not None]
+
+    def _start(self, worker: _Worker) -> None:
+        receiving, sending = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=self._work, args=(self._listening, sending), name=f"worker {worker.number}"
+        )
+        process.start()
+        sending.close()
+        worker.process, worker.ready, worker.due, worker.started = process, receiving, None, time.monotonic()
+        worker.served = False
+        log.info("worker %d: process %s", worker.number, process.pid)
+
+    def _wait(self, woken: socket.socket) -> None:
+        """Wait until a worker is ready or ends, a signal arrives, or a worker has to be restarted."""
+        events: list[Any] = [woken]
+        for worker in self._alive():
+            assert worker.process is not None
+            events.append(worker.process.sentinel)
+            events += [worker.ready] if worker.ready is not None else []
+        due = [worker.due for worker in self._workers if worker.due is not None]
+        wait(events, max(0.0, min(due) - time.monotonic()) if due else None)
+        with suppress(BlockingIOError):
+            woken.recv(4096)
+
+    def _supervise(self, worker: _Worker) -> None:
+        self._read_ready(worker)
+        if worker.process is not None and worker.process.exitcode is not None:
+            self._ended(worker, worker.process.exitcode)
+        if worker.due is not None and time.monotonic() >= worker.due and not self._stopping:
+            self._start(worker)
+
+    def _read_ready(self, worker: _Worker) -> None:
+        """Read whether a worker is ready; announce the first one."""
+        if worker.ready is None or not worker.ready.poll():
+            return
+        with suppress(EOFError):
+            names: list[str] = worker.ready.recv()
+            worker.served = True
+            log.info("worker %d is ready", worker.number)
+            if not self._announced:
+                self._announced = True
+                self._when_ready(names)
+        worker.ready.close()
+        worker.ready = None
+
+    def _ended(self, worker: _Worker, status: int) -> None:
+        process, worker.process = worker.process, None
+        assert process is not None
+        _forget_gauges(process.pid)
+        if self._stopping:
+            if worker.served and status != 0:
+                self._unsaved.append(f"worker {worker.number} ended with status {status}")
+            return
+        if status == FATAL:
+            self._failed = True
+            self._stop(f"worker {worker.number} cannot serve")
+            return
+        ran = time.monotonic() - worker.started
+        worker.pause = min(2.0 * worker.pause, RESTART_PAUSES[1]) if ran < SHORT_RUN else RESTART_PAUSES[0]
+        worker.due = time.monotonic() + worker.pause
+        log.error(
+            "worker %d (process %s) ended with status %d; it is restarted in %g s",
+            worker.number, process.pid, status, worker.pause,
+        )  # fmt: skip
+
+    def _stop(self, why: str) -> None:
+        """Terminate all workers, which finish their requests."""
+        self._stopping = True
+        log.info("stopping: %s", why)
+        for worker in self._alive():
+            assert worker.process is not None
+            worker.process.terminate()
+
+
+@contextmanager
+def _wakeup() -> Iterator[tuple[socket.socket, list[int]]]:
+    """Yield a socket that becomes readable on SIGINT or SIGTERM, and the list of received signals."""
+    reading, writing = socket.socketpair()
+    reading.setblocking(False)
+    writing.setblocking(False)
+    received: list[int] = []
+    names = (signal.SIGINT, signal.SIGTERM)
+    handlers = {name: signal.signal(name, lambda number, frame: received.append(number)) for name in names}
+    before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+    try:
+        yield reading, received
+    finally:
+        signal.set_wakeup_fd(before)
+        for name, handler in handlers.items():
+            signal.signal(name, handler)
+        reading.close()
+        writing.close()
+
+
+@contextmanager
+def _shared_metrics() -> Iterator[None]:
+    """Let the workers keep their metrics in one folder, so that each of them can return those of all."""
+    with tempfile.TemporaryDirectory(prefix="duelrank-metrics-") as folder:
+        before = os.environ.get(SHARED)
+        os.environ[SHARED] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(SHARED)
+            if before is not None:
+                os.environ[SHARED] = before
+
+
+def _forget_gauges(process: int | None) -> None:
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(process, os.environ[SHARED])  # type: ignore[no-untyped-call]

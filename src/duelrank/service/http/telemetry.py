@@ -1,4 +1,4 @@
-"""What operators see beside the metrics: log lines on stderr, and traces where OpenTelemetry is set up."""
+"""Logging to stderr, and traces if OpenTelemetry is configured."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from typing import Any, Literal
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Scope
 
-__all__ = ["LogFormat", "Repeats", "configure_logging", "traced"]
-
 LogFormat = Literal["text", "json"]
 
 log = logging.getLogger(__name__)
 
 
 def configure_logging(form: LogFormat = "text", access_log: bool = False) -> None:
-    """Write the log to stderr: warnings of all, milestones of the service, and every request where that is asked for."""
+    """Log to stderr: warnings of all packages, messages of the service, and every request if wanted."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if form == "json" else _Text())
     handler.addFilter(Repeats())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("duelrank").setLevel(logging.INFO)
     logging.getLogger("uvicorn.access").setLevel(logging.INFO if access_log else logging.WARNING)
-    # Other commands have the first two tell the user in plain lines; uvicorn cuts off the third where it logs no requests.
+    # Other commands show the first two as plain lines; uvicorn disables the third if it logs no requests.
     for name in ("duelrank.compiling", "duelrank.experiments", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
@@ -41,7 +39,7 @@ def configure_logging(form: LogFormat = "text", access_log: bool = False) -> Non
 
 
 def _without_query(record: logging.LogRecord) -> bool:
-    """Leave the query string out of the line of a request: a client may have put there what is nobody's business."""
+    """Remove the query string from the log line of a request: it may contain private data."""
     if isinstance(record.args, tuple):
         record.args = tuple(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args)
     return True
@@ -78,29 +76,31 @@ class _Json(logging.Formatter):
 
 
 class Repeats(logging.Filter):
-    """Lets one warning or error of a kind through in a while, with the number of those that were held back before it.
+    """Passes one warning or error of a kind per time window, with the number of those that were suppressed before it.
 
-    A kind is a logger, a level, a message before its values are put in, and the classes of the errors among these: a full
-    disk makes one line a minute, and not one per request.
+    A kind is a logger, a level, a message without its values, and the classes of the errors among these: a full disk makes one line
+    per minute, not one per request.
 
     Parameters
     ----------
     window
-        Seconds in which one line of a kind is let through.
+        Seconds in which one line of a kind is passed.
     clock
-        For tests.
-    most
-        How many kinds are remembered.
+        Clock, for tests.
+    max_kinds
+        Maximum number of remembered kinds.
     """
 
-    def __init__(self, window: float = 60.0, clock: Callable[[], float] = time.monotonic, most: int = 1000) -> None:
+    def __init__(
+        self, window: float = 60.0, clock: Callable[[], float] = time.monotonic, max_kinds: int = 1000
+    ) -> None:
         super().__init__()
-        self._window, self._clock, self._most = window, clock, most
+        self._window, self._clock, self._max_kinds = window, clock, max_kinds
         self._seen: OrderedDict[tuple[object, ...], tuple[float, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write this line."""
+        """Return whether to log this record."""
         if record.levelno < logging.WARNING:
             return True
         held = self._held(_kind(record))
@@ -108,13 +108,13 @@ class Repeats(logging.Filter):
             return False
         if held:
             record.msg, record.args = (
-                f"{record.getMessage()} (and {held:,} more like this since the last such line)",
+                f"{record.getMessage()} (and {held:,} more since the last line of this kind)",
                 (),
             )
         return True
 
     def _held(self, kind: tuple[object, ...]) -> int | None:
-        """Return how many of a kind were held back since the last line, None where this one is to be held back too."""
+        """Return the number of suppressed records of a kind since the last line, None to suppress this one too."""
         now = self._clock()
         with self._lock:
             since, held = self._seen.get(kind, (-float("inf"), 0))
@@ -123,7 +123,7 @@ class Repeats(logging.Filter):
                 return None
             self._seen[kind] = (now, 0)
             self._seen.move_to_end(kind)
-            if len(self._seen) > self._most:
+            if len(self._seen) > self._max_kinds:
                 self._seen.popitem(last=False)
         return held
 
@@ -143,10 +143,10 @@ _QUIET = "healthz,readyz,metrics"
 
 
 def traced(app: ASGIApp, routes: Sequence[Any] = (), provider: Any = None) -> ASGIApp:
-    """Wrap an application such that each request is a span, where OpenTelemetry is installed and configured.
+    """Wrap an application such that each request is a span, if OpenTelemetry is installed and configured.
 
-    It is configured where the environment names an exporter (``OTEL_TRACES_EXPORTER``) or the address of a collector
-    (``OTEL_EXPORTER_OTLP_ENDPOINT``), or where a ``provider`` is given. Otherwise the application stays as it is.
+    It is configured if the environment names an exporter (``OTEL_TRACES_EXPORTER``) or the address of a collector
+    (``OTEL_EXPORTER_OTLP_ENDPOINT``), or if a ``provider`` is given. Otherwise the application is returned unchanged.
     """
     if provider is None and not _is_configured():
         return app
@@ -170,7 +170,7 @@ def _is_configured() -> bool:
 
 
 def _provider() -> Any:
-    """Return the provider that is set up already, such as by opentelemetry-instrument; else set up the one that is wanted."""
+    """Return the provider that is already configured, such as by opentelemetry-instrument; otherwise configure one."""
     from opentelemetry import trace
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -198,7 +198,7 @@ def _exporter(name: str) -> Any:
 
 
 def _span(scope: Scope, routes: Sequence[Any]) -> tuple[str, dict[str, Any]]:
-    """Return what a span is called: the path as the table of operations has it, so that names of rankers are not in it."""
+    """Return the name of a span: the path of the operation, without names of rankers."""
     for route in routes:
         if isinstance(route, Route) and route.matches(scope)[0] == Match.FULL:
             return f"{scope['method']} {route.path}", {"http.route": route.path}
