@@ -26,8 +26,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from duelrank.api import Document, FeedbackEvent, RankerSpec, RankRequest
-from duelrank.serving import Service, Settings
+from duelrank.service import Service, Settings
+from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
 from duelrank.storage import open_storage
 from served import Process, service
 

@@ -25,12 +25,12 @@ import numpy as np
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from duelrank.api import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest
-from duelrank.serving import Service, Settings
-from duelrank.serving.clock import Clock
-from duelrank.serving.http import KeyRing, create_app
-from duelrank.serving.http.dashboard import FILES, read_file, render
-from duelrank.serving.http.server import listen
+from duelrank.service import Service, Settings
+from duelrank.service.http import KeyRing, create_app
+from duelrank.service.http.dashboard import FILES, read_file, render
+from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest
+from duelrank.service.http.server import listen
+from duelrank.service.settings import Clock
 from duelrank.storage import open_storage
 
 CHROMIUM = os.environ.get("DUELRANK_CHROMIUM") or shutil.which("chromium") or "chromium"

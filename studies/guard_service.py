@@ -21,12 +21,13 @@ from statistics import median
 
 import numpy as np
 
-from duelrank.api import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
 from duelrank.core.types import State, frozen
-from duelrank.serving import Service, Settings
-from duelrank.serving.clock import Clock
-from duelrank.serving.log.bodies import BASELINE, GUARD, Control, StoredImpression, pack, pack_state, unpack
-from duelrank.serving.replay import replay
+from duelrank.service import Service, Settings
+from duelrank.service.domain import BASELINE, GUARD
+from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
+from duelrank.service.log import Control, StoredImpression, pack, pack_state, unpack
+from duelrank.service.replay import replay
+from duelrank.service.settings import Clock
 from duelrank.storage import NewEvent, Storage, open_storage
 
 NAMES = ("a", "b", "c", "d")
@@ -159,7 +160,6 @@ async def harm(algorithm: str, share: float, every: float, users: int, warm: int
         negated = State(frozen(-state.weights), state.step, state.updates, state.memory)
         body = Control("rollback", 1, pack_state(negated), features=NAMES)
         await service._append([NewEvent("shop", "control", "accident", time.time(), pack(body))])
-        service._wake()
         began, lists = time.perf_counter(), len(promised)
         while service.guard("shop").alarms == before.alarms and time.perf_counter() - began < 120:
             await asyncio.sleep(0.002)
@@ -187,7 +187,7 @@ async def harm(algorithm: str, share: float, every: float, users: int, warm: int
 def _ways(storage: Storage, keys: list[str]) -> str:
     """Say how lists came about."""
     log = storage.log
-    found = [unpack(event.body, StoredImpression).way for event in log.find("shop", "ranked", keys).values()]
+    found = [unpack(event.body, StoredImpression).list_kind for event in log.find("shop", "ranked", keys).values()]
     names = {GUARD: "guard lists", BASELINE: "in the own order"}
     return ", ".join(
         f"{sum(names.get(way, 'by the ranker') == name for way in found)} {name}"

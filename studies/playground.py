@@ -15,7 +15,7 @@ from duelrank.playground import Search, read_library
 from duelrank.playground.app import SETTINGS
 from duelrank.playground.crowd import Crowd, CrowdWish, Noise, Question, questions
 from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, as_weights, grades
-from duelrank.serving import Service
+from duelrank.service import Service
 from duelrank.storage import open_storage
 from duelrank.users import Preset
 

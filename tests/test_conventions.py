@@ -367,7 +367,7 @@ def has_examples(thing: object) -> bool:
     if not inspect.isclass(thing):
         return inspect.isfunction(inspect.unwrap(thing))  # also one that remembers what it returned
     interface = inspect.isabstract(thing) or getattr(thing, "_is_protocol", False)
-    return not (interface or issubclass(thing, Exception) or thing.__module__ == "duelrank.api")
+    return not (interface or issubclass(thing, Exception) or thing.__module__ == "duelrank.service.http.schema")
 
 
 def takes_parameters(cls: type) -> bool:

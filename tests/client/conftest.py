@@ -10,8 +10,8 @@ import pytest
 import uvicorn
 from tests.waiting import until
 
-from duelrank.serving import Service, Settings
-from duelrank.serving.http import KeyRing, create_app
+from duelrank.service import Service, Settings
+from duelrank.service.http import KeyRing, create_app
 from duelrank.storage import Storage, open_storage
 
 

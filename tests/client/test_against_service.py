@@ -26,7 +26,7 @@ from duelrank.client import (
     protocol,
 )
 from duelrank.export import LinearModel
-from duelrank.serving.http import make_key
+from duelrank.service.http import make_key
 from duelrank.storage import open_storage
 
 DOCUMENTS = {f"d{n}": [n / 8, 1 - n / 8] for n in range(8)}

@@ -15,9 +15,8 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-from tests.serving.guards import guard_info
+from tests.service.guards import guard_info
 
-from duelrank.api import Change, FeatureCurve, RankerSpec, RankRequest
 from duelrank.client import (
     AsyncClient,
     Client,
@@ -33,6 +32,7 @@ from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import LinearModel, format_options
 from duelrank.export.base import export_query, options_of
 from duelrank.representation import Fixed, MinMax, QueryScaled, Ramps, Unscaled
+from duelrank.service.http.schema import Change, FeatureCurve, RankerSpec, RankRequest
 
 RANKED = {
     "impression_id": "i1",

@@ -21,8 +21,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from duelrank import api
-from duelrank.api import (
+from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, Value, answer, encode, new_id
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.core.registry import singular
+from duelrank.core.validation import whole_number
+from duelrank.service.http import schema
+from duelrank.service.http.schema import (
     BackfillCounts,
     Change,
     DocumentTable,
@@ -43,9 +47,6 @@ from duelrank.api import (
     VersionLabel,
     VersionNumber,
 )
-from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, Value, answer, encode, new_id
-from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
-from duelrank.core.validation import whole_number
 
 if TYPE_CHECKING:
     import httpx
@@ -190,7 +191,7 @@ class _Methods:
         exploration: float | None = None,
         close_after: float | None = None,
         length: int | None = None,
-        mode: api.Mode | None = None,
+        mode: schema.Mode | None = None,
         add_features: Iterable[str] = (),
         retire_features: Iterable[str] = (),
         guard: Guard | msgspec.UnsetType | None = msgspec.UNSET,
@@ -361,7 +362,7 @@ class _Methods:
         query: dict[str, Value] = {"format": format} | _version(version)
         for key, value in options.items():
             if isinstance(value, Mapping):  # in a query string: one parameter for each pair
-                query[api.parameter_of_pair(key)] = [f"{each}={text}" for each, text in value.items()]
+                query[singular(key)] = [f"{each}={text}" for each, text in value.items()]
             elif value is not None:
                 query[key] = value
         return Call("GET", _path(name, "export"), lambda response: response.content, query=query)
@@ -432,17 +433,17 @@ def _table(given: Any) -> DocumentTable | None:
     return DocumentTable(ids, features, precision)
 
 
-def _packed_array(rows: Any) -> tuple[bytes, int, api.Precision]:
+def _packed_array(rows: Any) -> tuple[bytes, int, schema.Precision]:
     if len(rows.shape) != 2:
         raise InvalidValue(f"the features of documents are a 2-D array, got shape {tuple(rows.shape)}")
-    precision: api.Precision = "float32" if str(rows.dtype) in ("float32", "float16") else "float64"
+    precision: schema.Precision = "float32" if str(rows.dtype) in ("float32", "float16") else "float64"
     try:
         return rows.astype("<f4" if precision == "float32" else "<f8").tobytes(), rows.shape[0], precision
     except (TypeError, ValueError) as error:
         raise InvalidValue(f"this cannot be sent to the service: {error}") from None
 
 
-def _packed_rows(rows: Any) -> tuple[bytes, int, api.Precision]:
+def _packed_rows(rows: Any) -> tuple[bytes, int, schema.Precision]:
     try:
         lists = [list(row) for row in rows]
         numbers = array("d", itertools.chain.from_iterable(lists))
@@ -465,7 +466,7 @@ def _linear_model(response: httpx.Response) -> LinearModel:
     from duelrank.export.model import LinearModel
     from duelrank.representation.fixed import read_representation
 
-    found = answer(api.Model)(response)
+    found = answer(schema.Model)(response)
     names = tuple(found.weights)
     try:
         weights = np.array(list(found.weights.values())).T.ravel()
