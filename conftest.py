@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from duelrank import registry
-from duelrank.experiments.run import extensions
+from duelrank import extensions
 from duelrank.home import home
 from duelrank.storage import opening
 

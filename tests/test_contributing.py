@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from duelrank import parse, simulate, spell
 from duelrank.cli import app
-from duelrank.experiments.run.extensions import VARIABLE, load_extension
+from duelrank.extensions import VARIABLE, load_extension
 from duelrank.export import FORMATS, LinearModel, export
 from duelrank.export.query import export_query, options_of
 from duelrank.serving import Service

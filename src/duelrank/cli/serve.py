@@ -189,7 +189,7 @@ class _Work:
         """Serve in a process of its own, and send the names of the rankers when it is ready."""
         from duelrank.cli.console import complain
         from duelrank.errors import DuelrankError
-        from duelrank.experiments.run.extensions import load_extensions
+        from duelrank.extensions import load_extensions
         from duelrank.serving.http import KeyRing
         from duelrank.serving.http.workers import FATAL
         from duelrank.storage import open_storage

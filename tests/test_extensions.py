@@ -4,8 +4,14 @@ import pytest
 
 from duelrank import parse
 from duelrank.errors import InvalidValue, MissingData, UnknownName
-from duelrank.experiments import load_extension, load_extensions
-from duelrank.experiments.run.extensions import VARIABLE, Extension, loaded_extensions, use_extensions
+from duelrank.extensions import (
+    VARIABLE,
+    Extension,
+    load_extension,
+    load_extensions,
+    loaded_extensions,
+    use_extensions,
+)
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 

@@ -18,8 +18,6 @@ from types import CodeType, ModuleType
 from duelrank.errors import InvalidValue, MissingData
 from duelrank.registry import forget
 
-__all__ = ["VARIABLE", "Extension", "load_extension", "load_extensions", "loaded_extensions", "use_extensions"]
-
 #: The environment variable with the paths of the files, separated as in PATH.
 VARIABLE = "DUELRANK_LOAD"
 
