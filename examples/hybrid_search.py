@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from duelrank import Feedback, Learner, parse
 from duelrank.datasets import Split
-from duelrank.drawing.style import COLOURS, figure_class, style_panel
+from duelrank.drawing import COLOURS, figure_class, style_panel
 from duelrank.export import LinearModel, export
 from duelrank.hybrid import RECIPE, table
 from duelrank.metrics import evaluate, nDCG

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.drawing.win_rates import WinRate
+from duelrank.drawing import WinRate
 from duelrank.errors import InvalidValue
 from duelrank.guard import ConfidenceSequence
 from duelrank.guard.confidence import check_level

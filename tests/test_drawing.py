@@ -1,15 +1,16 @@
-"""Pictures of curves: readable axes for long tails, one scale of heights, and names that are not formulas."""
+"""Figures: notebooks show them; curves have readable axes for long tails, one scale of heights, and names that are not formulas."""
 
 from __future__ import annotations
 
 import io
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from duelrank.drawing import feature_curves
+from duelrank.drawing import feature_curves, figure_class, style_panel
 from duelrank.representation import Raw, Steps
 from duelrank.representation.ramps import Ramps
 from duelrank.representation.shown import ShownCurve, shown_curves
@@ -94,3 +95,12 @@ def test_names_and_titles_are_text():
     assert figure.get_suptitle() == r"\$mgd; 1 more feature moves rankings less"
     assert figure.get_supxlabel() == "value of the feature"
     assert max(len(panel.get_title()) for panel in figure.axes) <= 31
+
+
+def test_a_notebook_shows_a_figure_without_pyplot_also_after_the_trip_to_another_process():
+    figure = figure_class()(figsize=(1.0, 1.0))
+    style_panel(figure.subplots(), "title")
+    again = pickle.loads(pickle.dumps(figure))
+    assert again._repr_png_() == figure._repr_png_()
+    assert again._repr_png_().startswith(b"\x89PNG")
+    assert again.axes[0].get_title() == "title"
