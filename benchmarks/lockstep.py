@@ -33,7 +33,7 @@ import numpy as np
 
 from duelrank.compiling import Kernel
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.experiments.run.executor import run_all
+from duelrank.experiments.executors import run_all
 from duelrank.metrics import DISCOUNT
 from duelrank.registry import Between, register, spell
 from duelrank.simulation import Record, RunSpec

@@ -12,7 +12,7 @@ from duelrank import parse
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset, Split
 from duelrank.errors import InvalidValue
-from duelrank.experiments.run import run_all
+from duelrank.experiments.executors import run_all
 from duelrank.lockstep import Lockstep, why_not
 from duelrank.lockstep.engine import _in_chunks
 from duelrank.lockstep.library import load

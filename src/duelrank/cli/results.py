@@ -13,8 +13,8 @@ from duelrank.cli.console import complain, out, print_json, spinner
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
+    from duelrank.experiments.executors import Device
     from duelrank.experiments.pipeline import Plan
-    from duelrank.experiments.run.device import Device
 
 __all__ = ["command_line", "print_results", "print_tables", "run_plan", "write_report"]
 

@@ -16,14 +16,13 @@ import numpy as np
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.errors import InvalidValue, MissingData
+from duelrank.experiments.dask import Scheduler
+from duelrank.experiments.executors import Device, run_all
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.report import Report
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.provenance import fingerprint, provenance
 from duelrank.experiments.results.store import Store
-from duelrank.experiments.run import run_all
-from duelrank.experiments.run.device import Device
-from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
 from duelrank.grammar import as_part, listed, parse
 from duelrank.metrics import Metric

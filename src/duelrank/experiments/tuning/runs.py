@@ -13,12 +13,10 @@ import numpy as np
 
 from duelrank.algorithms import Algorithm
 from duelrank.errors import InvalidValue
+from duelrank.experiments.dask import Scheduler
+from duelrank.experiments.executors import Device, choose, run_all
 from duelrank.experiments.pipeline import check_data, fingerprints, timed
 from duelrank.experiments.results.store import Store
-from duelrank.experiments.run import run_all
-from duelrank.experiments.run.device import Device
-from duelrank.experiments.run.executor import choose
-from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.tuning.objective import Cell, Measured, Scores
 from duelrank.experiments.tuning.settings import Settings
 from duelrank.experiments.tuning.space import variants

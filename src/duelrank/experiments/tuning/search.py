@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.errors import InvalidRecipe
+from duelrank.experiments.dask import Scheduler
+from duelrank.experiments.executors import Device
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.pipeline import USERS
 from duelrank.experiments.results.store import Store
-from duelrank.experiments.run.device import Device
-from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.tuning.objective import Measured, Objective, Scores
 from duelrank.experiments.tuning.runs import Runs, check_engine
 from duelrank.experiments.tuning.settings import Settings, check_same, has_begun

@@ -1,23 +1,20 @@
-"""Local processes: a worker that dies costs only time, and whatever else goes wrong in a worker is told as it is."""
+"""Workers: a record comes back as it is, so does every error that can be sent, and a worker that dies costs only time."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from multiprocessing import active_children
 from types import ModuleType
 from typing import ClassVar
 
 import pytest
 
-from duelrank import DBGD, MGD, DuelrankError
+from duelrank import DBGD, MGD, DuelrankError, simulate
 from duelrank.experiments import load_extension, run_all
-from duelrank.experiments.run.local import TRIES, LocalProcesses, _cause
-from duelrank.experiments.run.task import given_up
-
-pytestmark = pytest.mark.processes
+from duelrank.experiments.workers import TRIES, LocalProcesses, _cause, pack, perform, unpack, workers_died
 
 EXTENSION = '''
 import os, signal
@@ -62,6 +59,7 @@ def notes(error):
     return "".join(error.__notes__)
 
 
+@pytest.mark.processes
 class TestDeaths:
     def test_workers_that_are_killed_change_nothing_to_the_bit(self, specs, contents):
         wanted = specs(MGD(), impressions=3_000, n=3)
@@ -106,11 +104,12 @@ class TestDeaths:
         assert "memory" not in _cause(exitcode)
 
     def test_many_runs_given_up_are_counted(self, specs):
-        message = str(given_up(dict.fromkeys(specs(MGD(), DBGD(), n=2), "killed")))
+        message = str(workers_died(dict.fromkeys(specs(MGD(), DBGD(), n=2), "killed")))
         assert "one of these runs" in message
         assert "; 1 more." in message
 
 
+@pytest.mark.processes
 class TestErrors:
     def test_an_exception_while_learning(self, failing, specs):
         wanted = specs(failing(how="raise"))
@@ -154,7 +153,7 @@ from multiprocessing import parent_process
 from numba import njit
 from duelrank import MGD, RunSpec, parse, register
 from duelrank.experiments import run_all
-from duelrank.experiments.run.local import LocalProcesses
+from duelrank.experiments.workers import LocalProcesses
 from duelrank.testing.tiny import Tiny
 
 @njit
@@ -185,6 +184,7 @@ except Mishap as error:
 """
 
 
+@pytest.mark.processes
 def test_a_class_of_main_reaches_the_workers(tmp_path):
     """Also in a script without ``if __name__ == "__main__"``, which must not start again in its workers."""
     script = tmp_path / "script.py"
@@ -192,3 +192,74 @@ def test_a_class_of_main_reaches_the_workers(tmp_path):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["started", "True Mine(broken=True)"]
+
+
+class Fussy(Exception):
+    """Cannot be made again from its arguments."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+
+    def __reduce__(self):  # also where a package, such as tblib, has changed how exceptions are sent
+        return Fussy, self.args
+
+
+def raising_in_update(raising):
+    @dataclass(frozen=True, repr=False)
+    class Failing(MGD):
+        size: int = 3
+
+        def update(self, state, gradient):
+            raising()
+
+    return Failing(size=4)
+
+
+def test_a_record_comes_back_to_the_bit(specs):
+    spec = specs(MGD())[0]
+    back, here = unpack(perform(pack(spec), "a worker"), spec), simulate(spec)
+    assert back.spec is spec
+    assert back.guard is here.guard is None
+    assert back.device == here.device == "cpu"
+    assert back.learner is None, "it may be large, and nobody over there asks for it"
+    for item in fields(here):
+        if item.name not in ("spec", "seconds", "evaluation_seconds", "learner", "guard", "device"):
+            assert getattr(back, item.name).tobytes() == getattr(here, item.name).tobytes()
+
+
+def test_an_error_comes_back_with_its_notes_and_its_traceback(specs):
+    def raising():
+        error = KeyError("odd")
+        error.add_note("of its own")
+        raise error
+
+    spec = specs(raising_in_update(raising))[0]
+    with pytest.raises(KeyError, match="odd") as caught:
+        unpack(perform(pack(spec), "the worker 7"), spec)
+    own, ours = caught.value.__notes__
+    assert own == "of its own"
+    assert ours.startswith(f"in the run {spec.id}, on the worker 7:\nTraceback")
+    assert "in raising" in ours
+
+
+def unpicklable():
+    raise ValueError("odd", sys._getframe())
+
+
+def fussy():
+    raise Fussy("it takes", "two")
+
+
+def leave():
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    ("raising", "message"),
+    [(unpicklable, r"ValueError: \('odd', <frame"), (fussy, r"Fussy: it takes"), (leave, "SystemExit: 3")],
+)
+def test_what_cannot_be_sent_or_would_end_this_process_is_told_by_name(specs, raising, message):
+    spec = specs(raising_in_update(raising))[0]
+    with pytest.raises(DuelrankError, match=message) as caught:
+        unpack(perform(pack(spec), "a worker"), spec)
+    assert f"in {raising.__name__}" in "".join(caught.value.__notes__)

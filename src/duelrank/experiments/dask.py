@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from duelrank.errors import DuelrankError, UnreachableScheduler
-from duelrank.experiments.run.local import ONE_THREAD
-from duelrank.experiments.run.scheduler import Scheduler, connect
-from duelrank.experiments.run.task import given_up, pack, perform, unpack
+from duelrank.errors import DuelrankError, InvalidValue, MissingExtra, UnreachableScheduler
+from duelrank.experiments.workers import ONE_THREAD, pack, perform, unpack, workers_died
 from duelrank.simulation import Record, RunSpec
 
-__all__ = ["DaskCluster", "run_task"]
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.deploy import Cluster
+
+#: An address, a client, or a cluster of any kind.
+Scheduler: TypeAlias = "str | Client | Cluster"
+
+_ADDRESS = re.compile(r"([a-z]+://)?([^\s/:\[\]]+|\[[0-9a-fA-F:.%]+\]):\d{1,5}/?")
+_SECONDS = 8.0  # time limit of a connection
 
 _log = logging.getLogger(__name__)
 
 #: Maximum number of submissions of a run. When a worker dies, the scheduler itself repeats its runs (three times by default), but
 #: it counts the failure for all runs on that worker. Resubmitted runs come after all others, so few innocent runs fail with them.
 SUBMISSIONS = 2
-_LEAST_IN_FLIGHT = 16  # seconds between checks while no worker is connected
+_LEAST_SUBMITTED = 16  # runs, while few or no workers are connected
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class DaskCluster:
             finally:
                 runs.cancel()
         if runs.lost:
-            raise given_up(runs.lost)
+            raise workers_died(runs.lost)
 
 
 def run_task(task: bytes) -> bytes:
@@ -84,7 +93,7 @@ class _Runs:
     def submit(self) -> bool:
         """Keep two runs submitted per worker thread; return False when no runs are left."""
         with self._scheduler_answers():
-            room = max(2 * sum(self.client.nthreads().values()), _LEAST_IN_FLIGHT)
+            room = max(2 * sum(self.client.nthreads().values()), _LEAST_SUBMITTED)
             while self.waiting and len(self.futures) < room:
                 self._submit(self.waiting.popleft())
         return bool(self.futures)
@@ -131,8 +140,6 @@ class _Runs:
     @contextmanager
     def _scheduler_answers(self) -> Iterator[None]:
         """Raise `UnreachableScheduler` if the scheduler is lost; errors of a run do not pass here."""
-        from concurrent.futures import CancelledError
-
         try:
             yield
         except (CancelledError, OSError, TimeoutError) as error:
@@ -145,7 +152,7 @@ def _by_value() -> Callable[[bytes], bytes]:
     """Return a function that Dask sends by value, so that a worker without duelrank can report that."""
 
     def run(task: bytes) -> bytes:
-        from duelrank.experiments.run.dask import run_task
+        from duelrank.experiments.dask import run_task
 
         return run_task(task)
 
@@ -187,3 +194,88 @@ def _limit_threads() -> None:
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(1)
+
+
+@contextmanager
+def connect(scheduler: Scheduler) -> Iterator[Any]:
+    """Yield a client of a scheduler, or raise an error that explains why the connection failed; a given client stays open."""
+    if isinstance(scheduler, str) and not _ADDRESS.fullmatch(scheduler):
+        raise InvalidValue(f"the address of a scheduler must be like tcp://host:8786, got {scheduler!r}")
+    distributed = _distributed()
+    with _quiet(), _client(distributed, scheduler) as client:
+        yield client
+
+
+def _client(distributed: Any, scheduler: Scheduler) -> AbstractContextManager[Any]:
+    if isinstance(scheduler, str):
+        return _client_at(distributed, scheduler)
+    if not isinstance(scheduler, (distributed.Client, distributed.deploy.Cluster)):
+        raise InvalidValue(
+            f"scheduler must be an address such as tcp://host:8786, a Dask Client or a Dask cluster, got {scheduler!r}"
+        )
+    if scheduler.asynchronous:
+        raise InvalidValue(f"{scheduler!r} is asynchronous; make it with asynchronous=False")
+    if scheduler.status in ("closed", "closing") or getattr(scheduler.status, "name", "") in ("closed", "closing"):
+        raise UnreachableScheduler(f"{scheduler!r} is closed")
+    if isinstance(scheduler, distributed.Client):
+        return nullcontext(scheduler)
+    client: AbstractContextManager[Any] = distributed.Client(scheduler, timeout=_SECONDS, set_as_default=False)
+    return client
+
+
+def _client_at(distributed: Any, address: str) -> AbstractContextManager[Any]:
+    try:
+        # Ask without a client first, because a client that gets no answer continues to log in the background.
+        with ThreadPoolExecutor(1) as thread:  # this thread may already run an event loop, as in a notebook
+            kind = thread.submit(asyncio.run, _ask(address)).result()
+        if kind != "Scheduler":
+            raise UnreachableScheduler(f"{address} is a Dask {kind.lower()}, not a scheduler")
+        client: AbstractContextManager[Any] = distributed.Client(address, timeout=_SECONDS, set_as_default=False)
+    except DuelrankError:
+        raise
+    except Exception as error:  # a wrong address may lead to any kind of server
+        raise UnreachableScheduler(
+            f"no Dask scheduler answers at {address} ({_reason(error)}); check that `dask scheduler` is running, that "
+            "this is the address that it shows, and that no firewall blocks the connection"
+        ) from error
+    return client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Prevent the client from logging tracebacks of errors that are raised here."""
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+async def _ask(address: str) -> str:
+    """Return the kind of Dask server at an address."""
+    from distributed import Security, rpc
+
+    arguments = Security().get_connection_args("client")
+    async with rpc(address, connection_args=arguments, timeout=_SECONDS) as server:
+        answer = await asyncio.wait_for(server.identity(), _SECONDS)
+    return str(answer["type"])
+
+
+def _reason(error: BaseException) -> str:
+    """Return the message of the innermost cause that has one, such as "connection refused"."""
+    message = type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        message = str(cause).strip() or message
+        cause = cause.__cause__
+    return message.splitlines()[0]
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtra("running on a scheduler needs Dask: pip install 'duelrank[cluster]'") from None
+    return distributed

@@ -1,24 +1,27 @@
-"""Defines the executor interface: takes specs and yields records as the runs finish."""
+"""Runs many specs: in this process, in several processes, on a Dask cluster, or in lockstep on an accelerator."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal, Protocol
 
-from duelrank.errors import InvalidValue
-from duelrank.experiments.run.dask import DaskCluster
-from duelrank.experiments.run.device import Device, OnDevice, check_device
-from duelrank.experiments.run.local import LocalProcesses
-from duelrank.experiments.run.scheduler import Scheduler
-from duelrank.experiments.run.warmup import named, run_warm
+from duelrank.errors import InvalidValue, MissingExtra
+from duelrank.experiments.dask import DaskCluster, Scheduler
+from duelrank.experiments.workers import LocalProcesses, named_run, run_warm
+from duelrank.progress import Tell
+from duelrank.registry import spell
 from duelrank.simulation import Record, RunSpec
 from duelrank.validation import whole_number
 
-__all__ = ["Executor", "InProcess", "choose", "run_all", "usable_cpus"]
+#: Where runs are made: "cpu", "gpu" for an accelerator, or "lockstep" for whatever JAX finds, which may be a CPU.
+Device = Literal["cpu", "gpu", "lockstep"]
 
-Progress = Callable[[int, int], None]
+_log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
@@ -39,7 +42,7 @@ class InProcess:
     def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
         """Yield the record of each spec, in order."""
         for spec in specs:
-            with named(spec):
+            with named_run(spec):
                 record = run_warm(spec)
             yield record
 
@@ -48,7 +51,7 @@ def run_all(
     specs: Sequence[RunSpec] | RunSpec,
     workers: int | None = None,
     scheduler: Scheduler | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     device: Device = "cpu",
 ) -> Iterator[Record]:
     """Run every spec and yield the records in the order in which the runs finish.
@@ -117,3 +120,58 @@ def usable_cpus() -> int:
 def _n_workers(wanted: int | None, n_specs: int) -> int:
     most = usable_cpus() if wanted is None else whole_number("workers", wanted)
     return max(1, min(most, n_specs))
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """Runs specs in lockstep where all of their parts have a twin; a warning names what is missing for the others.
+
+    Parameters
+    ----------
+    device
+        "gpu", which needs an accelerator, or "lockstep".
+    others
+        Makes the executor for a number of runs that cannot run in lockstep.
+    """
+
+    device: Device
+    others: Callable[[int], Executor]
+
+    def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
+        """Yield the records, those made in lockstep first."""
+        engine = _engine(self.device)
+        why_not = cache(engine.why_not)  # opening a data set takes longer than planning a run on it
+        reasons = {spec: why_not(replace(spec, fold=1, seed=1)) for spec in specs}
+        for algorithm, reason in {spell(spec.algorithm): why[0] for spec, why in reasons.items() if why}.items():
+            _log.warning("%s runs on the CPU: %s", algorithm, reason)
+        together = [spec for spec, why in reasons.items() if not why]
+        if together:
+            yield from engine.Lockstep().run(together)
+        if rest := [spec for spec, why in reasons.items() if why]:
+            with closing(self.others(len(rest)).run(rest)) as records:
+                yield from records
+
+
+def check_device(device: str) -> None:
+    """Raise an error if runs cannot be made on a device, before anything is planned for it."""
+    if device not in ("cpu", "gpu", "lockstep"):
+        raise InvalidValue(f"device must be cpu, gpu or lockstep, got {device!r}")
+    if device != "cpu":
+        _engine(device)
+
+
+def _engine(device: str) -> Any:
+    try:
+        import jax
+    except ImportError:
+        raise MissingExtra(
+            f"device {device} needs JAX: pip install 'duelrank[lockstep]', and JAX's own plugin for the accelerator"
+        ) from None
+    from duelrank import lockstep
+
+    if device == "gpu" and jax.default_backend() == "cpu":
+        raise InvalidValue(
+            "JAX finds no accelerator, only the CPU: install JAX for yours (such as pip install 'jax[cuda13]'), or leave "
+            "--device out"
+        )
+    return lockstep

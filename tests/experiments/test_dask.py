@@ -11,10 +11,9 @@ import pytest
 
 from duelrank import DBGD, MGD, DuelrankError, RunSpec, parse
 from duelrank.errors import InvalidValue, MissingData, MissingExtra, UnreachableScheduler
+from duelrank.experiments import dask as dask_module
 from duelrank.experiments import load_extension, run_all
-from duelrank.experiments.run import dask as dask_module
-from duelrank.experiments.run import scheduler as scheduler_module
-from duelrank.experiments.run.scheduler import connect
+from duelrank.experiments.dask import connect
 
 distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
 
@@ -169,7 +168,7 @@ class TestDeaths:
         assert fatal.id in str(caught.value)
 
     def test_a_scheduler_that_goes_away(self, monkeypatch, specs):
-        monkeypatch.setattr(scheduler_module, "_SECONDS", 1.0)
+        monkeypatch.setattr(dask_module, "_SECONDS", 1.0)
         with local_cluster(1) as cluster:
             wanted = specs(MGD()) + specs(MGD(), impressions=10_000_000)
             records = run_all(wanted, scheduler=cluster.scheduler_address)
@@ -229,7 +228,7 @@ def test_what_is_no_address(address, specs):
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "pigeon://127.0.0.1:1"])
 def test_nobody_answers(address, monkeypatch):
-    monkeypatch.setattr(scheduler_module, "_SECONDS", 0.5)
+    monkeypatch.setattr(dask_module, "_SECONDS", 0.5)
     with pytest.raises(UnreachableScheduler, match=r"no Dask scheduler answers at .*check"), connect(address):
         pass
 

@@ -10,8 +10,7 @@ import pytest
 
 from duelrank import parse, simulate
 from duelrank.errors import InvalidValue
-from duelrank.experiments import Grid, run_all
-from duelrank.experiments.run import executor, local
+from duelrank.experiments import Grid, executors, run_all, workers
 
 DATASET = parse("synthetic(n_queries=20)")
 
@@ -49,19 +48,19 @@ def test_processes_equal_this_process_to_the_bit():
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("workers", [1, 2])
-def test_errors_arrive_as_themselves_name_their_run_and_leave_no_worker(workers):
+@pytest.mark.parametrize("n", [1, 2])
+def test_errors_arrive_as_themselves_name_their_run_and_leave_no_worker(n):
     fine = grid(runs=1).specs()[0]
     wrong = replace(fine, fold=9)
     with pytest.raises(InvalidValue, match="from 1 to 5") as caught:  # the warm-up opens the fold of the first only
-        list(run_all([fine, wrong], workers=workers))
+        list(run_all([fine, wrong], workers=n))
     assert f"in the run {wrong.id}" in "".join(caught.value.__notes__)
     assert not active_children()
 
 
 @pytest.mark.processes
 def test_stopping_early_ends_the_workers():
-    records = local.LocalProcesses(1).run(grid().specs())
+    records = workers.LocalProcesses(1).run(grid().specs())
     next(records)
     records.close()
     assert not active_children()
@@ -73,7 +72,7 @@ def test_workers_inherit_settings_that_are_restored_here(monkeypatch):
     before, main = dict(os.environ), sys.modules["__main__"]
     handler = signal.getsignal(signal.SIGINT)
     values = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    with local._environment(values), local._interrupts_ignored(), local._main_hidden():
+    with workers._environment(values), workers._interrupts_ignored(), workers._main_hidden():
         assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         assert not hasattr(sys.modules["__main__"], "__file__")
@@ -84,7 +83,7 @@ def test_workers_inherit_settings_that_are_restored_here(monkeypatch):
 
 @pytest.mark.parametrize(("wanted", "n_specs", "used"), [(4, 2, 2), (1, 9, 1), (3, 9, 3), (None, 1, 1), (2, 0, 1)])
 def test_never_more_workers_than_specs(wanted, n_specs, used):
-    assert executor._n_workers(wanted, n_specs) == used
+    assert executors._n_workers(wanted, n_specs) == used
 
 
 def test_no_specs_no_records():
