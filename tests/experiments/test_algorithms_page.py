@@ -6,7 +6,7 @@ import pytest
 
 from duelrank.algorithms import Algorithm
 from duelrank.errors import InvalidValue
-from duelrank.experiments.report.algorithms import Measured, algorithms_page, read_league, sections
+from duelrank.experiments.algorithms_page import LeagueResults, algorithms_page, read_league, sections
 from duelrank.projection import DocumentSpace
 from duelrank.registry import aliases, classes
 
@@ -19,7 +19,7 @@ mq2008,nDCG@10,15,dbgd,perfect,online,900
 
 
 def test_every_algorithm_and_part_is_on_the_page():
-    page = algorithms_page(Measured({}))
+    page = algorithms_page(LeagueResults({}))
     for name in aliases(Algorithm):
         assert f"`{name}`" in page
     for kind in ("exploration", "multileaver", "inference", "projection", "examination", "update"):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from duelrank.experiments import Frame, replicate
-from duelrank.experiments.results.published import PUBLISHED_RUNS, published
+from duelrank.experiments.summary import PUBLISHED_RUNS, published
 from duelrank.grammar import parse
 from duelrank.users import User
 

@@ -11,7 +11,7 @@ from duelrank.algorithms import Algorithm
 from duelrank.datasets import Synthetic
 from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.experiments import Skyline, reference_for
-from duelrank.experiments.results.frame import Frame
+from duelrank.experiments.results import Frame
 from duelrank.grammar import parse
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner

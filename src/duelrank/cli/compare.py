@@ -88,6 +88,7 @@ def compare(
 
 def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None, folder: Path | None) -> None:
     """Check before the runs, which may take hours, that the output files can be written."""
+    from duelrank.drawing import figure_class
     from duelrank.experiments import figures
 
     for path in filter(None, (csv_file, latex, plot)):
@@ -95,7 +96,7 @@ def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None,
     if plot is not None:
         figures.check_target(plot)
     if folder is not None:
-        figures.figure_class()
+        figure_class()
 
 
 def _write(table: Table, frame: Frame, csv_file: Path | None, latex: Path | None, plot: Path | None) -> None:

@@ -40,7 +40,7 @@ def reproduce(
     as_json: JsonOption = False,
 ) -> None:
     """Run a suite of experiments, skipping finished runs, and write tables, figures and a report."""
-    from duelrank.experiments.figures import figure_class
+    from duelrank.drawing import figure_class
     from duelrank.experiments.pipeline import plan
     from duelrank.experiments.suite import load_suite
 

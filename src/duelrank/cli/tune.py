@@ -139,7 +139,7 @@ def _metric(text: str) -> Metric:
 
 
 def _default_folder(settings: Settings) -> Path:
-    from duelrank.experiments.report.report import file_stem
+    from duelrank.experiments.report import file_stem
     from duelrank.registry import spell
 
     return Path("results") / file_stem(f"tune-{spell(settings.algorithm)}")[:100]

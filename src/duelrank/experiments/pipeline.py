@@ -20,9 +20,7 @@ from duelrank.experiments.dask import Scheduler
 from duelrank.experiments.executors import Device, run_all
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.report import Report
-from duelrank.experiments.results.frame import Frame
-from duelrank.experiments.results.provenance import fingerprint, provenance
-from duelrank.experiments.results.store import Store
+from duelrank.experiments.results import Frame, Store, fingerprint, provenance
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
 from duelrank.grammar import as_part, listed, parse
 from duelrank.metrics import Metric

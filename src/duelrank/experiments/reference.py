@@ -15,21 +15,19 @@ from time import perf_counter
 
 import numpy as np
 
-from duelrank.datasets import Fold, Split
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.experiments.files import write_bytes
-from duelrank.experiments.results.provenance import fingerprint
+from duelrank.experiments.results import fingerprint
 from duelrank.home import home
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.random import permutation
 from duelrank.kernels.span import norm
 from duelrank.metrics import evaluate, nDCG
 from duelrank.randomness import stream
-from duelrank.registry import canonical
+from duelrank.registry import canonical, register
+from duelrank.simulation import Baseline
 from duelrank.types import Weights, frozen
-
-__all__ = ["Reference", "Training", "reference_for", "train"]
 
 FORMAT = 1  # version of the files and of the training; files of another version are not read
 _NDCG = nDCG(cutoff=10)
@@ -190,3 +188,26 @@ def _read(path: Path, n_features: int) -> Reference | None:
         return None
     sound = weights.shape == (n_features,) and weights.dtype == np.float64 and abs(weights @ weights - 1.0) < 1e-9
     return Reference(frozen(weights), epochs=epochs, **numbers) if sound else None
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Skyline(Baseline):
+    """A linear LambdaRank that was trained on all labels of the fold: a production ranking that is hard to beat.
+
+    Examples
+    --------
+    How far is there to go? This ranker knows the labels of all training queries, which no user tells:
+
+    >>> from duelrank import Synthetic, evaluate
+    >>> from duelrank.experiments import Skyline
+    >>> from duelrank.randomness import stream
+    >>> data = Synthetic(n_queries=40, n_features=20)
+    >>> weights = Skyline().weights(data, fold=1)
+    >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
+    0.94
+    """
+
+    def weights(self, dataset: Dataset, fold: int) -> Weights:
+        """Return the weights of the offline reference; it is trained on first use."""
+        return reference_for(dataset, fold).weights

@@ -15,7 +15,7 @@ pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 from duelrank import parse
 from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments import load_results, tune
-from duelrank.experiments.results.store import Store
+from duelrank.experiments.results import Store
 from duelrank.experiments.tuning import make_settings
 from duelrank.experiments.tuning import runs as tuning_runs
 from duelrank.experiments.tuning.settings import FIRST_SEED

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from duelrank.drawing import COLOURS
-from duelrank.experiments.figures.style import add_legend, new_figure, style_panel
+from duelrank.drawing import COLOURS, style_panel
+from duelrank.experiments.figures import add_legend, new_figure
 from duelrank.experiments.tuning.space import Parameter
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duelrank.experiments.report import Picture, Report, Section
-from duelrank.experiments.results.provenance import provenance
-from duelrank.experiments.results.store import load_results
+from duelrank.experiments.results import load_results, provenance
 from duelrank.experiments.tables import Cell, Column, Row, Table
 from duelrank.experiments.tuning.figures import draw_history, draw_importance, draw_slices
 from duelrank.experiments.tuning.objective import Scores

@@ -16,7 +16,7 @@ from duelrank.errors import InvalidValue
 from duelrank.experiments.dask import Scheduler
 from duelrank.experiments.executors import Device, choose, run_all
 from duelrank.experiments.pipeline import check_data, fingerprints, timed
-from duelrank.experiments.results.store import Store
+from duelrank.experiments.results import Store
 from duelrank.experiments.tuning.objective import Cell, Measured, Scores
 from duelrank.experiments.tuning.settings import Settings
 from duelrank.experiments.tuning.space import variants

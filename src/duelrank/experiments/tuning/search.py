@@ -17,7 +17,7 @@ from duelrank.experiments.dask import Scheduler
 from duelrank.experiments.executors import Device
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.pipeline import USERS
-from duelrank.experiments.results.store import Store
+from duelrank.experiments.results import Store
 from duelrank.experiments.tuning.objective import Measured, Objective, Scores
 from duelrank.experiments.tuning.runs import Runs, check_engine
 from duelrank.experiments.tuning.settings import Settings, check_same, has_begun

@@ -1,31 +1,48 @@
-"""Stores finished runs in an append-only file that survives kills, full disks and concurrent processes."""
+"""Stores the results of runs in a folder, loads them as a `Frame` of columns, and describes their provenance."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
+import platform
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from math import ceil
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from filelock import FileLock, Timeout
+from numpy.typing import NDArray
 
+from duelrank import __version__
 from duelrank.algorithms import Algorithm, Projected
+from duelrank.datasets import Fold
 from duelrank.datasets.files import sync_folder, write_json, writing
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, MissingData
-from duelrank.experiments.results.frame import Frame
+from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, MissingData, UnknownName
 from duelrank.grammar import parse
 from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 from duelrank.simulation.guarded import NO_GUARD
+from duelrank.simulation.record import data_frame
 from duelrank.validation import explained
 
-__all__ = ["Store", "load_results"]
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
 
-FORMAT = 2
+    from duelrank.experiments.figures import CurveColumn
+    from duelrank.experiments.tables import Table
+
+_NOTEBOOK_ROWS = 10  # number of rows of a frame that a notebook shows
+
+_FORMAT = 2  # of the stored files
 #: Columns that were added since, as they are for runs of earlier versions.
 _ADDED: dict[str, Any] = {
     "online_mean": None,
@@ -36,6 +53,138 @@ _ADDED: dict[str, Any] = {
     **NO_GUARD,
 }
 _ABOUT, _NEW_ABOUT, _RUNS, _LOCK = "store.json", "store.json.new", "runs.jsonl", "store.lock"
+
+_PACKAGES = ("numpy", "scipy", "numba", "matplotlib")
+_SAMPLED_ROWS = 1000  # number of documents whose features are hashed per split; all labels and queries are hashed
+
+
+class Frame:
+    """Columns of equal length, with one row per run.
+
+    Text and numbers are plain arrays; a column of curves is an object array of float arrays.
+
+    Parameters
+    ----------
+    columns
+        From the name of each column to its values.
+
+    Examples
+    --------
+    >>> from duelrank.experiments import Frame
+    >>> frame = Frame.of([{"user": "perfect", "fold": 1}, {"user": "perfect", "fold": 2}])
+    >>> frame["fold"].tolist()
+    [1, 2]
+    >>> [(key, len(rows)) for key, rows in frame.groups("user")]
+    [(('perfect',), 2)]
+    """
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        self.columns: dict[str, NDArray[Any]] = dict(columns)
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Frame:
+        """Make a frame from rows that all have the same column names."""
+        rows = list(rows)
+        names = list(rows[0]) if rows else []
+        return cls({name: _column([row[name] for row in rows]) for name in names})
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self.columns:
+            raise UnknownName.among("column", name, self.columns)
+        return self.columns[name]
+
+    def where(self, **wanted: Any) -> Frame:
+        """Return the rows in which each named column has the given value."""
+        keep = np.ones(len(self), np.bool_)
+        for name, value in wanted.items():
+            keep &= self[name] == value
+        return self.take(np.flatnonzero(keep))
+
+    def among(self, name: str, values: Iterable[Any]) -> Frame:
+        """Return the rows in which a column has one of the given values."""
+        wanted = set(values)
+        return self.take(np.flatnonzero([value in wanted for value in self[name].tolist()]))
+
+    def take(self, rows: NDArray[np.int64]) -> Frame:
+        """Return some rows, by number."""
+        return Frame({name: column[rows] for name, column in self.columns.items()})
+
+    def sorted(self, *names: str) -> Frame:
+        """Return the rows in ascending order of some columns."""
+        return self.take(np.lexsort([self[name] for name in reversed(names)]))
+
+    def groups(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Frame]]:
+        """Yield groups of rows with equal values in the given columns, in order of first appearance."""
+        keys: dict[tuple[Any, ...], list[int]] = {}
+        for row, key in enumerate(zip(*(self[name].tolist() for name in names), strict=True)):
+            keys.setdefault(key, []).append(row)
+        for key, rows in keys.items():
+            yield key, self.take(np.array(rows))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield each row as plain values."""
+        for values in zip(*(column.tolist() for column in self.columns.values()), strict=True):
+            yield dict(zip(self.columns, values, strict=True))
+
+    def table(self, baseline: str = "") -> Table:
+        """Return online and offline performance by user and algorithm, with changes and their significance.
+
+        Parameters
+        ----------
+        baseline
+            The algorithm that all others are compared with; without one, each projected algorithm is compared with its base.
+        """
+        from duelrank.experiments.summary import MEASURES, corrected, summarise
+        from duelrank.experiments.tabulate import performance_table
+
+        summaries = [summarise(self, measure, baseline) for measure in MEASURES]
+        return performance_table(corrected(summaries), detailed=True)
+
+    def plot(self, column: CurveColumn = "offline_curve") -> Figure:
+        """Return the learning curves as a figure, with 95% confidence bands; all runs must be on one data set."""
+        from duelrank.experiments.figures import learning_curves
+
+        return learning_curves(self, column)
+
+    def to_latex(self, baseline: str = "") -> str:
+        """Return `table` as LaTeX."""
+        return self.table(baseline).to_latex()
+
+    def to_markdown(self, baseline: str = "") -> str:
+        """Return `table` as Markdown."""
+        return self.table(baseline).to_markdown()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas data frame; curves become columns of arrays."""
+        return data_frame(self.columns)
+
+    def __repr__(self) -> str:
+        return f"Frame({len(self)} rows: {', '.join(self.columns)})"
+
+    def _repr_html_(self) -> str:
+        """Show the first rows without their curves."""
+        plain = [name for name, column in self.columns.items() if not _is_curves(column)]
+        head = "".join(f"<th>{escape(name)}</th>" for name in plain)
+        rows = zip(*(self[name][:_NOTEBOOK_ROWS].tolist() for name in plain), strict=True)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in rows)
+        more = f"<p>{len(self):,} rows, the first {_NOTEBOOK_ROWS} are shown</p>" if len(self) > _NOTEBOOK_ROWS else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _is_curves(column: NDArray[Any]) -> bool:
+    return len(column) > 0 and isinstance(column[0], np.ndarray)
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    if values and isinstance(values[0], (list, tuple, np.ndarray)):
+        column = np.empty(len(values), object)
+        for row, value in enumerate(values):
+            column[row] = np.asarray(value, float)
+        return column
+    return np.array(values, object if any(value is None for value in values) else None)
 
 
 @explained
@@ -90,7 +239,7 @@ class Store:
         _check_folder(self.folder, self.suite)  # again: another process may have written before we got the lock
         about = _read_about(self.folder)
         self.wall_seconds: float = about.get("wall_seconds", 0.0)
-        if about.get("format") != FORMAT:
+        if about.get("format") != _FORMAT:
             self._describe()
         self._read_on()
 
@@ -147,9 +296,7 @@ class Store:
         return _frame(self._path)
 
     def _describe(self) -> None:
-        from duelrank import __version__
-
-        about = {"format": FORMAT, "suite": self.suite, "duelrank": __version__, "wall_seconds": self.wall_seconds}
+        about = {"format": _FORMAT, "suite": self.suite, "duelrank": __version__, "wall_seconds": self.wall_seconds}
         with writing(_ABOUT, self.folder):
             write_json(self.folder / _NEW_ABOUT, about)
             (self.folder / _NEW_ABOUT).replace(self.folder / _ABOUT)
@@ -305,10 +452,10 @@ def _has_content(path: Path) -> bool:
 
 def _check_about(folder: Path, suite: str | None) -> None:
     about = _read_about(folder)
-    if about["format"] != FORMAT:
+    if about["format"] != _FORMAT:
         raise DataFormatError(
             f"{folder} has results in format {about['format']}, written by duelrank {about['duelrank']}; this version "
-            f"reads format {FORMAT}: choose another folder, or use that version"
+            f"reads format {_FORMAT}: choose another folder, or use that version"
         )
     if suite is not None and about["suite"] != suite:
         raise InvalidValue(f"{folder} has results of {about['suite']!r}, not of {suite!r}; choose another folder")
@@ -338,3 +485,102 @@ def _write(descriptor: int, line: bytes) -> None:
     written = os.write(descriptor, line)
     while written < len(line):  # the disk is full: the next call reports it
         written += os.write(descriptor, line[written:])
+
+
+def fingerprint(fold: Fold) -> str:
+    """Return a hash, twenty hexadecimal digits, of the queries, the labels and a thousand documents of each split.
+
+    It distinguishes two data sets that were imported from different files under the same name.
+    """
+    digest = hashlib.blake2b(digest_size=10)
+    for split in (fold.train, fold.validation, fold.test):
+        sampled = split.features[:: ceil(split.n_documents / _SAMPLED_ROWS) or 1]
+        for array in (split.offsets, split.labels, sampled):
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def provenance(frame: Frame, wall_seconds: float | None = None, command: str = "") -> dict[str, str]:
+    """Return the facts about the runs, this machine and the time they took, for the end of a report."""
+    folds, seeds = (_ranges(sorted(set(frame[name].tolist()))) for name in ("fold", "seed"))
+    busy = float(frame["seconds"].sum() + frame["evaluation_seconds"].sum())
+    found = {
+        "Runs": f"{len(frame):,}",
+        "Data sets": ", ".join(dict.fromkeys(frame["dataset"].tolist())),
+        "Folds": folds,
+        "Seeds": seeds,
+        "Impressions per run": " and ".join(f"{n:,}" for n in sorted(set(frame["impressions"].tolist()))),
+        "List length": " and ".join(str(n) for n in sorted(set(frame["length"].tolist()))),
+        "Evaluated on": " and ".join(f"{name} queries" for name in sorted(set(frame["split"].tolist()))),
+        "Time in runs": f"{duration(busy)}, evaluation included, summed over processes",
+        "Wall time": f"{duration(wall_seconds)}, over all sessions that made runs" if wall_seconds else "",
+        "Versions": versions(),
+        "Machine": machine(),
+        "Runs made on": _devices(frame),
+        "Command": command,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _devices(frame: Frame) -> str:
+    """Return how many runs each device has made; nothing if all were made by the CPU engine."""
+    counts = Counter(frame["device"].tolist() if "device" in frame.columns else ())
+    return "" if set(counts) <= {"cpu"} else ", ".join(f"{device} ({n:,})" for device, n in sorted(counts.items()))
+
+
+def versions() -> str:
+    """Return the versions of Python and of the numerical packages."""
+    found = [f"Python {platform.python_version()}", f"duelrank {__version__}"]
+    for package in _PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:  # SciPy and matplotlib are extras
+            continue
+    return ", ".join(found)
+
+
+def machine() -> str:
+    """Return processor, number of cores and operating system."""
+    cores = os.cpu_count() or 1
+    return f"{_processor()}, {cores} core{'s' if cores > 1 else ''}, {_system()}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as readable text.
+
+    Examples
+    --------
+    >>> duration(3.21), duration(75), duration(7_260)
+    ('3.2 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        if models:
+            return models[0]
+    return platform.processor() or platform.machine()
+
+
+def _system() -> str:
+    with suppress(OSError):
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    return f"{platform.system()} {platform.release()}"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return sorted whole numbers as text, with consecutive numbers as ranges."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][-1] == number - 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{part[0]}–{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)

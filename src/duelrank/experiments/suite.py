@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from duelrank.algorithms import Algorithm
 from duelrank.datasets import Dataset
 from duelrank.errors import DuelrankError, InvalidValue, MissingData, UnknownName
-from duelrank.experiments.suite.experiment import Experiment
-from duelrank.experiments.suite.grid import Grid
-from duelrank.experiments.suite.schema import read_table
+from duelrank.experiments.experiment import Experiment, Grid, Study
+from duelrank.experiments.kinds import Ablation, Backfill, Curves, Guards, League, Sweep, Tables
 from duelrank.grammar import parse
 from duelrank.metrics import Metric
 from duelrank.registry import Part, aliases, classes
 from duelrank.simulation import Guarded, RunSpec
 from duelrank.users import User
 
-__all__ = ["Suite", "load_suite", "read_suite", "suite_names"]
+__all__ = [
+    "Ablation",
+    "Backfill",
+    "Curves",
+    "Experiment",
+    "Grid",
+    "Guards",
+    "League",
+    "Study",
+    "Suite",
+    "Sweep",
+    "Tables",
+    "load_suite",
+    "read_suite",
+    "suite_names",
+]
 
-#: ``recipes = "all"`` in a suite: every algorithm with a short name, at its defaults.
-_ALL = "all"
+_ALL = "all"  # as the value of ``recipes``: every algorithm with a short name, at its defaults
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -158,31 +175,51 @@ def read_suite(name: str, text: str, where: str = "") -> Suite:
     """
     where = where or name
     try:
-        content: dict[str, Any] = tomllib.loads(text)
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidValue(f"{where} is not valid TOML: {error}") from None
     if content.get("recipes") == _ALL:
         content["recipes"] = {alias: alias for alias in aliases(Algorithm)}
-    given = read_table(Suite, content, where, ("name",))
-    given["experiments"] = tuple(
-        _experiment(table, f"{where}, experiment {n}") for n, table in enumerate(given["experiments"], start=1)
-    )
-    suite = Suite(name=name, **given)
+    suite = Suite(name=name, **_arguments(content, where))
     _check_names(suite, where)
     return suite
 
 
+def _arguments(content: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the arguments of a `Suite` from the keys of its file."""
+    hints = get_type_hints(Suite) | {"experiments": list[dict[str, Any]]}
+    known = {item.name: item for item in fields(Suite) if item.name != "name"}
+    for key in content:
+        if key not in known:
+            raise InvalidValue(f"{where}: {UnknownName.among('key', key, known)}")
+    for key, item in known.items():
+        if key not in content and item.default is item.default_factory is MISSING:
+            raise InvalidValue(f"{where}: the key {key} is missing")
+    given = {key: _converted(value, hints[key], f"{where}: {key}") for key, value in content.items()}
+    tables = enumerate(given["experiments"], start=1)
+    return given | {"experiments": tuple(_experiment(table, f"{where}, experiment {n}") for n, table in tables)}
+
+
+def _converted(value: Any, hint: Any, where: str) -> Any:
+    """Return a value of a suite file as its type hint requires: lists become tuples."""
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        choices = f"; it must be {' or '.join(map(repr, get_args(hint)))}" if get_origin(hint) is Literal else ""
+        raise InvalidValue(f"{where}: {error}{choices}") from None
+
+
 def _experiment(table: dict[str, Any], where: str) -> Experiment:
-    kinds = {_kebab(name): cls for name, cls in classes(Experiment).items()}
+    kinds: dict[str, Any] = {_kebab(name): cls for name, cls in classes(Experiment).items()}
     kind = table.get("kind")
-    if not isinstance(kind, str) or kind not in kinds:
-        hint = f"got {kind!r}" if not isinstance(kind, str) else str(UnknownName.among("kind", kind, kinds))
+    if kind not in kinds:
+        hint = UnknownName.among("kind", kind, kinds) if isinstance(kind, str) else f"got {kind!r}"
         raise InvalidValue(f"{where}: kind must be one of {', '.join(sorted(kinds))}; {hint}")
+    where, hints = f"{where} ({kind})", get_type_hints(kinds[kind])
     content = {key: value for key, value in table.items() if key != "kind"}
-    cls: Any = kinds[kind]
-    where = f"{where} ({kind})"
-    experiment: Experiment = cls(**read_table(cls, content, where))
-    with_where(where, experiment.algorithms)
+    given = {key: _converted(value, hints.get(key, Any), f"{where}: {key}") for key, value in content.items()}
+    experiment: Experiment = _located(where, kinds[kind], **given)
+    _located(where, experiment.algorithms)
     return experiment
 
 
@@ -191,7 +228,7 @@ def _kebab(name: str) -> str:
 
 
 def _check_names(suite: Suite, where: str) -> None:
-    """Raise an error that names the key if a name does not exist."""
+    """Raise an error that names the key if a name in a suite does not exist."""
     kinds: tuple[tuple[str, dict[str, str], type[Part]], ...] = (
         ("recipes.", suite.recipes, Algorithm),
         ("datasets: ", dict.fromkeys(suite.datasets, ""), Dataset),
@@ -201,26 +238,25 @@ def _check_names(suite: Suite, where: str) -> None:
     )
     for key, texts, kind in kinds:
         for name, recipe in texts.items():
-            with_where(f"{where}: {key}{name}", parse, recipe or name, kind)
-    for place, names in (
-        *((f", experiment {n}", each.labels()) for n, each in enumerate(suite.experiments, start=1)),
-        (", published", tuple(suite.published)),
-    ):
-        for label in names:
-            if label not in suite.recipes:
-                raise InvalidValue(f"{where}{place}: {UnknownName.among('recipe', label, suite.recipes)}")
+            _located(f"{where}: {key}{name}", parse, recipe or name, kind)
     for n, each in enumerate(suite.experiments, start=1):
-        for label in each.guard_labels():
-            if label not in suite.guards:
-                raise InvalidValue(f"{where}, experiment {n}: {UnknownName.among('guard', label, suite.guards)}")
+        _check_labels("recipe", each.labels(), suite.recipes, f"{where}, experiment {n}")
+        _check_labels("guard", each.guard_labels(), suite.guards, f"{where}, experiment {n}")
+    _check_labels("recipe", suite.published, suite.recipes, f"{where}, published")
     if not suite.experiments:
         raise InvalidValue(f"{where}: the suite has no experiments; add one under [[experiments]]")
 
 
-def with_where(where: str, call: Any, *arguments: Any) -> None:
+def _check_labels(what: str, labels: Iterable[str], known: Collection[str], where: str) -> None:
+    for label in labels:
+        if label not in known:
+            raise InvalidValue(f"{where}: {UnknownName.among(what, label, known)}")
+
+
+def _located(where: str, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
     """Call a function; prefix the message of a `DuelrankError` with the place in the suite file."""
     try:
-        call(*arguments)
+        return call(*arguments, **named)
     except DuelrankError as error:
         raise InvalidValue(f"{where}: {error}") from None
 

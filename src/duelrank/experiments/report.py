@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from matplotlib.figure import Figure
 
-__all__ = ["QUESTIONS", "Picture", "Report", "Section", "outline"]
-
 #: The research questions of the paper, quoted.
 QUESTIONS = {
     "Q1": "Can our proposed Document Space Projection method consistently improve the performance of best-performing "
@@ -116,7 +114,7 @@ class Report:
 
     def to_html(self) -> str:
         """Return the HTML page."""
-        style = files("duelrank.experiments.report").joinpath("report.css").read_text(encoding="utf-8")
+        style = files("duelrank.experiments").joinpath("templates", "report.css").read_text(encoding="utf-8")
         numbers = {picture: number for number, picture in enumerate(self._pictures(), start=1)}
         return _template().render(
             report=self,
@@ -170,7 +168,7 @@ def file_stem(name: str) -> str:
 def _template() -> Template:
     from jinja2 import Environment, PackageLoader
 
-    loader = PackageLoader("duelrank.experiments.report", ".")
+    loader = PackageLoader("duelrank.experiments")
     return Environment(loader=loader, autoescape=True, trim_blocks=True).get_template("report.html.jinja")
 
 

@@ -18,8 +18,6 @@ from duelrank.registry import Part, aliases, classes, spell, walk
 from duelrank.representation import Representation
 from duelrank.updates import Update
 
-__all__ = ["Measured", "algorithms_page", "read_league", "sections"]
-
 _STAGES: dict[str, type[Part]] = {
     "Representations": Representation,
     "Explorations": Exploration,
@@ -38,7 +36,7 @@ _DIGITS = {"online": 1, "offline": 3}
 
 
 @dataclass(frozen=True)
-class Measured:
+class LeagueResults:
     """The results of a league: (algorithm, user, measure) → mean, and the data set, metric and number of runs."""
 
     means: dict[tuple[str, str, str], float]
@@ -52,25 +50,25 @@ class Measured:
         return list(dict.fromkeys(user for _, user, _ in self.means))
 
 
-def read_league(text: str) -> Measured:
+def read_league(text: str) -> LeagueResults:
     """Read the CSV file of a league table."""
     try:
         lines = list(csv.DictReader(text.splitlines()))
         means = {(line["algorithm"], line["user"], line["measure"]): float(line["mean"]) for line in lines}
-        return Measured(means, lines[0]["dataset"], lines[0]["metric"], lines[0]["runs"])
+        return LeagueResults(means, lines[0]["dataset"], lines[0]["metric"], lines[0]["runs"])
     except (LookupError, ValueError) as error:
         raise InvalidValue(
             f"this is not the CSV file of a league table: {error!r} is missing or not a number"
         ) from None
 
 
-def algorithms_page(measured: Measured) -> str:
+def algorithms_page(league: LeagueResults) -> str:
     """Return the page: the league, then the docstrings of every algorithm and every part.
 
     Algorithms without results are listed, too.
     """
     known = aliases(Algorithm)
-    parts = [_OPENING, _overview(known, measured)]
+    parts = [_OPENING, _overview(known, league)]
     parts += ["## Algorithms\n", *(_algorithm(name, known) for name in known if not _is_projection(name, known))]
     for title, kind in _STAGES.items():
         parts += [f"## {title}\n", *(_part(name, cls) for name, cls in classes(kind).items())]
@@ -90,28 +88,28 @@ def _is_projection(name: str, known: dict[str, Algorithm]) -> bool:
     return name.endswith("-dsp") and known.get(name.removesuffix("-dsp")) is not None
 
 
-def _overview(known: dict[str, Algorithm], measured: Measured) -> str:
-    users = measured.users
+def _overview(known: dict[str, Algorithm], league: LeagueResults) -> str:
+    users = league.users
     heads = [f"{measure} {user}" for measure in _DIGITS for user in users]
-    order = sorted(known, key=lambda name: -sum(measured.means.get((name, user, "online"), 0.0) for user in users))
+    order = sorted(known, key=lambda name: -sum(league.means.get((name, user, "online"), 0.0) for user in users))
     lines = [["algorithm", "", *heads], ["---", "---", *("---:" for _ in heads)]]
-    lines += [[_link(name, known), _about(known[name]), *_numbers(name, measured)] for name in order]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (_source(measured) if users else "")
+    lines += [[_link(name, known), _about(known[name]), *_numbers(name, league)] for name in order]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (_source(league) if users else "")
 
 
-def _source(measured: Measured) -> str:
-    command = f"duelrank reproduce league --datasets {measured.dataset}"
+def _source(league: LeagueResults) -> str:
+    command = f"duelrank reproduce league --datasets {league.dataset}"
     return f"""
-Means of {measured.runs} runs on {measured.dataset} (`{command}`), best online first. Online: the discounted
-sum of {measured.metric} over the lists shown while learning; offline: {measured.metric} of the final weights on test queries. Each
+Means of {league.runs} runs on {league.dataset} (`{command}`), best online first. Online: the discounted
+sum of {league.metric} over the lists shown while learning; offline: {league.metric} of the final weights on test queries. Each
 algorithm has its own defaults. Click bandits have no weights: offline they are a random order.
 """
 
 
-def _numbers(name: str, measured: Measured) -> Iterator[str]:
+def _numbers(name: str, league: LeagueResults) -> Iterator[str]:
     for measure, digits in _DIGITS.items():
-        for user in measured.users:
-            mean = measured.means.get((name, user, measure))
+        for user in league.users:
+            mean = league.means.get((name, user, measure))
             yield "" if mean is None else f"{mean:.{digits}f}"
 
 

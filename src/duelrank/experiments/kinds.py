@@ -1,22 +1,32 @@
-"""Defines the kinds of experiments: tables, league, curves, sweep and ablation."""
+"""Defines the kinds of experiments: tables, league, curves, sweep, ablation, guards and backfill."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from duelrank.algorithms import Algorithm, Projected
+from duelrank.errors import UnknownName
+from duelrank.experiments.experiment import Comparison, Experiment, Grid, Study
 from duelrank.experiments.figures import Arm, CurveColumn, ablation, learning_curves, performance, sweep
 from duelrank.experiments.report import Picture
-from duelrank.experiments.results import replicate
-from duelrank.experiments.results.summary import MEASURES, Measure, summarise
-from duelrank.experiments.suite.experiment import Comparison, Experiment, Study
-from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
+from duelrank.experiments.results import Frame
+from duelrank.experiments.summary import MEASURES, Measure, replicate, summarise
+from duelrank.experiments.tables import Table
+from duelrank.experiments.tabulate import (
+    BACKFILL_MEASURES,
+    GUARD_COLUMNS,
+    backfill_table,
+    guard_table,
+    league_table,
+    performance_table,
+    replication_table,
+)
 from duelrank.grammar import parse
-from duelrank.registry import override, register, spell
-
-__all__ = ["Ablation", "Curves", "League", "Sweep", "Tables"]
+from duelrank.registry import Between, override, register, spell
+from duelrank.simulation import Baseline, Guarded, Logged
+from duelrank.users import User
 
 
 @register
@@ -311,3 +321,180 @@ def _arm(algorithm: Any) -> tuple[int, Arm]:
         return base.exploration.n_candidates, Arm(f"projected, r = {space.remembered}", rescaling, recipe)
     rescaling = "unit step" if algorithm.inference.unit else "as it is"
     return algorithm.exploration.n_candidates, Arm("not projected", rescaling, recipe)
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Guards(Experiment):
+    """Recipes under guards: alarms, proofs of gain, and what a guard costs, a table per data set.
+
+    Parameters
+    ----------
+    recipes, guards
+        Labels of the suite: each recipe runs under each guard.
+    columns
+        Of the table, names among `duelrank.experiments.tables.GUARD_COLUMNS`.
+    name
+        The stem of the table's file.
+    users
+        Those of the suite's users that it is about; all by default.
+    times
+        So many times the impressions of the suite.
+    runs
+        At most so many runs per row, where long ones would take too much time; as many as the suite has by default.
+    unguarded
+        Whether the table has rows without a guard, too.
+
+    Examples
+    --------
+    One recipe under two guards on one fold: two more runs.
+
+    >>> from duelrank import parse
+    >>> from duelrank.experiments import Grid
+    >>> from duelrank.experiments.suite import Guards
+    >>> guards = {"tell": parse("Guarded(on_alarm='tell')"), "stop": parse("Guarded(on_alarm='baseline')")}
+    >>> experiment = Guards(title="Guards", recipes=("MGD",), guards=("tell", "stop"), columns=("alarm", "mean"))
+    >>> (grid,) = experiment.further(Grid("mgd", "synthetic", "perfect", runs=1), {"MGD": parse("mgd")}, guards)
+    >>> len(grid.specs())
+    2
+    """
+
+    recipes: tuple[str, ...]
+    guards: tuple[str, ...]
+    columns: tuple[str, ...]
+    name: str = "guard"
+    users: tuple[str, ...] = ()
+    times: Annotated[int, Between(1, 1_000)] = 1
+    runs: Annotated[int, Between(1)] = 1_000
+    unguarded: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for column in self.columns:
+            if column not in GUARD_COLUMNS:
+                raise UnknownName.among("column", column, GUARD_COLUMNS)
+
+    def further(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
+        """Return each recipe under each guard; without one, too, where it is needed and the suite's own run is shorter."""
+        users = tuple(user for user in grid.users if not self.users or user in self._users)
+        if not users:
+            return ()
+        further = replace(
+            grid,
+            algorithms=tuple(recipes[label] for label in self.recipes),
+            users=users,
+            impressions=grid.impressions * self.times,
+            runs=min(grid.runs, self.runs),
+            guards=(*((None,) if self.unguarded else ()), *(guards[label] for label in self.guards)),
+        )
+        return (further,)
+
+    @property
+    def _users(self) -> tuple[User, ...]:
+        return tuple(parse(text, User) for text in self.users)
+
+    def tables(self, study: Study) -> tuple[Table, ...]:
+        """Return a table per data set; a row of several recipes names both."""
+        return tuple(self._table(study, dataset) for dataset in study.datasets)
+
+    def _table(self, study: Study, dataset: str) -> Table:
+        frame = study.frame.where(dataset=dataset, impressions=study.impressions * self.times)
+        wanted = [spell(user) for user in self._users]
+        users = [user for user in dict.fromkeys(frame["user"].tolist()) if not wanted or user in wanted]
+        lines = []
+        for user in users:
+            for recipe in self.recipes:
+                runs = frame.where(user=user, algorithm=study.algorithm(recipe)).sorted("seed", "fold")
+                plain = runs.where(guard="")
+                found: list[tuple[str, Frame]] = [("no guard", plain)] if self.unguarded else []
+                found += [(label, runs.where(guard=spell(study.guards[label]))) for label in self.guards]
+                lines += [(user, self._row(recipe, label), each, plain) for label, each in found]
+        return guard_table(f"{self.name}-{dataset}", f"{self.title}, {dataset}", self.columns, lines)
+
+    def _row(self, recipe: str, label: str) -> str:
+        return f"{recipe}, {label}" if len(self.recipes) > 1 else label
+
+    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
+        """Return the recipes that run under the guards."""
+        return {label: study.recipes[label] for label in self.recipes}
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of the recipes."""
+        return self.recipes
+
+    def guard_labels(self) -> tuple[str, ...]:
+        """Return the labels of the guards."""
+        return self.guards
+
+    def only(self, labels: Collection[str]) -> Experiment | None:
+        """Keep the remaining recipes."""
+        left = tuple(label for label in self.recipes if label in labels)
+        return replace(self, recipes=left) if left else None
+
+
+@register
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Backfill(Experiment):
+    """Recipes with and without a log of production: what first users see, and what is learned in the end, tables per data set.
+
+    Parameters
+    ----------
+    recipes
+        Labels of the suite.
+    production
+        Baselines, as texts: each has shown the lists of one log.
+    lists
+        Of the logs: so many.
+
+    Examples
+    --------
+    How much of a log is enough? Each of these is read before the first live list:
+
+    >>> from duelrank.experiments.suite import Backfill
+    >>> experiment = Backfill(title="Logs", recipes=("MGD",), production=("Feature(0)",), lists=(10_000, 100, 1_000))
+    >>> [log.lists for log in experiment.logs("Feature(0)")]
+    [100, 1000, 10000]
+    """
+
+    recipes: tuple[str, ...]
+    production: tuple[str, ...]
+    lists: tuple[int, ...]
+
+    def logs(self, production: str) -> list[Logged]:
+        """Return the logs of a production ranking, the shortest first."""
+        return [Logged(parse(production, Baseline), lists) for lists in sorted(self.lists)]
+
+    def further(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
+        """Return each recipe after each log."""
+        logs = tuple(log for each in self.production for log in self.logs(each))
+        return (replace(grid, algorithms=tuple(recipes[label] for label in self.recipes), logs=logs),)
+
+    def tables(self, study: Study) -> tuple[Table, ...]:
+        """Return a table per data set and measure."""
+        return tuple(self._table(study, dataset, each) for dataset in study.datasets for each in BACKFILL_MEASURES)
+
+    def _table(self, study: Study, dataset: str, measure: str) -> Table:
+        frame = study.frame.where(dataset=dataset, guard="")
+        lines = []
+        for user in dict.fromkeys(frame["user"].tolist()):
+            for label in self.recipes:
+                runs = frame.where(user=user, algorithm=study.algorithm(label))
+                for production in self.production:
+                    frames = [runs.where(log=log) for log in ("", *(spell(each) for each in self.logs(production)))]
+                    lines.append((user, f"{label}, log of {production}", frames))
+        return backfill_table(
+            f"backfill-{measure}-{dataset}", f"{self.title}, {dataset}, {measure}", measure, sorted(self.lists), lines
+        )
+
+    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
+        """Return the recipes that learn from the logs."""
+        return {label: study.recipes[label] for label in self.recipes}
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of the recipes."""
+        return self.recipes
+
+    def only(self, labels: Collection[str]) -> Experiment | None:
+        """Keep the remaining recipes."""
+        left = tuple(label for label in self.recipes if label in labels)
+        return replace(self, recipes=left) if left else None
