@@ -24,7 +24,7 @@ VARIABLE = "DUELRANK_LOAD"
 
 @dataclass(frozen=True)
 class Extension:
-    """A Python file with its content, so that it can run where the file does not exist, such as on another machine."""
+    """A Python file with its content, so that it can run on a machine that does not have the file."""
 
     path: str
     source: bytes

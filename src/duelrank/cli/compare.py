@@ -146,7 +146,7 @@ def _show_charts(frame: Frame) -> None:
 
 
 def _short(names: list[str], room: int) -> dict[str, str]:
-    """Return names that fit into a chart: long ones are truncated, and numbered where two would be equal."""
+    """Return names that fit into a chart: long names are truncated, and numbered if two would be equal."""
     short: dict[str, str] = {}
     for name in names:
         cut = name if len(name) <= room else f"{name[: room - 1]}…"

@@ -136,7 +136,7 @@ def _algorithm(name: str, known: dict[str, Algorithm]) -> str:
 
 
 def _named(part: Part) -> str:
-    """Return a part with a link to its section; a projected algorithm has none, what is in it follows."""
+    """Return a part with a link to its section; a projected algorithm has no section, its parts follow."""
     return f"`{spell(part)}`" if isinstance(part, Projected) else f"[`{spell(part)}`](#{type(part).__name__.lower()})"
 
 

@@ -139,7 +139,7 @@ class _Runs:
 
     @contextmanager
     def _scheduler_answers(self) -> Iterator[None]:
-        """Raise `UnreachableScheduler` if the scheduler is lost; errors of a run do not pass here."""
+        """Raise `UnreachableScheduler` if the connection to the scheduler is lost; errors of runs are handled elsewhere."""
         try:
             yield
         except (CancelledError, OSError, TimeoutError) as error:

@@ -18,7 +18,7 @@ from duelrank.registry import spell
 from duelrank.simulation import Record, RunSpec
 from duelrank.validation import whole_number
 
-#: Where runs are made: "cpu", "gpu" for an accelerator, or "lockstep" for whatever JAX finds, which may be a CPU.
+#: The device of runs: "cpu", "gpu" for an accelerator, or "lockstep" for the device that JAX finds, which may be a CPU.
 Device = Literal["cpu", "gpu", "lockstep"]
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def run_all(
     Parameters
     ----------
     workers
-        Number of processes; by default one per usable CPU, and never more than there are specs. With 1, all runs are made in
+        Number of processes; by default one per usable CPU, and at most one per spec. With 1, all runs are made in
         this process.
     scheduler
         A Dask cluster, whose workers make the runs instead: the address of its scheduler, such as ``tcp://host:8786``, or
@@ -70,8 +70,8 @@ def run_all(
     progress
         Called with the number of finished runs and the total number of runs.
     device
-        "gpu" makes runs in lockstep on an accelerator, thousands at once; a recipe with a part that has no lockstep twin runs on
-        the CPU. "lockstep" takes whatever device JAX finds. Needs the extra ``lockstep``.
+        "gpu" makes runs in lockstep on an accelerator, thousands at once; a recipe with a part that has no lockstep form runs on
+        the CPU. "lockstep" uses the device that JAX finds. Needs the extra ``lockstep``.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def _n_workers(wanted: int | None, n_specs: int) -> int:
 
 @dataclass(frozen=True)
 class OnDevice:
-    """Runs specs in lockstep where all of their parts have a twin; a warning names what is missing for the others.
+    """Runs specs in lockstep if all of their parts have a lockstep form; the others run on the CPU, and a warning names the reason.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from duelrank.validation import whole_number
 
 _NDCG = nDCG(cutoff=10)
 
-#: The label of a baseline, which may be empty, and those of the recipes that are compared, where empty means all.
+#: The label of a baseline, which may be empty, and the labels of the recipes to compare; none means all.
 Comparison: TypeAlias = tuple[str, tuple[str, ...]]
 
 
@@ -68,7 +68,7 @@ class Grid:
     guards: tuple[Guarded | None, ...] = (None,)
     logs: tuple[Logged | None, ...] = (None,)
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -143,7 +143,7 @@ class Study:
     guards
         From each label to the guard.
     impressions
-        Of the runs that no experiment makes longer; 0 where all are equally long.
+        Length of the suite's own runs; 0 if all runs have the same length.
     comparisons
         The baseline and the recipes of each table with tests on the page: p-values are corrected for all of their tests.
 

@@ -305,7 +305,7 @@ def family_styles(algorithms: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     algorithms
-        From each algorithm to its base, which is empty if it has none.
+        From each algorithm to its base; empty if it has no base.
     """
     families = list(dict.fromkeys(base or algorithm for algorithm, base in algorithms.items()))
     members = dict.fromkeys(families, 0)
@@ -357,7 +357,7 @@ def _style(family: int, member: int = 0, dashed: bool = False) -> dict[str, Any]
         "marker": _MARKERS[(family + 3 * member) % len(_MARKERS)],
         "markersize": 4,
         "markerfacecolor": "white" if dashed else colour,
-        "markevery": (family + member, 4),  # beside those of the others, not on top of them
+        "markevery": (family + member, 4),  # not on top of the markers of other lines
     }
 
 

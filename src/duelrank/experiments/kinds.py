@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from duelrank.algorithms import Algorithm, Projected
@@ -32,7 +32,7 @@ from duelrank.users import User
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Tables(Experiment):
-    """Online and offline performance of all recipes, and the published numbers where the suite names them.
+    """Online and offline performance of all recipes, and the published numbers if the suite names them.
 
     Parameters
     ----------
@@ -78,18 +78,15 @@ class Tables(Experiment):
 
     def figures(self, study: Study) -> tuple[Picture, ...]:
         """Return all means with their confidence intervals, a figure per data set."""
+        name = f"performance-{self.baseline}".lower() if self.recipes else "performance"
         return tuple(
             Picture(
-                f"{self._name}-{dataset}",
+                f"{name}-{dataset}",
                 performance(study.runs(self.recipes, dataset), study.labels, title=dataset),
                 f"{self.title}, {dataset}: mean and 95% confidence interval of every algorithm.",
             )
             for dataset in study.datasets
         )
-
-    @property
-    def _name(self) -> str:
-        return f"performance-{self.baseline}".lower() if self.recipes else "performance"
 
     def comparisons(self) -> tuple[Comparison, ...]:
         """Return the comparison of the tables."""
@@ -143,9 +140,29 @@ class League(Experiment):
         return tuple(league_table(summaries, study.labels) for summaries in found)
 
 
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SomeRecipes(Experiment):
+    """An experiment on some recipes of the suite, given by their labels; on all of them by default."""
+
+    recipes: tuple[str, ...] = ()
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels of the recipes."""
+        return self.recipes
+
+    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
+        """Return the recipes and their labels."""
+        return {label: study.recipes[label] for label in self.recipes or study.recipes}
+
+    def only(self, labels: Collection[str]) -> Experiment | None:
+        """Keep the remaining recipes."""
+        left = tuple(label for label in self.recipes if label in labels)
+        return replace(self, recipes=left) if left or not self.recipes else None
+
+
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Curves(Experiment):
+class Curves(SomeRecipes):
     """Curves over impressions, a figure per data set.
 
     Parameters
@@ -172,7 +189,6 @@ class Curves(Experiment):
     ['learning-synthetic(n_queries=20)']
     """
 
-    recipes: tuple[str, ...] = ()
     column: CurveColumn = "offline_curve"
     measure: str = ""
     skyline: bool = False
@@ -187,19 +203,6 @@ class Curves(Experiment):
         figure = learning_curves(chosen, self.column, study.labels, skyline, title=dataset)
         measure = self.measure or self.column.replace("_", " ")
         return Picture(f"{self.title.lower()}-{dataset}", figure, f"{self.title}: {measure}, {dataset}.")
-
-    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
-        """Return the recipes to draw."""
-        return {label: study.recipes[label] for label in self.recipes or study.recipes}
-
-    def labels(self) -> tuple[str, ...]:
-        """Return the labels of the recipes to draw."""
-        return self.recipes
-
-    def only(self, labels: Collection[str]) -> Experiment | None:
-        """Draw only the remaining recipes."""
-        left = tuple(label for label in self.recipes if label in labels)
-        return replace(self, recipes=left) if left or not self.recipes else None
 
     @property
     def needs_reference(self) -> bool:
@@ -325,25 +328,25 @@ def _arm(algorithm: Any) -> tuple[int, Arm]:
 
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Guards(Experiment):
-    """Recipes under guards: alarms, proofs of gain, and what a guard costs, a table per data set.
+class Guards(SomeRecipes):
+    """Recipes under guards: alarms, proofs of gain, and the cost of a guard, a table per data set.
 
     Parameters
     ----------
     recipes, guards
         Labels of the suite: each recipe runs under each guard.
     columns
-        Of the table, names among `duelrank.experiments.tables.GUARD_COLUMNS`.
+        Columns of the table: names among `duelrank.experiments.tabulate.GUARD_COLUMNS`.
     name
-        The stem of the table's file.
+        Stem of the table's file name.
     users
-        Those of the suite's users that it is about; all by default.
+        Users of the suite to include; all by default.
     times
-        So many times the impressions of the suite.
+        Length of the runs, as a multiple of the impressions of the suite.
     runs
-        At most so many runs per row, where long ones would take too much time; as many as the suite has by default.
+        Maximum number of runs per row, to limit the time of long runs; the number of the suite by default.
     unguarded
-        Whether the table has rows without a guard, too.
+        Whether the table also has rows without a guard.
 
     Examples
     --------
@@ -359,7 +362,7 @@ class Guards(Experiment):
     2
     """
 
-    recipes: tuple[str, ...]
+    recipes: tuple[str, ...] = field()
     guards: tuple[str, ...]
     columns: tuple[str, ...]
     name: str = "guard"
@@ -375,7 +378,7 @@ class Guards(Experiment):
                 raise UnknownName.among("column", column, GUARD_COLUMNS)
 
     def further(self, grid: Grid, recipes: Mapping[str, Algorithm], guards: Mapping[str, Guarded]) -> tuple[Grid, ...]:
-        """Return each recipe under each guard; without one, too, where it is needed and the suite's own run is shorter."""
+        """Return each recipe under each guard, and also without one if the table has rows without a guard."""
         users = tuple(user for user in grid.users if not self.users or user in self._users)
         if not users:
             return ()
@@ -414,37 +417,24 @@ class Guards(Experiment):
     def _row(self, recipe: str, label: str) -> str:
         return f"{recipe}, {label}" if len(self.recipes) > 1 else label
 
-    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
-        """Return the recipes that run under the guards."""
-        return {label: study.recipes[label] for label in self.recipes}
-
-    def labels(self) -> tuple[str, ...]:
-        """Return the labels of the recipes."""
-        return self.recipes
-
     def guard_labels(self) -> tuple[str, ...]:
         """Return the labels of the guards."""
         return self.guards
 
-    def only(self, labels: Collection[str]) -> Experiment | None:
-        """Keep the remaining recipes."""
-        left = tuple(label for label in self.recipes if label in labels)
-        return replace(self, recipes=left) if left else None
-
 
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Backfill(Experiment):
-    """Recipes with and without a log of production: what first users see, and what is learned in the end, tables per data set.
+class Backfill(SomeRecipes):
+    """Recipes with and without a log of production: quality of the first lists and of the final weights, tables per data set.
 
     Parameters
     ----------
     recipes
         Labels of the suite.
     production
-        Baselines, as texts: each has shown the lists of one log.
+        Baselines, as texts; each has produced the lists of one log.
     lists
-        Of the logs: so many.
+        Lengths of the logs.
 
     Examples
     --------
@@ -456,7 +446,7 @@ class Backfill(Experiment):
     [100, 1000, 10000]
     """
 
-    recipes: tuple[str, ...]
+    recipes: tuple[str, ...] = field()
     production: tuple[str, ...]
     lists: tuple[int, ...]
 
@@ -485,16 +475,3 @@ class Backfill(Experiment):
         return backfill_table(
             f"backfill-{measure}-{dataset}", f"{self.title}, {dataset}, {measure}", measure, sorted(self.lists), lines
         )
-
-    def recipes_of(self, study: Study) -> dict[str, Algorithm]:
-        """Return the recipes that learn from the logs."""
-        return {label: study.recipes[label] for label in self.recipes}
-
-    def labels(self) -> tuple[str, ...]:
-        """Return the labels of the recipes."""
-        return self.recipes
-
-    def only(self, labels: Collection[str]) -> Experiment | None:
-        """Keep the remaining recipes."""
-        left = tuple(label for label in self.recipes if label in labels)
-        return replace(self, recipes=left) if left else None

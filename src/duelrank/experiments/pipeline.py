@@ -58,21 +58,18 @@ class Plan:
 
     def study(self, frame: Frame) -> Study:
         """Return the input of the tables and figures of the experiments."""
-        skylines = {spell(dataset): self._skyline(dataset) for dataset in self.datasets}
         return Study(
             frame,
             self.suite.labelled(),
             self.suite.published,
-            {name: value for name, value in skylines.items() if value is not None},
+            {spell(each): self._skyline(each) for each in self.datasets} if self.suite.needs_reference else {},
             self.suite.guard_parts(),
             self.suite.impressions,
             tuple(each for experiment in self.suite.experiments for each in experiment.comparisons()),
         )
 
-    def _skyline(self, dataset: Dataset) -> float | None:
+    def _skyline(self, dataset: Dataset) -> float:
         """Return the mean test performance of the offline references over the folds that have runs."""
-        if not self.suite.needs_reference:
-            return None
         folds = range(1, min(dataset.n_folds, self.suite.runs) + 1)
         return float(np.mean([reference_for(dataset, fold).test for fold in folds]))
 

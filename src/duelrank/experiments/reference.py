@@ -197,7 +197,7 @@ class Skyline(Baseline):
 
     Examples
     --------
-    How far is there to go? This ranker knows the labels of all training queries, which no user tells:
+    An upper limit for online learning: this ranker knows the labels of all training queries.
 
     >>> from duelrank import Synthetic, evaluate
     >>> from duelrank.experiments import Skyline

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -14,11 +13,10 @@ from typing import TYPE_CHECKING
 from duelrank.algorithms import Algorithm
 from duelrank.experiments.figures import save, to_svg
 from duelrank.experiments.files import write_bytes
-from duelrank.experiments.tables import Table, to_csv, to_html, to_latex, to_markdown
+from duelrank.experiments.tables import Table, template, to_csv, to_html, to_latex, to_markdown
 from duelrank.registry import Part, spell
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from matplotlib.figure import Figure
 
 #: The research questions of the paper, quoted.
@@ -116,7 +114,7 @@ class Report:
         """Return the HTML page."""
         style = files("duelrank.experiments").joinpath("templates", "report.css").read_text(encoding="utf-8")
         numbers = {picture: number for number, picture in enumerate(self._pictures(), start=1)}
-        return _template().render(
+        return template("report.html.jinja").render(
             report=self,
             style=style,
             lead=next(self._pictures(), None),  # a report opens with a picture
@@ -162,14 +160,6 @@ def outline(part: Part, name: str = "", depth: int = 0) -> Iterator[tuple[int, s
 def file_stem(name: str) -> str:
     """Return a valid file name, without suffix, for a name."""
     return re.sub(r"[^\w.,()=-]+", "-", name).strip("-.")
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader
-
-    loader = PackageLoader("duelrank.experiments")
-    return Environment(loader=loader, autoescape=True, trim_blocks=True).get_template("report.html.jinja")
 
 
 def _inline(picture: Picture, prefix: str) -> str:

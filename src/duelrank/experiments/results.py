@@ -166,16 +166,14 @@ class Frame:
 
     def _repr_html_(self) -> str:
         """Show the first rows without their curves."""
-        plain = [name for name, column in self.columns.items() if not _is_curves(column)]
+        plain = [
+            name for name, column in self.columns.items() if not any(isinstance(v, np.ndarray) for v in column[:1])
+        ]
         head = "".join(f"<th>{escape(name)}</th>" for name in plain)
         rows = zip(*(self[name][:_NOTEBOOK_ROWS].tolist() for name in plain), strict=True)
         body = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in rows)
         more = f"<p>{len(self):,} rows, the first {_NOTEBOOK_ROWS} are shown</p>" if len(self) > _NOTEBOOK_ROWS else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def _is_curves(column: NDArray[Any]) -> bool:
-    return len(column) > 0 and isinstance(column[0], np.ndarray)
 
 
 def _column(values: list[Any]) -> NDArray[Any]:
@@ -203,7 +201,7 @@ class Store:
 
     Examples
     --------
-    Of two runs one is finished:
+    One of two runs is finished:
 
     >>> from tempfile import TemporaryDirectory
     >>> from duelrank import simulate
@@ -405,7 +403,7 @@ def _completed(line: _Line) -> _Line:
 
 
 def _names(recipe: str) -> dict[str, str]:
-    """Return how a recipe is spelled today: a new short name must not tear its rows apart. Nothing where it is unknown here."""
+    """Return the current names of a recipe: rows of earlier versions may have others. Empty if the recipe is unknown here."""
     try:
         algorithm = parse(recipe, Algorithm)
     except DuelrankError:
@@ -437,17 +435,14 @@ def _check_folder(folder: Path, suite: str | None) -> None:
         _check_about(folder, suite)
     elif folder.is_dir():
         # A kill during the creation of the folder may leave these files, without results.
-        ours = {_NEW_ABOUT, _LOCK} if _has_content(folder / _RUNS) else {_NEW_ABOUT, _LOCK, _RUNS}
+        runs = folder / _RUNS
+        ours = {_NEW_ABOUT, _LOCK} if runs.exists() and runs.stat().st_size else {_NEW_ABOUT, _LOCK, _RUNS}
         foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours)
         if foreign:
             raise InvalidValue(
                 f"{folder} has no {_ABOUT} but other files ({', '.join(foreign[:3])}); "
                 "results need a new folder, an empty one, or one that has results already"
             )
-
-
-def _has_content(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
 
 
 def _check_about(folder: Path, suite: str | None) -> None:

@@ -156,11 +156,11 @@ class MeanCurve:
     Parameters
     ----------
     dataset, user, algorithm, base
-        Of which runs, as in `Estimate`.
+        The runs, as in `Estimate`.
     impressions
-        The checkpoints: so many lists were shown.
+        Number of shown lists at each checkpoint.
     mean, half_width
-        At each checkpoint.
+        Values at each checkpoint.
 
     Examples
     --------

@@ -264,15 +264,16 @@ def to_html(table: Table) -> str:
     3
     """
     grouped = any(column.group for column in table.columns)
-    return _template().render(table=table, grouped=grouped)
+    return template("table.html.jinja").render(table=table, grouped=grouped)
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return an HTML template of this package by its file name."""
     from jinja2 import Environment, PackageLoader
 
     loader = PackageLoader("duelrank.experiments")
-    return Environment(loader=loader, autoescape=True, trim_blocks=True).get_template("table.html.jinja")
+    return Environment(loader=loader, autoescape=True, trim_blocks=True).get_template(name)
 
 
 def to_latex(table: Table) -> str:
@@ -287,13 +288,14 @@ def to_latex(table: Table) -> str:
     3
     """
     caption = _latex_escape(" ".join([f"{table.title}.", *table.notes]))
+    key = re.sub(r"\W|_", "-", table.name)
     names = "ll" if table.section_head else "l"
     lines = [
         r"% needs \usepackage{booktabs,multirow,textcomp} and \usepackage[T1]{fontenc}",
         r"\begin{table*}[t]",
         r"  \centering\small",
         rf"  \caption{{{caption}}}",
-        rf"  \label{{tab:{_latex_key(table.name)}}}",
+        rf"  \label{{tab:{key}}}",
         r"  \smallskip",
         rf"  \begin{{tabular}}{{{names}{'r' * len(table.columns)}}}",
         r"    \toprule",
@@ -310,10 +312,6 @@ def to_latex(table: Table) -> str:
 def _latex_escape(text: str) -> str:
     """Return text that LaTeX prints as it is."""
     return "".join(_LATEX.get(letter, letter) for letter in text)
-
-
-def _latex_key(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
 def _latex_head(table: Table) -> Iterator[str]:
@@ -367,7 +365,7 @@ def _latex_code(recipe: str) -> str:
 
 
 def to_terminal(table: Table, width: int) -> RenderableType:
-    """Return a table that fits into ``width`` characters; no column is lost, and long names take several lines."""
+    """Return a table that fits into ``width`` characters; wide tables are split into blocks, and long names into lines."""
     from rich.console import Group
     from rich.text import Text
 

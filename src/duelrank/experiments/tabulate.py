@@ -27,25 +27,25 @@ from duelrank.grammar import parse
 from duelrank.simulation import Guarded
 
 #: Decimals, as in the paper.
-DIGITS: dict[Measure, int] = {"online": 1, "offline": 3}
+_DIGITS: dict[Measure, int] = {"online": 1, "offline": 3}
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-LEVELS = ((0.01, "‡"), (0.05, "†"))
+_LEVELS = ((0.01, "‡"), (0.05, "†"))
 _CellWriter = Callable[[Estimate | None], Cell]
 
-_COLLAPSED = 0.9  # of the mean; folds of the data sets we know differ by less
+_COLLAPSED = 0.9  # share of the mean; folds of the known data sets differ by less
 _WORST_NOTE = "Worst run: the lowest of the runs, in percent of their mean."
 _Z = 2.0  # number of standard errors above which a difference is unlikely to be chance
-#: A row of such a table: the user, the name of the row, its runs, and the unguarded runs of the same recipe.
+#: A row of a table of guarded runs: the user, the name of the row, its runs, and the unguarded runs of the same recipe.
 GuardLine = tuple[str, str, Frame, Frame]
 _GuardWriter = Callable[[Frame, Frame], Cell]
-#: From the name of a measure to its column in the rows of runs, and what it means.
+#: From the name of a measure to its column in the rows of runs, and its meaning.
 BACKFILL_MEASURES: Mapping[str, tuple[str, str]] = {
     "first": ("online_first", "mean metric of the first 1,000 live lists"),
     "final": ("offline_performance", "metric of the final weights on held-out queries"),
 }
 _LOG_DIGITS = 3
-#: A row of such a table: the user, the name of the row, and its runs in each column; those of the first have no log.
+#: A row of a table by length of the log: the user, the name of the row, and its runs in each column, first those without a log.
 LogLine = tuple[str, str, Sequence[Frame]]
 
 
@@ -90,9 +90,10 @@ def performance_table(
         for algorithm, base in first.algorithms.items():
             found = [summary.find(dataset, user, algorithm) for summary, dataset in places]
             cells = [write(each) for each in found for write in writers.values()]
-            cells += [Cell(_microseconds(found))] if detailed else []
             if any(found):
-                rows.append(Row(label(algorithm, labels), tuple(cells), label(user, labels), base or algorithm))
+                times = [each.microseconds for each in found if each]
+                cells += [Cell(number(float(np.mean(times)), 1))] if detailed else []
+                rows.append(Row(_label(algorithm, labels), tuple(cells), _label(user, labels), base or algorithm))
     return Table(
         name="-".join(summary.measure for summary in summaries),
         title=" and ".join(summary.measure for summary in summaries).capitalize() + f" {first.metric}",
@@ -100,21 +101,21 @@ def performance_table(
         rows=tuple(rows),
         notes=(*_notes(summaries, labels, detailed), *([_WORST_NOTE] if worst else [])),
         section_head="user",
-        recipes=recipes(first.algorithms, labels),
+        recipes=_recipes(first.algorithms, labels),
     )
 
 
 def _group(summary: Summary, dataset: str, n_measures: int, labels: Labels | None) -> str:
     if n_measures == 1:
-        return label(dataset, labels)
-    return f"{summary.measure} {label(dataset, labels)}" if len(summary.datasets) > 1 else summary.measure
+        return _label(dataset, labels)
+    return f"{summary.measure} {_label(dataset, labels)}" if len(summary.datasets) > 1 else summary.measure
 
 
 def _value(estimate: Estimate | None) -> Cell:
     if estimate is None:
         return Cell("–")
-    digits = DIGITS[estimate.measure]
-    text, detail = number(estimate.mean, digits), deviation(estimate.std, digits)
+    digits = _DIGITS[estimate.measure]
+    text, detail = number(estimate.mean, digits), _deviation(estimate.std, digits)
     return Cell(text, detail, "strong" if estimate.best else "", asdict(estimate))
 
 
@@ -125,16 +126,12 @@ def _worst(estimate: Estimate | None) -> Cell:
     return Cell(f"{number(100.0 * share, 0)}%", style="down" if share < _COLLAPSED else "")
 
 
-def _microseconds(estimates: Sequence[Estimate | None]) -> str:
-    return number(float(np.mean([each.microseconds for each in estimates if each])), 1)
-
-
 def _notes(summaries: Sequence[Summary], labels: Labels | None, detailed: bool) -> Iterator[str]:
     estimates = [each for summary in summaries for each in summary.estimates]
-    yield f"{runs_note(each.runs for each in estimates)}."
-    yield from (f"{s.measure.capitalize()}: {meaning(s.measure, s.metric)}." for s in summaries)
+    yield f"{_runs_note(each.runs for each in estimates)}."
+    yield from (f"{s.measure.capitalize()}: {_meaning(s.measure, s.metric)}." for s in summaries)
     yield "Bold: the best with that user on that data set."
-    yield from test_notes(summaries, labels)
+    yield from _test_notes(summaries, labels)
     if len(devices := summaries[0].devices) > 1:
         yield f"Runs of different devices are mixed here: {', '.join(devices)}. Their random numbers differ, and so do their times."
     if detailed:
@@ -168,27 +165,23 @@ def league_table(summaries: Sequence[Summary], labels: Labels | None = None) -> 
     )
     rows = [
         Row(
-            f"{place}. {label(algorithm, labels)}",
-            tuple(_league_cell(estimates[s.measure, user, algorithm]) for s, user in places),
+            f"{place}. {_label(algorithm, labels)}",
+            tuple(replace(_value(estimates[s.measure, user, algorithm]), detail="") for s, user in places),
         )
         for place, algorithm in enumerate(ranked, 1)
     ]
     notes = (
         f"{dataset}: means of {first.estimates[0].runs} runs, by the mean {first.measure} performance over the users.",
-        *(f"{s.measure.capitalize()}: {meaning(s.measure, s.metric)}." for s in summaries),
+        *(f"{s.measure.capitalize()}: {_meaning(s.measure, s.metric)}." for s in summaries),
         "Bold: the best with that user.",
     )
-    columns = tuple(Column(label(user, labels), summary.measure) for summary, user in places)
-    listed = recipes(first.algorithms, labels)
+    columns = tuple(Column(_label(user, labels), summary.measure) for summary, user in places)
+    listed = _recipes(first.algorithms, labels)
     return Table(f"league-{dataset}", f"League on {dataset}", columns, tuple(rows), notes, recipes=listed)
 
 
-def _league_cell(estimate: Estimate) -> Cell:
-    return replace(_value(estimate), detail="")
-
-
 def replication_table(replication: Replication, labels: Labels | None = None) -> Table:
-    """Tabulate our cells beside the published ones: both means, their difference with its standard error, and z."""
+    """Tabulate our cells and the published ones: both means, their difference with its standard error, and z."""
     cells = {(cell.user, cell.algorithm, cell.dataset): cell for cell in replication.cells}
     datasets = dict.fromkeys(cell.dataset for cell in replication.cells)
     pairs = dict.fromkeys((cell.user, cell.algorithm) for cell in replication.cells)
@@ -197,35 +190,35 @@ def replication_table(replication: Replication, labels: Labels | None = None) ->
     for user, algorithm in pairs:
         found = [cells.get((user, algorithm, dataset)) for dataset in datasets]
         shown = tuple(cell for each in found for cell in _replication_cells(each))
-        rows.append(Row(label(algorithm, labels), shown, label(user, labels), algorithm))
+        rows.append(Row(_label(algorithm, labels), shown, _label(user, labels), algorithm))
     return Table(
         name=f"{replication.measure}-published",
         title=f"{replication.measure.capitalize()} {replication.metric}, ours and published",
-        columns=tuple(Column(head, label(dataset, labels)) for dataset in datasets for head in heads),
+        columns=tuple(Column(head, _label(dataset, labels)) for dataset in datasets for head in heads),
         rows=tuple(rows),
         notes=tuple(_replication_notes(replication)),
         section_head="user",
-        recipes=recipes((algorithm for _, algorithm in pairs), labels),
+        recipes=_recipes((algorithm for _, algorithm in pairs), labels),
     )
 
 
 def _replication_cells(cell: ReplicationCell | None) -> tuple[Cell, ...]:
     if cell is None:
         return Cell("–"), Cell("–"), Cell(), Cell()
-    digits = DIGITS[cell.measure]
+    digits = _DIGITS[cell.measure]
     far = cell.z is not None and abs(cell.z) > _Z
     return (
-        Cell(number(cell.mean, digits), deviation(cell.std, digits), record=asdict(cell)),
-        Cell(number(cell.published_mean, digits), deviation(cell.published_std, digits)),
-        Cell(number(cell.difference, digits, sign=True), deviation(cell.standard_error, digits)),
+        Cell(number(cell.mean, digits), _deviation(cell.std, digits), record=asdict(cell)),
+        Cell(number(cell.published_mean, digits), _deviation(cell.published_std, digits)),
+        Cell(number(cell.difference, digits, sign=True), _deviation(cell.standard_error, digits)),
         Cell("" if cell.z is None else number(cell.z, 1, sign=True), style="strong" if far else ""),
     )
 
 
 def _replication_notes(replication: Replication) -> Iterator[str]:
     if replication.cells:
-        ours = runs_note(cell.runs for cell in replication.cells)
-        what = meaning(replication.measure, replication.metric)
+        ours = _runs_note(cell.runs for cell in replication.cells)
+        what = _meaning(replication.measure, replication.metric)
         yield f"{ours} of ours, {PUBLISHED_RUNS} of the paper: {what}."
     yield "Difference: our mean less the published one, with its standard error; z: their ratio."
     yield (
@@ -242,7 +235,7 @@ def _replication_notes(replication: Replication) -> Iterator[str]:
 
 
 class GuardColumn(NamedTuple):
-    """A column: its heading, what it means, what writes it, and whether runs without a guard have it, too."""
+    """A column: its heading, its meaning, the function that writes a cell, and whether runs without a guard have it."""
 
     head: str
     meaning: str
@@ -266,11 +259,16 @@ def guard_table(name: str, title: str, columns: Sequence[str], lines: Sequence[G
     """
     chosen = [GUARD_COLUMNS[column] for column in columns]
     rows = [Row(line[1], tuple(column.cell(*line) for column in chosen), line[0]) for line in lines]
-    counts = sorted({len(runs) for _, _, runs, _ in lines})
-    many = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    many = _counts(runs for _, _, runs, _ in lines)
     notes = (f"{many} runs in each row.", *(f"{column.head.capitalize()}: {column.meaning}." for column in chosen))
     heads = tuple(Column(column.head) for column in chosen)
     return Table(name, title, heads, tuple(rows), notes, row_head="guard", section_head="user")
+
+
+def _counts(frames: Iterable[Frame]) -> str:
+    """Return the lowest and the highest number of runs."""
+    counts = [len(runs) for runs in frames]
+    return " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
 
 
 def _mean_cell(found: Sequence[float], digits: int) -> Cell:
@@ -278,11 +276,11 @@ def _mean_cell(found: Sequence[float], digits: int) -> Cell:
     if not found:
         return Cell("–")
     mean, std = spread(found)
-    return Cell(number(mean, digits), deviation(std, digits), record={"value": mean, "std": std, "runs": len(found)})
+    return Cell(number(mean, digits), _deviation(std, digits), record={"value": mean, "std": std, "runs": len(found)})
 
 
 def _median_cell(found: Sequence[float], of: int) -> Cell:
-    """Return the median over those runs in which something has happened, and how many they are."""
+    """Return the median time of an event over the runs in which it happened, and the number of these runs."""
     if not found:
         return Cell("–", f"(0 of {of})", record={"value": None, "runs": 0, "of": of})
     median = float(np.median(found))
@@ -290,30 +288,26 @@ def _median_cell(found: Sequence[float], of: int) -> Cell:
     return Cell(f"{median:,.0f}", f"({len(found)} of {of})", record=record)
 
 
-def _after_harm(runs: Frame, column: str) -> list[float]:
-    """Return how long after the accident, or after the beginning, each run had its first alarm; runs without one are left out."""
-    found = []
-    for row in runs.rows():
-        harm = row["guard_harm"]
-        lists, decisive = (harm[0], harm[1]) if len(harm) else (0.0, 0.0)
-        begin = lists if column == "guard_alarms" else decisive
-        after = [value for at, value in zip(row["guard_alarms"], row[column], strict=True) if at > lists]
-        found += [float(after[0] - begin)] if after else []
-    return found
+def _first_alarm(column: str) -> _GuardWriter:
+    """Return a writer of the time from the accident, or from the beginning, to the first alarm after it."""
+
+    def write(runs: Frame, _: Frame) -> Cell:
+        found = []
+        for row in runs.rows():
+            harm = row["guard_harm"]
+            lists, decisive = (harm[0], harm[1]) if len(harm) else (0.0, 0.0)
+            begin = lists if column == "guard_alarms" else decisive
+            after = [value for at, value in zip(row["guard_alarms"], row[column], strict=True) if at > lists]
+            found += [float(after[0] - begin)] if after else []
+        return _median_cell(found, len(runs))
+
+    return write
 
 
 def _earlier(runs: Frame, _: Frame) -> Cell:
     rows = list(runs.rows())
     alarmed = sum(bool((row["guard_alarms"] <= row["guard_harm"][0]).any()) for row in rows if len(row["guard_harm"]))
     return Cell(f"{alarmed} of {len(rows)}", record={"value": alarmed, "of": len(rows)})
-
-
-def _alarm(runs: Frame, _: Frame) -> Cell:
-    return _median_cell(_after_harm(runs, "guard_alarms"), len(runs))
-
-
-def _decisive(runs: Frame, _: Frame) -> Cell:
-    return _median_cell(_after_harm(runs, "guard_alarms_decisive"), len(runs))
 
 
 def _proved(which: int) -> _GuardWriter:
@@ -325,15 +319,12 @@ def _proved(which: int) -> _GuardWriter:
 
 
 def _top_rung(runs: Frame, _: Frame) -> Cell:
-    """Return when the top of the ladder was first reached; all runs have the same guard."""
-    steps = _rungs(str(runs["guard"][0])) - 1 if len(runs) else 0
+    """Return the time until the top of the ladder was first reached; all runs have the same guard."""
+    guard = str(runs["guard"][0]) if len(runs) else ""
+    steps = len(parse(guard, Guarded).promote) - 1 if guard else 0
     if not steps:
         return Cell("–")
     return _median_cell([float(up[steps - 1]) for up in runs["guard_promotions"] if steps <= len(up)], len(runs))
-
-
-def _rungs(guard: str) -> int:
-    return len(parse(guard, Guarded).promote) if guard else 1
 
 
 def _win_rate(runs: Frame, _: Frame) -> Cell:
@@ -353,18 +344,18 @@ def _measure(column: str, digits: int) -> _GuardWriter:
     return lambda runs, _: _mean_cell(runs[column].tolist(), digits)
 
 
-def paired_differences(runs: Frame, plain: Frame, column: str) -> list[float]:
-    """Return how much more each run has in a column than the plain run of the same fold and seed, where there is one."""
+def _paired_differences(runs: Frame, plain: Frame, column: str) -> list[float]:
+    """Return the difference in a column between each run and the plain run of the same fold and seed, if there is one."""
     before = {(row["fold"], row["seed"]): row[column] for row in plain.rows()}
     pairs = [(row[column], before.get((row["fold"], row["seed"]))) for row in runs.rows()]
     return [ours - theirs for ours, theirs in pairs if theirs is not None]
 
 
 def _change(column: str, digits: int) -> _GuardWriter:
-    """Return the mean difference to the unguarded runs of the same folds and seeds, with half its 95% interval."""
+    """Return a writer of the mean difference to the unguarded runs of the same folds and seeds, with half its 95% interval."""
 
     def write(runs: Frame, plain: Frame) -> Cell:
-        differences = paired_differences(runs, plain, column)
+        differences = _paired_differences(runs, plain, column)
         if not differences or runs is plain:
             return Cell()
         mean, width = float(np.mean(differences)), half_width(differences)
@@ -379,17 +370,21 @@ _FIRST = "median lists until the first alarm after the accident (or the beginnin
 _PROOF = "median lists until gain was first proved at level {}, and in how many runs it was"
 _TOP = "median lists until the top of the ladder, and in how many runs it was reached"
 _AGAINST = "against no guard, same folds and seeds, ± half the 95% interval"
-#: From the name of a column in a suite file.
+#: From the name of a column in a suite file to the column.
 GUARD_COLUMNS: Mapping[str, GuardColumn] = {
     "earlier": GuardColumn("earlier alarms", "runs with an alarm before the accident", _earlier),
-    "alarm": GuardColumn("lists until alarm", _FIRST, _alarm),
-    "decisive": GuardColumn("decisive", "the same in decisive lists", _decisive),
+    "alarm": GuardColumn("lists until alarm", _FIRST, _first_alarm("guard_alarms")),
+    "decisive": GuardColumn("decisive", "the same in decisive lists", _first_alarm("guard_alarms_decisive")),
     "proved-05": GuardColumn("proved, .05", _PROOF.format(0.05), _proved(0)),
     "proved-01": GuardColumn("proved, .01", _PROOF.format(0.01), _proved(1)),
     "top-rung": GuardColumn("top rung", _TOP, _top_rung),
     "win-rate": GuardColumn("win rate", "wins of the learned ranker among decisive lists", _win_rate),
     "decisive-share": GuardColumn("decisive share", "of guard lists, those with a winner", _decisive_share),
-    "after-harm": GuardColumn("after the accident", "mean metric of the lists shown after it", _harmed),
+    "after-harm": GuardColumn(
+        "after the accident",
+        "mean metric of the lists shown after it",
+        _harmed,
+    ),
     "mean": GuardColumn("mean", "mean metric of all lists shown", _measure("online_mean", 4), True),
     "change": GuardColumn("change of the mean", _AGAINST, _change("online_mean", 4), True),
     "online": GuardColumn("online", "discounted sum of the metric", _measure("online_performance", 1), True),
@@ -408,33 +403,28 @@ def backfill_table(name: str, title: str, measure: str, lists: Sequence[int], li
     measure
         A name among `BACKFILL_MEASURES`.
     lists
-        Of the log in each column but the first, which has none.
+        Length of the log in each column after the first, which has no log.
     """
     column, meaning = BACKFILL_MEASURES[measure]
     heads = ("no log", *(f"{each:,} lists" for each in lists))
-    rows = [
-        Row(
-            label,
-            tuple(_log_cell(each, cold, column, {"user": user, "row": label, "log": head}) for head, each in named),
-            user,
-        )
-        for user, label, (cold, *warm) in lines
-        for named in [list(zip(heads, (cold, *warm), strict=True))]
-    ]
-    counts = sorted({len(runs) for _, _, frames in lines for runs in frames})
-    many = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    rows = []
+    for user, label, frames in lines:
+        places = [{"user": user, "row": label, "log": head} for head in heads]
+        cells = [_log_cell(runs, frames[0], column, place) for runs, place in zip(frames, places, strict=True)]
+        rows.append(Row(label, tuple(cells), user))
+    many = _counts(runs for _, _, frames in lines for runs in frames)
     against = "In brackets: change against no log, same folds and seeds, ± half the 95% interval; without a log the deviation."
     notes = (f"{many} runs in each cell: {meaning}.", against)
-    return Table(
-        name, title, tuple(Column(head) for head in heads), tuple(rows), notes, row_head="recipe", section_head="user"
-    )
+    return Table(name, title, tuple(map(Column, heads)), tuple(rows), notes, row_head="recipe", section_head="user")
 
 
 def _log_cell(runs: Frame, cold: Frame, column: str, place: Mapping[str, str]) -> Cell:
     mean, std = spread(runs[column].tolist())
     if runs is cold:
-        return Cell(number(mean, _LOG_DIGITS), deviation(std, _LOG_DIGITS), record={**place, "value": mean, "std": std})
-    differences = paired_differences(runs, cold, column)
+        return Cell(
+            number(mean, _LOG_DIGITS), _deviation(std, _LOG_DIGITS), record={**place, "value": mean, "std": std}
+        )
+    differences = _paired_differences(runs, cold, column)
     change, width = float(np.mean(differences)), half_width(differences)
     surely = not np.isnan(width) and abs(change) > width
     detail = f"({number(change, _LOG_DIGITS, sign=True)} ± {number(width, _LOG_DIGITS)})"
@@ -450,7 +440,7 @@ def number(value: float, digits: int, sign: bool = False) -> str:
     return f"{rounded:{'+' if sign and rounded else ''}.{digits}f}".replace("-", "−")
 
 
-def deviation(std: float | None, digits: int) -> str:
+def _deviation(std: float | None, digits: int) -> str:
     """Format a standard deviation in brackets; empty if there is none."""
     return "" if std is None else f"({number(std, digits)})"
 
@@ -472,21 +462,21 @@ def p_cell(estimate: Estimate | None) -> Cell:
 
 def mark(p: float | None) -> str:
     """Return the significance mark of a p-value."""
-    return next((sign for level, sign in LEVELS if p is not None and p < level), "")
+    return next((sign for level, sign in _LEVELS if p is not None and p < level), "")
 
 
-def label(text: str, labels: Labels | None) -> str:
+def _label(text: str, labels: Labels | None) -> str:
     """Return the label of a recipe, user or data set, on one line."""
     return " ".join((labels or {}).get(text, text).split())
 
 
-def recipes(algorithms: Iterable[str], labels: Labels | None) -> tuple[tuple[str, str], ...]:
+def _recipes(algorithms: Iterable[str], labels: Labels | None) -> tuple[tuple[str, str], ...]:
     """Return label and recipe of each algorithm whose label differs from its recipe in more than case."""
-    named = ((label(algorithm, labels), algorithm) for algorithm in dict.fromkeys(algorithms))
+    named = ((_label(algorithm, labels), algorithm) for algorithm in dict.fromkeys(algorithms))
     return tuple((name, recipe) for name, recipe in named if name.lower() != recipe)
 
 
-def meaning(measure: Measure, metric: str) -> str:
+def _meaning(measure: Measure, metric: str) -> str:
     """Describe a measure."""
     return {
         "online": f"the discounted sum of {metric} over all lists shown while learning",
@@ -494,7 +484,7 @@ def meaning(measure: Measure, metric: str) -> str:
     }[measure]
 
 
-def runs_note(counts: Iterable[int]) -> str:
+def _runs_note(counts: Iterable[int]) -> str:
     """Return the note on the number of runs."""
     fewest, most = min(found := list(counts)), max(found)
     if most == 1:
@@ -502,25 +492,25 @@ def runs_note(counts: Iterable[int]) -> str:
     return f"Mean (standard deviation) of {most if fewest == most else f'{fewest} to {most}'} runs"
 
 
-def test_notes(summaries: Iterable[Summary], labels: Labels | None) -> Iterable[str]:
+def _test_notes(summaries: Iterable[Summary], labels: Labels | None) -> Iterable[str]:
     """Return the notes on the baseline of the changes and on their significance tests."""
     summaries = list(summaries)
     shown = sum(each.p is not None for summary in summaries for each in summary.estimates)
     for summary in summaries[:1]:
         if any(each.change is not None for each in summary.estimates):
-            rival = label(summary.baseline, labels) if summary.baseline else "the same algorithm without projection"
+            rival = _label(summary.baseline, labels) if summary.baseline else "the same algorithm without projection"
             yield f"Change: of the mean, against {rival}."
         if shown:
             where = "table" if shown == summary.family else "page"
             many = f", corrected by Holm's method for the {summary.family} tests of this {where}" if shown > 1 else ""
-            marks = ", ".join(f"{sign} p < {level}".replace(" ", _NO_BREAK) for level, sign in reversed(LEVELS))
+            marks = ", ".join(f"{sign} p < {level}".replace(" ", _NO_BREAK) for level, sign in reversed(_LEVELS))
             yield f"{marks}: two-sided paired t-test over common folds and seeds{many}."
             yield from _one_split(summary, labels)
 
 
 def _one_split(summary: Summary, labels: Labels | None) -> Iterable[str]:
-    """Say where a test compares runs that all have the same test queries."""
+    """Yield a note if a test compares runs that all have the same test queries."""
     alone = dict.fromkeys(each.dataset for each in summary.estimates if each.p is not None and each.folds == 1)
     if alone:
-        names = ", ".join(label(dataset, labels) for dataset in alone)
+        names = ", ".join(_label(dataset, labels) for dataset in alone)
         yield f"All runs on {names} are of one split: the tests say nothing about other queries."
