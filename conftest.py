@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from duelrank import storage
+from duelrank import extensions, storage
 from duelrank.core import registry
 from duelrank.core.home import home
-from duelrank.experiments.run import extensions
 
 _numbers = count(1)
 

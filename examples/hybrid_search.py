@@ -23,7 +23,7 @@ from duelrank.adapters.hybrid import RECIPE, table
 from duelrank.core.randomness import stream
 from duelrank.core.types import Weights
 from duelrank.datasets import Split
-from duelrank.drawing.style import COLOURS, figure_class, style_panel
+from duelrank.drawing import COLOURS, figure_class, style_panel
 from duelrank.export import LinearModel, export
 from duelrank.metrics import evaluate, nDCG
 from duelrank.playground.search import Document, read_library

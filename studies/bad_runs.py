@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from duelrank.experiments.executors import run_all
 from duelrank.experiments.reference import reference_for
-from duelrank.experiments.run.executor import run_all
 from duelrank.metrics import DISCOUNT
 from duelrank.simulation import Record, RunSpec
 

@@ -197,7 +197,7 @@ class TestNever:
     #: Modules that may import pickle, and why.
     PICKLE: ClassVar = {
         "testing/checks.py": "checks that a recipe survives the trip to a worker process",
-        "experiments/run/task.py": "sends runs to this process's own workers, classes of a notebook by value",
+        "experiments/workers.py": "sends runs to this process's own workers, classes of a notebook by value",
     }
 
     def test_nothing_is_evaluated_or_unpickled(self):

@@ -261,9 +261,8 @@ class TestReplay:
             row = connection.execute(
                 "SELECT ranker, kind, key, time FROM duelrank_events WHERE number = ?", (number,)
             ).fetchone()
-            from duelrank.storage.sql import checksum
-
             from duelrank.service.log import StoredFeedback, pack, unpack
+            from duelrank.storage.sql import checksum
 
             fed = unpack(body, StoredFeedback)
             body = pack(StoredFeedback(fed.impression, [4], fed.examined, fed.time))
