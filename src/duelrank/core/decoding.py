@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["json_decoder", "msgpack_decoder"]
-
 _one_at_a_time = Lock()
 
 
