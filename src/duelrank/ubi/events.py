@@ -7,7 +7,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-__all__ = ["Deed", "Id", "UbiAttributes", "UbiEvent", "UbiObject", "deed_of", "fingerprint", "id_text", "user_of"]
+__all__ = [
+    "Id",
+    "UbiAttributes",
+    "UbiEvent",
+    "UbiObject",
+    "UserAction",
+    "action_of",
+    "fingerprint",
+    "id_text",
+    "user_of",
+]
 
 #: An id as it is logged; a number means its decimal text, and 12.0 the same as 12.
 Id: TypeAlias = str | int | float
@@ -48,7 +58,7 @@ class UbiEvent(msgspec.Struct, frozen=True):
     event_attributes: UbiAttributes | None = None
 
 
-class Deed(NamedTuple):
+class UserAction(NamedTuple):
     """What an event says: an action on a document, how many positions were looked at, both or neither.
 
     Parameters
@@ -69,14 +79,14 @@ class Deed(NamedTuple):
     looking: bool
 
 
-def deed_of(event: UbiEvent) -> Deed:
+def action_of(event: UbiEvent) -> UserAction:
     """Return what an event says."""
     attributes = event.event_attributes
     given = None if attributes is None or attributes.object is None else attributes.object.object_id
     document = None if given is None else id_text(given)
     looking = event.action_name in LOOKING or (event.action_name == "view" and document is None)
     depth = _ordinal(attributes) if looking else None
-    return Deed(event.action_name, document, depth, looking)
+    return UserAction(event.action_name, document, depth, looking)
 
 
 def _ordinal(attributes: UbiAttributes | None) -> int | None:

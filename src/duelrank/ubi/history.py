@@ -12,7 +12,7 @@ import msgspec
 from duelrank.errors import DataFormatError
 from duelrank.progress import Tell
 from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
-from duelrank.ubi.events import Deed, Id, UbiEvent, deed_of, id_text
+from duelrank.ubi.events import Id, UbiEvent, UserAction, action_of, id_text
 from duelrank.ubi.features import FeatureReader, split
 from duelrank.ubi.records import Troubles, check_files, read_records, sources
 from duelrank.ubi.workspace import Workspace, workspace
@@ -149,11 +149,11 @@ class History:
                     if found is not None:
                         yield found
 
-    def _event(self, source: dict[str, Any]) -> tuple[str, Deed] | None:
+    def _event(self, source: dict[str, Any]) -> tuple[str, UserAction] | None:
         if "action_name" not in source and not source.keys().isdisjoint(("user_query", "query_response_hit_ids")):
             return None  # a query
         event = msgspec.convert(source, UbiEvent)
-        deed = deed_of(event)
+        deed = action_of(event)
         if (deed.depth or 0) > LONGEST:
             raise DataFormatError(f"position.ordinal is {deed.depth:,}, and no list is that long")
         if event.query_id is None or (deed.document is None and deed.depth is None):
@@ -190,7 +190,7 @@ class History:
         clicks, others = actions.pop("click", []), actions
         return LoggedImpression(id, table, clicks, others, examined, len(shown) if len(shown) < len(ids) else None)
 
-    def _summed_up(self, deeds: list[Deed], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
+    def _summed_up(self, deeds: list[UserAction], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
         """Return the documents of a list by what was done with them, and how many positions were looked at."""
         places = {document: place for place, document in enumerate(shown, 1)}
         actions: dict[str, dict[str, None]] = {}
@@ -208,7 +208,7 @@ class History:
         return {action: list(documents) for action, documents in actions.items()}, examined
 
 
-def _in_view(deeds: list[Deed]) -> list[str]:
+def _in_view(deeds: list[UserAction]) -> list[str]:
     """Return the list of a query that was logged without one: what was in view at positions 1, 2 and so on, up to the first gap."""
     places = {deed.depth: deed.document for deed in deeds if deed.looking and deed.document is not None}
     found: list[str] = []

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from hashlib import blake2b
 
 from duelrank.errors import StorageFailure, StoreFull
-from duelrank.ubi.events import Deed
+from duelrank.ubi.events import UserAction
 from duelrank.ubi.features import Row
 
 __all__ = ["Workspace", "workspace"]
@@ -32,7 +32,7 @@ class Workspace:
         with _working():
             database.executescript(SCHEMA)
 
-    def add_events(self, events: Iterable[tuple[str, Deed]]) -> None:
+    def add_events(self, events: Iterable[tuple[str, UserAction]]) -> None:
         """Add what events say, by the id of their query."""
         self._add("INSERT INTO events VALUES (?, ?, ?, ?, ?)", ((_key(id), *deed) for id, deed in events))
 
@@ -51,11 +51,11 @@ class Workspace:
         with _working():
             self._database.executescript(INDEXES)
 
-    def deeds(self, query_id: str) -> list[Deed]:
+    def deeds(self, query_id: str) -> list[UserAction]:
         """Return what the events of a query say, in the order of their files."""
         statement = "SELECT action, document, depth, looking FROM events WHERE query = ? ORDER BY rowid"
         with _working():
-            return [Deed(*row) for row in self._database.execute(statement, (_key(query_id),))]
+            return [UserAction(*row) for row in self._database.execute(statement, (_key(query_id),))]
 
     def features(self, query_id: str) -> dict[str, bytes]:
         """Return the features of the documents of a query; what was logged last counts."""

@@ -15,7 +15,7 @@ from duelrank.errors import LimitExceeded
 from duelrank.service.http.errors import MalformedBody, wrong_shape
 from duelrank.service.http.schema import Document, DocumentTable, FeedbackEvent, LoggedImpression, RankRequest
 from duelrank.service.intake import InView, Rejected
-from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, id_text, user_of
+from duelrank.ubi.events import UbiEvent, action_of, fingerprint, id_text, user_of
 
 T = TypeVar("T")
 
@@ -184,7 +184,7 @@ def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
     if event.query_id is None:
         name = event.action_name[:50]
         return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
-    action = deed_of(event)
+    action = action_of(event)
     common: dict[str, Any] = {"impression_id": id_text(event.query_id), "event_id": id, "user_id": user_of(event)}
     if action.document is None:
         if action.action == "click":
