@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from duelrank import registry
+from duelrank.core import registry
+from duelrank.core.home import home
 from duelrank.experiments.run import extensions
-from duelrank.home import home
 from duelrank.storage import opening
 
 _numbers = count(1)

@@ -21,6 +21,7 @@ from statistics import median
 
 import numpy as np
 
+from duelrank.core.types import State, frozen
 from duelrank.service import Service, Settings
 from duelrank.service.domain import BASELINE, GUARD
 from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
@@ -28,7 +29,6 @@ from duelrank.service.log import Control, StoredImpression, pack, pack_state, un
 from duelrank.service.replay import replay
 from duelrank.service.settings import Clock
 from duelrank.storage import NewEvent, Storage, open_storage
-from duelrank.types import State, frozen
 
 NAMES = ("a", "b", "c", "d")
 

@@ -17,7 +17,7 @@ from duelrank import parse, simulate, spell
 from duelrank.cli import app
 from duelrank.experiments.run.extensions import VARIABLE, load_extension
 from duelrank.export import FORMATS, LinearModel, export
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 from duelrank.service import Service
 from duelrank.service.http import KeyRing, create_app
 from duelrank.service.http.routes import OPERATIONS

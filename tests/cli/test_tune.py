@@ -30,7 +30,7 @@ def test_json_and_several_data_sets_in_both_forms(cli_json, tmp_path):
 
 
 def test_without_matplotlib_the_report_can_be_made_later(cli, tmp_path, monkeypatch):
-    from duelrank.errors import MissingExtra
+    from duelrank.core.errors import MissingExtra
     from duelrank.experiments.tuning import figures
 
     def missing(*_, **__):

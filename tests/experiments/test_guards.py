@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duelrank import Synthetic, parse
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.experiments import Frame, reproduce, summarise
 from duelrank.experiments.suite import Guards, load_suite, read_suite
 from duelrank.experiments.tables import guard_table

@@ -6,9 +6,9 @@ from typing import ClassVar
 import pytest
 from scipy import stats
 
+from duelrank.core.grammar import parse
 from duelrank.experiments import Frame, replicate
 from duelrank.experiments.results.published import PUBLISHED_RUNS, published
-from duelrank.grammar import parse
 from duelrank.users import User
 
 

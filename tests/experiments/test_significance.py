@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from duelrank import RunSpec, simulate
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.experiments import Frame, Grid
 from duelrank.experiments.results.significance import half_width, half_widths, paired
 

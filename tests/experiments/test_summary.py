@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from duelrank import MGD, Record, RunSpec, parse
-from duelrank.errors import InvalidValue, MissingExtra, UnknownName
+from duelrank.core.errors import InvalidValue, MissingExtra, UnknownName
+from duelrank.core.statistics import holm
 from duelrank.experiments import Frame, mean_curves, summarise
 from duelrank.experiments.results.significance import half_width, half_widths, paired
 from duelrank.experiments.results.summary import corrected, spread
 from duelrank.metrics import DISCOUNT
-from duelrank.statistics import holm
 
 
 def record(online=(0.5, 0.25), metric="nDCG@10"):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from tests.waiting import FOR_EVER, until_async
 
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.types import Feedback, Query, State
 from duelrank.kernels.random import derive
-from duelrank.randomness import stream, stream_key
 from duelrank.service import Service, Settings
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
@@ -19,7 +20,6 @@ from duelrank.service.log import hash63
 from duelrank.service.replay import replay
 from duelrank.service.settings import Clock
 from duelrank.storage import Storage, open_storage
-from duelrank.types import Feedback, Query, State
 
 FEATURES = ("bm25", "price", "age", "title")
 SALT = b"tests"

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard.lists import BASELINE, LEARNED
 from duelrank.service.http.schema import Change, FeedbackEvent, GuardSpec, Start
 from duelrank.service.log import unpack_teams

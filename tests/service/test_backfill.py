@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Learner, Query
-from duelrank.errors import Conflict, InvalidRecipe, LimitExceeded
+from duelrank.core.errors import Conflict, InvalidRecipe, LimitExceeded
 from duelrank.guard.lists import BASELINE
 from duelrank.service.http.schema import Change, Document, GuardSpec, LoggedImpression
 from duelrank.service.intake import LogIntake, Rejected

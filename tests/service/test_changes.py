@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from duelrank.errors import Conflict, InvalidRecipe, InvalidValue, ShapeMismatch, UnknownName
+from duelrank.core.errors import Conflict, InvalidRecipe, InvalidValue, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel
 from duelrank.service.http.schema import Change, Document, DocumentTable, RankRequest, Start
 from duelrank.storage import open_storage

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard.lists import BASELINE, LEARNED
 from duelrank.service import Observer, Service
 from duelrank.service.definition import Definition

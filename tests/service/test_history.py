@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.guard import ConfidenceSequence
 from duelrank.service import history
 from duelrank.service.history import STEPS, Block, End, Recorder, block_kind

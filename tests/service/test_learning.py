@@ -8,9 +8,10 @@ import logging
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.randomness import stream_key
+from duelrank.core.types import Feedback
 from duelrank.kernels.random import derive
-from duelrank.randomness import stream_key
 from duelrank.service import Observer
 from duelrank.service.definition import Definition
 from duelrank.service.domain import EXPLORED
@@ -18,7 +19,6 @@ from duelrank.service.http.schema import FeedbackCounts
 from duelrank.service.log import Failed, StoredImpression, hash63, pack
 from duelrank.service.replay import replay
 from duelrank.storage import NewEvent, open_storage
-from duelrank.types import Feedback
 
 
 def ids(answer):

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from duelrank.algorithms import LogPairs
-from duelrank.errors import StoreFull
+from duelrank.core.errors import StoreFull
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import FeedbackEvent
 from duelrank.service.intake import content_id

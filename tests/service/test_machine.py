@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD
-from duelrank.errors import StoreCorrupt, StoreLocked
+from duelrank.core.errors import StoreCorrupt, StoreLocked
+from duelrank.core.types import State
 from duelrank.guard import GuardSpec
 from duelrank.guard import guard as guarding
-from duelrank.representation import knots
+from duelrank.representation import curves as knots
 from duelrank.service.definition import Definition
 from duelrank.service.domain import CLICK, Change, RankerSpec
 from duelrank.service.log import (
@@ -30,7 +31,6 @@ from duelrank.service.log import (
 from duelrank.service.machine import VERSION_WINDOW, Machine
 from duelrank.service.views import history_answer
 from duelrank.storage import Event
-from duelrank.types import State
 
 DEFINITION = Definition(RankerSpec("shop", "mgd-dsp", ("a", "b", "c"), length=3, seed=3), 0.0)
 CURVES = [

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from duelrank.errors import InvalidValue, NotReady, StoreUnavailable
+from duelrank.core.errors import InvalidValue, NotReady, StoreUnavailable
 from duelrank.service.http.schema import Change
 from duelrank.service.leader import Leader
 from duelrank.service.log import CREATED, RANKERS, Created, RecentImpressions, StoredSpec, Tail, pack

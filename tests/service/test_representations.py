@@ -10,8 +10,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from duelrank.errors import Conflict, InvalidRecipe, InvalidValue
-from duelrank.representation import knots as learning
+from duelrank.core.errors import Conflict, InvalidRecipe, InvalidValue
+from duelrank.representation import curves as learning
 from duelrank.representation.base import knots_of
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import Change, Document, RankerSpec, RankRequest, Start

@@ -8,7 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from duelrank.errors import Conflict, InvalidRecipe, InvalidValue, LimitExceeded, NotReady, ShapeMismatch, UnknownName
+from duelrank.core.errors import (
+    Conflict,
+    InvalidRecipe,
+    InvalidValue,
+    LimitExceeded,
+    NotReady,
+    ShapeMismatch,
+    UnknownName,
+)
 from duelrank.service import Observer, Rejected, Service
 from duelrank.service.http.schema import Document, FeedbackCounts, FeedbackEvent, RankRequest
 from duelrank.service.log import unpack_features

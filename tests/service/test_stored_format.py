@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from duelrank.errors import StoreCorrupt
+from duelrank.core.errors import StoreCorrupt
 from duelrank.guard import GuardSpec
 from duelrank.service.domain import Change, RankerSpec, Start
 from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from tests.ubi.logs import NAMES, Log, event, features, made_up, query
 
-from duelrank.errors import DataFormatError, StoreFull
+from duelrank.adapters import ubi as workspace
+from duelrank.adapters.ubi import History, Row
+from duelrank.core.errors import DataFormatError, StoreFull
 from duelrank.service.http.schema import DocumentTable, LoggedImpression
-from duelrank.ubi import workspace
-from duelrank.ubi.features import Row
-from duelrank.ubi.history import History
 
 
 def three(*hits, id="q1"):

@@ -23,7 +23,7 @@ from duelrank.cli.options import (
     check_file,
 )
 from duelrank.cli.results import print_results, print_tables, run_plan, write_report
-from duelrank.grammar import split_top_level
+from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
@@ -112,7 +112,7 @@ def _write(table: Table, frame: Frame, csv_file: Path | None, latex: Path | None
 
 def _show(table: Table, frame: Frame, report: Path | None, charts: bool) -> None:
     from duelrank.cli.record import definition
-    from duelrank.grammar import parse
+    from duelrank.core.grammar import parse
     from duelrank.metrics import Metric
 
     console = out()

@@ -10,7 +10,7 @@ import typer
 from duelrank.cli.console import out, tell
 from duelrank.cli.options import DeviceChoice, DeviceOption, JsonOption, SchedulerOption
 from duelrank.cli.results import print_results, print_tables, run_plan, write_report
-from duelrank.grammar import split_top_level
+from duelrank.core.grammar import split_top_level
 
 __all__ = ["reproduce"]
 

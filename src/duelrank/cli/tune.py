@@ -20,7 +20,7 @@ from duelrank.cli.options import (
     algorithm_names,
 )
 from duelrank.cli.results import command_line
-from duelrank.grammar import split_top_level
+from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.experiments.tuning import Settings, Tuned
@@ -120,7 +120,7 @@ def tune(
 
 def _report(found: Tuned) -> Path | None:
     """Write the report; without matplotlib, say how to make it later."""
-    from duelrank.errors import MissingExtra
+    from duelrank.core.errors import MissingExtra
     from duelrank.experiments.tuning.report import write_report
 
     try:
@@ -132,15 +132,15 @@ def _report(found: Tuned) -> Path | None:
 
 
 def _metric(text: str) -> Metric:
-    from duelrank.grammar import parse
+    from duelrank.core.grammar import parse
     from duelrank.metrics import Metric
 
     return parse(text, Metric)
 
 
 def _default_folder(settings: Settings) -> Path:
+    from duelrank.core.registry import spell
     from duelrank.experiments.report.report import file_stem
-    from duelrank.registry import spell
 
     return Path("results") / file_stem(f"tune-{spell(settings.algorithm)}")[:100]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.drawing.style import COLOURS, escape_formulas, figure_class, style_panel
-from duelrank.representation.shown import ShownCurve
+from duelrank.representation.curves import ShownCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from duelrank.errors import MissingExtra
+from duelrank.core.errors import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

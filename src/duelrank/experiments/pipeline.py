@@ -14,8 +14,12 @@ from time import perf_counter
 import numpy as np
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidValue, MissingData
+from duelrank.core.grammar import as_part, listed, parse
+from duelrank.core.progress import count_bar
+from duelrank.core.registry import P, spell, spelling_once
+from duelrank.core.validation import explained
 from duelrank.datasets import Dataset
-from duelrank.errors import InvalidValue, MissingData
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.report import Report
 from duelrank.experiments.results.frame import Frame
@@ -25,13 +29,9 @@ from duelrank.experiments.run import run_all
 from duelrank.experiments.run.device import Device
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
-from duelrank.grammar import as_part, listed, parse
 from duelrank.metrics import Metric
-from duelrank.progress import count_bar
-from duelrank.registry import P, spell, spelling_once
 from duelrank.simulation import RunSpec
 from duelrank.users import User
-from duelrank.validation import explained
 
 __all__ = [
     "Plan",

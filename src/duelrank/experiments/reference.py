@@ -15,19 +15,19 @@ from time import perf_counter
 
 import numpy as np
 
+from duelrank.core.errors import InvalidValue, StorageFailure
+from duelrank.core.home import home
+from duelrank.core.randomness import stream
+from duelrank.core.registry import canonical
+from duelrank.core.types import Weights, frozen
 from duelrank.datasets import Fold, Split
 from duelrank.datasets.base import Dataset
-from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.results.provenance import fingerprint
-from duelrank.home import home
 from duelrank.kernels.lambdarank import descend
+from duelrank.kernels.projection import norm
 from duelrank.kernels.random import permutation
-from duelrank.kernels.span import norm
 from duelrank.metrics import evaluate, nDCG
-from duelrank.randomness import stream
-from duelrank.registry import canonical
-from duelrank.types import Weights, frozen
 
 __all__ = ["Reference", "Training", "reference_for", "train"]
 

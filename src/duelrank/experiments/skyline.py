@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from duelrank.core.registry import register
+from duelrank.core.types import Weights
 from duelrank.datasets import Dataset
 from duelrank.experiments.reference import reference_for
-from duelrank.registry import register
 from duelrank.simulation import Baseline
-from duelrank.types import Weights
 
 __all__ = ["Skyline"]
 
@@ -24,7 +24,7 @@ class Skyline(Baseline):
 
     >>> from duelrank import Synthetic, evaluate
     >>> from duelrank.experiments import Skyline
-    >>> from duelrank.randomness import stream
+    >>> from duelrank.core.randomness import stream
     >>> data = Synthetic(n_queries=40, n_features=20)
     >>> weights = Skyline().weights(data, fold=1)
     >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)

@@ -18,13 +18,10 @@ import msgspec
 from starlette.applications import Starlette
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
-from duelrank.grammar import parse
+from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
+from duelrank.core.grammar import parse
 from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish, check_ranker, crowd_rankers
-from duelrank.playground.documents import Document
-from duelrank.playground.features import FEATURES
-from duelrank.playground.search import Search
-from duelrank.playground.taste import DEFAULT_TASTE
+from duelrank.playground.search import DEFAULT_TASTE, FEATURES, Document, Search
 from duelrank.service import Service, Settings
 from duelrank.service.http import KeyRing, create_app
 from duelrank.service.http.dashboard import POLICY

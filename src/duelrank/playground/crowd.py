@@ -13,18 +13,16 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.types import Labels
 from duelrank.kernels.random import below, derive
 from duelrank.metrics import nDCG
-from duelrank.playground.features import FEATURES, words
-from duelrank.playground.search import Search
-from duelrank.playground.taste import DEFAULT_TASTE, N_GRADES, as_weights, grades
-from duelrank.randomness import stream, stream_key
+from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, Search, as_weights, grades, words
 from duelrank.service import Service, Settings, domain
 from duelrank.service.definition import Definition
 from duelrank.service.domain import converted
 from duelrank.service.http.schema import DocumentTable, FeedbackEvent, RankerSpec, RankRequest
-from duelrank.types import Labels
 from duelrank.users import Preset, User
 
 __all__ = [

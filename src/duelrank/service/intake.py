@@ -11,7 +11,9 @@ from hashlib import blake2b
 import msgspec
 import numpy as np
 
-from duelrank.errors import DuelrankError, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.errors import DuelrankError, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.types import Features
+from duelrank.core.validation import whole_number
 from duelrank.representation import Fixed, MinMax
 from duelrank.service.definition import Definition, stored_action
 from duelrank.service.domain import CLICK
@@ -36,8 +38,6 @@ from duelrank.service.log import (
 from duelrank.service.settings import Observer, Settings
 from duelrank.storage import Event, NewEvent, Receipt
 from duelrank.storage.values import checked_text
-from duelrank.types import Features
-from duelrank.validation import whole_number
 
 _encode = msgspec.msgpack.Encoder().encode
 

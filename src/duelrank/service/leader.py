@@ -15,8 +15,9 @@ from threading import Event as Flag
 from threading import Thread
 from time import perf_counter, sleep
 
-from duelrank.compiling import kernel_folder
-from duelrank.errors import StorageFailure, StoreCorrupt, StoreLocked
+from duelrank.core.compiling import kernel_folder
+from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreLocked
+from duelrank.core.types import Features
 from duelrank.guard import Guard
 from duelrank.service.definition import Definition, normalized
 from duelrank.service.domain import GuardEvent, RankerSpec, Status
@@ -55,7 +56,6 @@ from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Settings
 from duelrank.service.views import event_sentence, guard_info
 from duelrank.service.webhooks import Webhooks
 from duelrank.storage import Event, Lease, NewEvent, Storage
-from duelrank.types import Features
 
 logger = logging.getLogger("duelrank.service")
 

@@ -21,15 +21,15 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from duelrank.core.errors import InvalidValue, StoreCorrupt
+from duelrank.core.memory import flatten, nest
+from duelrank.core.registry import Part
+from duelrank.core.types import Features, State, frozen
 from duelrank.decoding import msgpack_decoder
-from duelrank.errors import InvalidValue, StoreCorrupt
 from duelrank.guard import Guard
-from duelrank.memory import flatten, nest
-from duelrank.registry import Part
 from duelrank.service.domain import Change, RankerSpec, Tally, converted
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
-from duelrank.types import Features, State, frozen
 
 T = TypeVar("T")
 

@@ -11,12 +11,13 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
+from duelrank.core.errors import DuelrankError, StorageFailure, StoreCorrupt
+from duelrank.core.registry import Part
+from duelrank.core.types import Features, Feedback, Gains, State
 from duelrank.guard import Guard, GuardSpec, Voters
 from duelrank.guard.guard import Vote
 from duelrank.guard.lists import outcome_of
 from duelrank.kernels.random import derive
-from duelrank.registry import Part
 from duelrank.service.definition import Definition, normalized
 from duelrank.service.domain import (
     CLICK,
@@ -56,7 +57,6 @@ from duelrank.service.log import (
     unpack_teams,
 )
 from duelrank.storage import Event
-from duelrank.types import Features, Feedback, Gains, State
 
 #: Returns the body of an impression and its features, by its id and its number; None if they are gone.
 FetchImpression: TypeAlias = Callable[[str, int], tuple[StoredImpression, Features] | None]

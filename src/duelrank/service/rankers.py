@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from duelrank.errors import NotReady, StoreCorrupt, UnknownName
+from duelrank.core.errors import NotReady, StoreCorrupt, UnknownName
+from duelrank.core.types import State
 from duelrank.guard import Guard
 from duelrank.service.definition import Definition
 from duelrank.service.domain import Status, Tally
@@ -38,7 +39,6 @@ from duelrank.service.log import (
 from duelrank.service.machine import Machine
 from duelrank.service.settings import Observer
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
-from duelrank.types import State
 
 if TYPE_CHECKING:
     from duelrank.service.intake import DocumentReader

@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from duelrank.errors import StorageFailure, StoreCorrupt, UnknownName
+from duelrank.core.errors import StorageFailure, StoreCorrupt, UnknownName
+from duelrank.core.types import Features, State
 from duelrank.service.definition import Definition
 from duelrank.service.history import block_kind
 from duelrank.service.log import (
@@ -33,7 +34,6 @@ from duelrank.service.log import (
 from duelrank.service.machine import Machine, history_since
 from duelrank.service.rankers import Versions, new_events
 from duelrank.storage import Event, Storage
-from duelrank.types import Features, State
 
 #: A running service may drop what is being replayed; then the replay is started again, this number of times.
 ATTEMPTS = 5

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from duelrank.errors import StoreCorrupt
+from duelrank.core.errors import StoreCorrupt
 from duelrank.service.definition import Definition
 from duelrank.service.log import CHECKPOINT, CREATED, DELETED, PURGED, RANKERS, Deleted, pack, read_events, unpack
 from duelrank.service.machine import Machine, needed

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from secrets import token_bytes
 from typing import Literal, get_args
 
-from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
+from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
+from duelrank.core.types import Features
+from duelrank.core.validation import printable_name, whole_number
 from duelrank.export import LinearModel
 from duelrank.guard import GuardSpec
 from duelrank.service.definition import Definition, check_names, default_representation, initial_state, normalized
@@ -68,8 +70,6 @@ from duelrank.service.views import (
 from duelrank.service.webhooks import check_public
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
-from duelrank.types import Features
-from duelrank.validation import printable_name, whole_number
 
 Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
+from duelrank.core.types import Features, State
 from duelrank.service.leader import RETRY_SECONDS, Background
 from duelrank.service.log import CHECKPOINT, PUBLISHED, StoredImpression, read_features, read_impression
 from duelrank.service.machine import Machine
 from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, read_checkpoints
 from duelrank.service.settings import Settings
 from duelrank.storage import Storage
-from duelrank.types import Features, State
 
 logger = logging.getLogger("duelrank.service")
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.base import StepExplanation
-from duelrank.errors import UnknownName
+from duelrank.core.errors import UnknownName
+from duelrank.core.types import Features, Feedback
 from duelrank.guard import ConfidenceSequence
 from duelrank.guard.guard import LEVEL, SLACK, Alarm, Guard
 from duelrank.kernels.random import derive
@@ -44,7 +45,6 @@ from duelrank.service.log import (
 from duelrank.service.machine import LearnedStep, feedback_on
 from duelrank.service.rankers import Ranker, Version
 from duelrank.storage import Event, Storage
-from duelrank.types import Features, Feedback
 
 # Rankers
 

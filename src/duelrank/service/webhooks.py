@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.service.domain import GuardEvent
 from duelrank.service.http.schema import GuardInfo
 

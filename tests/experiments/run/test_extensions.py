@@ -3,7 +3,7 @@
 import pytest
 
 from duelrank import parse
-from duelrank.errors import InvalidValue, MissingData, UnknownName
+from duelrank.core.errors import InvalidValue, MissingData, UnknownName
 from duelrank.experiments import load_extension, load_extensions
 from duelrank.experiments.run.extensions import VARIABLE, Extension, loaded_extensions, use_extensions
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.experiments.tuning import Objective
 
 PERFECT, NOISY = ("mq2007", "perfect"), ("mq2007", "informational")

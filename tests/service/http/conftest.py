@@ -17,9 +17,9 @@ from tests.waiting import until
 from typer.testing import CliRunner, Result
 
 from duelrank.cli import app
-from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel
-from duelrank.representation.written import read_representation
+from duelrank.representation.fixed import read_representation
 from duelrank.service import Observer, Rejected, Service, Settings
 from duelrank.service.history import HistoryState
 from duelrank.service.http import KeyRing, WebSettings, create_app

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.service.http.conftest import DOCUMENTS, SHOP
 
-from duelrank.errors import NotReady, StoreCorrupt, StoreFull
+from duelrank.core.errors import NotReady, StoreCorrupt, StoreFull
 from duelrank.service.http import WebSettings
 from duelrank.service.http.routes import OPERATIONS
 

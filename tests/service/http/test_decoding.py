@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.http.conftest import DOCUMENTS
 
-from duelrank.errors import LimitExceeded
+from duelrank.core.errors import LimitExceeded
 from duelrank.service import Rejected
 from duelrank.service.http.decoding import decode_events
 from duelrank.service.http.errors import MalformedBody

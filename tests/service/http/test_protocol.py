@@ -13,7 +13,7 @@ import uvicorn
 from tests.service.http.conftest import SHOP
 from tests.waiting import FOR_EVER, until
 
-from duelrank.errors import StoreCorrupt
+from duelrank.core.errors import StoreCorrupt
 from duelrank.service.http import KeyRing, WebSettings, create_app
 from duelrank.service.http.server import Protocol as ServerProtocol
 from duelrank.service.http.server import listen, run_server

@@ -7,7 +7,7 @@ from tests.service.http.conftest import DOCUMENTS, SHOP, TestClient
 from tests.service.http.test_api import problem
 from tests.waiting import until
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.service.http import WebSettings, auth, create_app, make_key
 from duelrank.service.http.auth import Caller, KeyRing
 from duelrank.service.http.errors import BodyTooLarge, ClientGone, NoKey, TooBusy, TooManyRequests, WrongScope

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duelrank.errors import UnknownName
+from duelrank.core.errors import UnknownName
 from duelrank.experiments.figures.style import (
     add_legend,
     check_one_dataset,

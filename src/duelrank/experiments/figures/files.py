@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.experiments.figures.style import figure_class
 from duelrank.experiments.files import write_bytes
 

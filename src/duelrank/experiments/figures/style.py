@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from duelrank.core.errors import InvalidValue
 from duelrank.drawing import COLOURS, escape_formulas, figure_class, style_panel
-from duelrank.errors import InvalidValue
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.summary import Labels, check_comparable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.experiments.figures.style import (
     BAND,
     add_legend,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import UnknownName
-from duelrank.simulation.record import data_frame
+from duelrank.core.errors import UnknownName
+from duelrank.simulation.run import data_frame
 
 if TYPE_CHECKING:
     import pandas

@@ -10,9 +10,9 @@ from math import sqrt
 
 import numpy as np
 
+from duelrank.core.statistics import student_test
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.summary import Measure, check_comparable, spread
-from duelrank.statistics import student_test
 
 __all__ = ["PUBLISHED_RUNS", "Replication", "ReplicationCell", "published", "replicate"]
 

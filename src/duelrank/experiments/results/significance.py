@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.statistics import student_quantile, student_test
 from duelrank.experiments.results.frame import Frame
-from duelrank.statistics import student_quantile, student_test
 
 __all__ = ["Paired", "half_width", "half_widths", "paired"]
 

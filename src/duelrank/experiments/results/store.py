@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from duelrank.algorithms import Algorithm, Projected
-from duelrank.datasets.files import sync_folder, write_json, writing
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, MissingData
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, MissingData
+from duelrank.core.files import sync_folder, write_json, writing
+from duelrank.core.grammar import parse
+from duelrank.core.registry import spell
+from duelrank.core.validation import explained
 from duelrank.experiments.results.frame import Frame
-from duelrank.grammar import parse
-from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 from duelrank.simulation.guarded import NO_GUARD
-from duelrank.validation import explained
 
 __all__ = ["Store", "load_results"]
 

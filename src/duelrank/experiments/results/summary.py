@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.statistics import holm
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.significance import half_width, half_widths, paired
-from duelrank.simulation.record import data_frame
-from duelrank.statistics import holm
+from duelrank.simulation.run import data_frame
 
 if TYPE_CHECKING:
     import pandas

@@ -13,7 +13,7 @@ from itertools import count
 from secrets import token_hex
 from typing import Any
 
-from duelrank.errors import DuelrankError, UnreachableScheduler
+from duelrank.core.errors import DuelrankError, UnreachableScheduler
 from duelrank.experiments.run.local import ONE_THREAD
 from duelrank.experiments.run.scheduler import Scheduler, connect
 from duelrank.experiments.run.task import given_up, pack, perform, unpack

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from duelrank.errors import InvalidValue, MissingExtra
-from duelrank.registry import spell
+from duelrank.core.errors import InvalidValue, MissingExtra
+from duelrank.core.registry import spell
 from duelrank.simulation import Record, RunSpec
 
 if TYPE_CHECKING:

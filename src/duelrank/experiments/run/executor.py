@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Protocol
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 from duelrank.experiments.run.dask import DaskCluster
 from duelrank.experiments.run.device import Device, OnDevice, check_device
 from duelrank.experiments.run.local import LocalProcesses
 from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.run.warmup import named, run_warm
 from duelrank.simulation import Record, RunSpec
-from duelrank.validation import whole_number
 
 __all__ = ["Executor", "InProcess", "choose", "run_all", "usable_cpus"]
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from duelrank.errors import DuelrankError, InvalidValue, MissingExtra, UnreachableScheduler
+from duelrank.core.errors import DuelrankError, InvalidValue, MissingExtra, UnreachableScheduler
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -14,7 +14,7 @@ from typing import Any
 
 import cloudpickle
 
-from duelrank.errors import DuelrankError
+from duelrank.core.errors import DuelrankError
 from duelrank.experiments.run.extensions import loaded_extensions, use_extensions
 from duelrank.experiments.run.warmup import named, run_warm
 from duelrank.simulation import Record, RunSpec

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from duelrank.algorithms import Algorithm
-from duelrank.registry import canonical
+from duelrank.core.registry import canonical
 from duelrank.simulation import Record, RunSpec, simulate
 
 __all__ = ["named", "run_warm", "warm_up"]
@@ -18,7 +18,7 @@ _warm: set[object] = set()
 
 
 def warm_up(specs: Iterable[RunSpec]) -> None:
-    """Compile the kernels of the specs, or load them from disk; the logger ``duelrank.compiling`` announces compilations."""
+    """Compile the kernels of the specs, or load them from disk; the logger ``duelrank.core.compiling`` announces compilations."""
     for spec in specs:
         with named(spec):
             _prepare(spec)

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.grammar import parse
+from duelrank.core.registry import register, spell
 from duelrank.experiments.suite.experiment import Experiment, Study
 from duelrank.experiments.suite.grid import Grid
 from duelrank.experiments.tables import BACKFILL_MEASURES, Table, backfill_table
-from duelrank.grammar import parse
-from duelrank.registry import register, spell
 from duelrank.simulation import Baseline, Guarded, Logged
 
 __all__ = ["Backfill"]

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import UnknownName
+from duelrank.core.errors import UnknownName
+from duelrank.core.registry import Part, spell
 from duelrank.experiments.report import Picture, Section
 from duelrank.experiments.results import Frame, Measure, Summary, summarise
 from duelrank.experiments.results.summary import MEASURES, corrected
 from duelrank.experiments.suite.grid import Grid
 from duelrank.experiments.tables import Table
-from duelrank.registry import Part, spell
 from duelrank.simulation import Guarded
 
 __all__ = ["Comparison", "Experiment", "Study"]

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidValue
+from duelrank.core.grammar import as_part
+from duelrank.core.registry import Part
+from duelrank.core.validation import whole_number
 from duelrank.datasets.base import Dataset
-from duelrank.errors import InvalidValue
-from duelrank.grammar import as_part
 from duelrank.metrics import Metric, nDCG
-from duelrank.registry import Part
 from duelrank.simulation import Guarded, Logged, RunSpec
 from duelrank.users import User
-from duelrank.validation import whole_number
 
 __all__ = ["Grid"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import UnknownName
+from duelrank.core.errors import UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.registry import Between, register, spell
 from duelrank.experiments.results import Frame
 from duelrank.experiments.suite.experiment import Experiment, Study
 from duelrank.experiments.suite.grid import Grid
 from duelrank.experiments.tables import GUARD_COLUMNS, Table, guard_table
-from duelrank.grammar import parse
-from duelrank.registry import Between, register, spell
 from duelrank.simulation import Guarded
 from duelrank.users import User
 

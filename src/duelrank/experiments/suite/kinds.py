@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from duelrank.algorithms import Algorithm, Projected
+from duelrank.core.grammar import parse
+from duelrank.core.registry import override, register, spell
 from duelrank.experiments.figures import Arm, CurveColumn, ablation, learning_curves, performance, sweep
 from duelrank.experiments.report import Picture
 from duelrank.experiments.results import replicate
 from duelrank.experiments.results.summary import MEASURES, Measure, summarise
 from duelrank.experiments.suite.experiment import Comparison, Experiment, Study
 from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
-from duelrank.grammar import parse
-from duelrank.registry import override, register, spell
 
 __all__ = ["Ablation", "Curves", "League", "Sweep", "Tables"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 
 __all__ = ["read_table"]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import DuelrankError, InvalidValue, MissingData, UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.registry import Part, aliases, classes
 from duelrank.datasets import Dataset
-from duelrank.errors import DuelrankError, InvalidValue, MissingData, UnknownName
 from duelrank.experiments.suite.experiment import Experiment
 from duelrank.experiments.suite.grid import Grid
 from duelrank.experiments.suite.schema import read_table
-from duelrank.grammar import parse
 from duelrank.metrics import Metric
-from duelrank.registry import Part, aliases, classes
 from duelrank.simulation import Guarded, RunSpec
 from duelrank.users import User
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from duelrank.core.grammar import parse
 from duelrank.experiments.results.frame import Frame
 from duelrank.experiments.results.significance import half_width
 from duelrank.experiments.results.summary import spread
 from duelrank.experiments.tables.table import Cell, Column, Row, Table
 from duelrank.experiments.tables.text import deviation, number
-from duelrank.grammar import parse
 from duelrank.simulation import Guarded
 
 __all__ = ["GUARD_COLUMNS", "guard_table", "paired_differences"]

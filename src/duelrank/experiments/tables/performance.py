@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.experiments.results.published import PUBLISHED_RUNS, Replication, ReplicationCell
 from duelrank.experiments.results.summary import Estimate, Summary
 from duelrank.experiments.tables.table import Cell, Column, Row, Table

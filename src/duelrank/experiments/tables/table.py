@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-from duelrank.simulation.record import data_frame
+from duelrank.simulation.run import data_frame
 
 if TYPE_CHECKING:
     import pandas

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 
 __all__ = ["Cell", "Measured", "Objective", "Scores"]
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duelrank.core.registry import spell
 from duelrank.experiments.report import Picture, Report, Section
 from duelrank.experiments.results.provenance import provenance
 from duelrank.experiments.results.store import load_results
@@ -16,7 +17,6 @@ from duelrank.experiments.tuning.objective import Scores
 from duelrank.experiments.tuning.search import SUITE, Tuned
 from duelrank.experiments.tuning.space import Parameter, value_at
 from duelrank.experiments.tuning.study import best_first
-from duelrank.registry import spell
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.progress import Tell
+from duelrank.core.registry import spell
 from duelrank.experiments.pipeline import check_data, fingerprints, timed
 from duelrank.experiments.results.store import Store
 from duelrank.experiments.run import run_all
@@ -22,8 +24,6 @@ from duelrank.experiments.run.scheduler import Scheduler
 from duelrank.experiments.tuning.objective import Cell, Measured, Scores
 from duelrank.experiments.tuning.settings import Settings
 from duelrank.experiments.tuning.space import variants
-from duelrank.progress import Tell
-from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 
 __all__ = ["Runs", "check_engine"]

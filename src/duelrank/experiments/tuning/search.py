@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.grammar import as_part, listed
+from duelrank.core.progress import count_bar
+from duelrank.core.registry import P, spell, spelling_once
+from duelrank.core.validation import explained, whole_number
 from duelrank.datasets import Dataset
-from duelrank.errors import InvalidRecipe
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.pipeline import USERS
 from duelrank.experiments.results.store import Store
@@ -23,12 +27,8 @@ from duelrank.experiments.tuning.runs import Runs, check_engine
 from duelrank.experiments.tuning.settings import Settings, check_same, has_begun
 from duelrank.experiments.tuning.space import search_space, with_values
 from duelrank.experiments.tuning.study import Study, best_first, optuna
-from duelrank.grammar import as_part, listed
 from duelrank.metrics import Metric
-from duelrank.progress import count_bar
-from duelrank.registry import P, spell, spelling_once
 from duelrank.users import User
-from duelrank.validation import explained, whole_number
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import DataFormatError, InvalidValue, UnknownName
+from duelrank.core.registry import spell
+from duelrank.core.validation import whole_number
 from duelrank.datasets import Dataset
-from duelrank.errors import DataFormatError, InvalidValue, UnknownName
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.tuning.objective import Objective
 from duelrank.experiments.tuning.space import Parameter
 from duelrank.metrics import Metric, nDCG
-from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 from duelrank.users import User
-from duelrank.validation import whole_number
 
 __all__ = ["FIRST_SEED", "SAMPLERS", "Settings", "check_same", "has_begun"]
 

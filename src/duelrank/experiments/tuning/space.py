@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from duelrank.errors import InvalidValue, UnknownName
-from duelrank.registry import Between, P, Part, replaced_at, type_hint, walk
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.registry import Between, P, Part, replaced_at, type_hint, walk
 
 __all__ = ["Parameter", "search_space", "value_at", "variants", "with_values"]
 
@@ -240,6 +240,6 @@ def value_at(recipe: Part, path: Path) -> Any:
 
 
 def _text(recipe: Part) -> str:
-    from duelrank.registry import spell
+    from duelrank.core.registry import spell
 
     return spell(recipe)

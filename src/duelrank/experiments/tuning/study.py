@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
-from duelrank.errors import DataFormatError, MissingExtra
+from duelrank.core.errors import DataFormatError, MissingExtra
+from duelrank.core.randomness import stream_key
 from duelrank.experiments.tuning.settings import SAMPLERS, Settings
-from duelrank.randomness import stream_key
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial

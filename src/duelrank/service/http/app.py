@@ -19,7 +19,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duelrank import __version__
-from duelrank.errors import NotReady
+from duelrank.core.errors import NotReady
 from duelrank.service.http.auth import Caller, Gate, KeyRing
 from duelrank.service.http.errors import (
     BodyTooLarge,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from duelrank.errors import DuelrankError
+from duelrank.core.errors import DuelrankError
 from duelrank.service.domain import Step
 from duelrank.service.history import STEPS
 from duelrank.service.http.auth import token_of

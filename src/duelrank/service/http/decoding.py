@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duelrank.errors import LimitExceeded
+from duelrank.adapters.ubi import UbiEvent, action_of, fingerprint, id_text, user_of
+from duelrank.core.errors import LimitExceeded
 from duelrank.service.http.errors import MalformedBody, wrong_shape
 from duelrank.service.http.schema import Document, DocumentTable, FeedbackEvent, LoggedImpression, RankRequest
 from duelrank.service.intake import InView, Rejected
-from duelrank.ubi.events import UbiEvent, action_of, fingerprint, id_text, user_of
 
 T = TypeVar("T")
 

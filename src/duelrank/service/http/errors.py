@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from duelrank.errors import (
+from duelrank.core.errors import (
     Conflict,
     DataFormatError,
     DuelrankError,

@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl
 import msgspec
 import numpy as np
 
-from duelrank.errors import (
+from duelrank.adapters.ubi import UbiEvent
+from duelrank.core.errors import (
     Conflict,
     DataFormatError,
     InvalidRecipe,
@@ -25,9 +26,9 @@ from duelrank.errors import (
 )
 from duelrank.export import FORMATS, LinearModel
 from duelrank.export import export as write
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 from duelrank.representation.base import by_feature
-from duelrank.representation.written import write_representation
+from duelrank.representation.fixed import write_representation
 from duelrank.service.domain import Step
 from duelrank.service.http.auth import Caller
 from duelrank.service.http.dashboard import FILES, POLICY, live_messages, read_file, render
@@ -60,7 +61,6 @@ from duelrank.service.http.schema import (
 )
 from duelrank.service.service import Service
 from duelrank.service.webhooks import without_secrets
-from duelrank.ubi.events import UbiEvent
 
 if TYPE_CHECKING:
     from duelrank.service.http.app import AppState

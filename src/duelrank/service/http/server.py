@@ -28,7 +28,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.service.http.auth import KeyRing
 from duelrank.service.http.errors import HeadersTooLarge, explain
 from duelrank.service.http.metrics import SHARED
