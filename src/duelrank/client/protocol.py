@@ -30,11 +30,11 @@ Outcome: TypeAlias = "httpx.Response | httpx.RequestError"
 JSON = "application/json"
 MESSAGEPACK = "application/msgpack"
 
-#: Statuses of a service, or of a proxy before it, that is busy, starting or stopping.
+#: Statuses of a service, or of a proxy in front of it, that is busy, starting or stopping.
 BUSY = frozenset({429, 502, 503, 504})
 #: Names of the errors of httpx that a retry cannot repair.
 FINAL = frozenset({"UnsupportedProtocol", "LocalProtocolError", "ProxyError"})
-#: Seconds: the mean of the first pause between two attempts, and the longest pause.
+#: Mean of the first pause between two attempts, and the longest pause, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
@@ -144,10 +144,10 @@ class Call(Generic[T]):
 
 
 def pause(outcome: Outcome, attempt: int, retries: int) -> float | None:
-    """Return the seconds to wait after a failed attempt, or None if another attempt is useless or too late.
+    """Return the seconds to wait after a failed attempt, or None if there should be no other attempt.
 
     The pause doubles with each attempt and is random between 0 and twice its mean, so that clients that failed together
-    do not retry together. No retry is earlier than Retry-After; the caller has to wait if that is later than the longest pause.
+    do not retry together. No retry is earlier than Retry-After; if that is later than the longest pause, there is no retry.
     """
     if attempt >= retries or type(outcome).__name__ in FINAL:
         return None
