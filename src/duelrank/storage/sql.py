@@ -208,7 +208,8 @@ class SQLStorage(Storage):
         new = [(receipt.number, event) for receipt, event in zip(receipts, events, strict=True) if receipt.new]
         if new:
             bodies = [
-                (number, checksum(event.body, *_identity(event), event.time), event.body) for number, event in new
+                (number, checksum(event.body, event.ranker, event.kind, event.key, event.time), event.body)
+                for number, event in new
             ]
             attachments = [
                 (event.ranker, number, checksum(event.attachment, event.ranker, number), event.attachment)
