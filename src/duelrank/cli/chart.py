@@ -9,8 +9,6 @@ from itertools import pairwise
 
 from rich.text import Text
 
-__all__ = ["Series", "chart"]
-
 COLOURS = ("blue", "bright_cyan", "red", "yellow", "magenta", "green")
 
 # The dots of one character, by row and column, as bits added to U+2800.

@@ -20,8 +20,6 @@ from duelrank.cli.options import JsonOption
 if TYPE_CHECKING:
     from duelrank.registry import Part
 
-__all__ = ["list_parts"]
-
 
 def list_parts(
     name: Annotated[

@@ -13,24 +13,6 @@ import typer
 if TYPE_CHECKING:
     from duelrank.storage import Storage
 
-__all__ = [
-    "DatasetOption",
-    "DeviceChoice",
-    "DeviceOption",
-    "ImpressionsOption",
-    "JsonOption",
-    "LengthOption",
-    "MetricOption",
-    "SchedulerOption",
-    "SplitOption",
-    "StoreArgument",
-    "WorkersOption",
-    "algorithm_names",
-    "check_file",
-    "opened_store",
-    "store_address",
-]
-
 
 def algorithm_names(incomplete: str) -> list[str]:
     """Return the short names of algorithms that begin like this, for shells that complete."""
@@ -49,6 +31,8 @@ DatasetOption = Annotated[
 ]
 ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="Number of result lists shown to users.")]
 LengthOption = Annotated[int, typer.Option("--length", help="Number of documents per result list.")]
+USERS = "perfect,navigational,informational"
+UsersOption = Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")]
 MetricOption = Annotated[str, typer.Option("--metric", help="Evaluation metric (see duelrank list metrics).")]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from duelrank.algorithms import Algorithm
     from duelrank.simulation import Record, RunSpec
 
-__all__ = ["run"]
-
 AlgorithmArgument = Annotated[
     str,
     typer.Argument(help="Algorithm, such as mgd-dsp or 'mgd-dsp(n_candidates=49)'.", autocompletion=algorithm_names),
