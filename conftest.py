@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from duelrank import registry
-from duelrank import extensions
+from duelrank import extensions, registry
 from duelrank.home import home
 from duelrank.storage import opening
 
