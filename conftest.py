@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from duelrank import extensions, registry
-from duelrank.home import home
+from duelrank import extensions
+from duelrank.core import registry
+from duelrank.core.home import home
 from duelrank.storage import opening
 
 _numbers = count(1)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from duelrank.core.randomness import stream
+from duelrank.core.statistics import anytime_test
 from duelrank.kernels.guard import outcomes
-from duelrank.randomness import stream
-from duelrank.statistics import anytime_test
 
 RATES = (0.51, 0.52, 0.55, 0.60, 0.70, 0.80)
 POWER = 0.8

@@ -8,8 +8,8 @@ from time import perf_counter_ns
 import numpy as np
 
 from duelrank import Feedback, Impression, Query, parse
+from duelrank.core.types import Memory
 from duelrank.projection import Examination
-from duelrank.types import Memory
 
 MODELS = [
     "LastClick()",

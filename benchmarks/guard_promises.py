@@ -14,12 +14,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.core.randomness import stream
+from duelrank.core.types import Stream
 from duelrank.guard import ConfidenceSequence
 from duelrank.guard.confidence import _RHO
 from duelrank.guard.detector import _MOST, ALTERNATIVES
 from duelrank.kernels import guard
-from duelrank.randomness import stream
-from duelrank.types import Stream
 
 Flags = NDArray[np.bool_]
 Source = Callable[[int, Stream], tuple[Flags, int]]  # so many decisive lists, and how many lists that took

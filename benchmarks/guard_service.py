@@ -22,12 +22,12 @@ from statistics import median
 import numpy as np
 
 from duelrank.api import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
+from duelrank.core.types import State, frozen
 from duelrank.serving import Service, Settings
 from duelrank.serving.clock import Clock
 from duelrank.serving.log.bodies import BASELINE, GUARD, Control, StoredImpression, pack, pack_state, unpack
 from duelrank.serving.replay import replay
 from duelrank.storage import NewEvent, Storage, open_storage
-from duelrank.types import State, frozen
 
 NAMES = ("a", "b", "c", "d")
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from duelrank import Feedback, Learner, parse
+from duelrank.adapters.hybrid import RECIPE
+from duelrank.core.randomness import stream
 from duelrank.datasets import Split
-from duelrank.hybrid import RECIPE
 from duelrank.metrics import nDCG
-from duelrank.playground.documents import read_library
-from duelrank.randomness import stream
+from duelrank.playground.search import read_library
 from duelrank.users import User
 
 SEARCH: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "hybrid_search.py"))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 
 from duelrank import Impression, Learner
+from duelrank.core.grammar import as_part
+from duelrank.core.types import Memory, Weights
 from duelrank.datasets import Dataset
-from duelrank.grammar import as_part
 from duelrank.projection import DependentClick
 from duelrank.simulation import BestFeature, Logged
-from duelrank.types import Memory, Weights
 from duelrank.users import User
 
 USERS, GUESSES = ("perfect", "navigational", "informational"), (0.9, 0.5)

@@ -31,11 +31,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from duelrank.compiling import Kernel
+from duelrank.core.compiling import Kernel
+from duelrank.core.registry import Between, register, spell
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.experiments.executors import run_all
 from duelrank.metrics import DISCOUNT
-from duelrank.registry import Between, register, spell
 from duelrank.simulation import Record, RunSpec
 
 USERS = ("perfect", "navigational", "informational")

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from duelrank import simulate
+from duelrank.core.grammar import as_part
+from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset
-from duelrank.grammar import as_part
 from duelrank.metrics import evaluate
-from duelrank.randomness import stream
 from duelrank.simulation import Feature, Logged
 
 USERS, ALGORITHMS = ("perfect", "navigational", "informational", "almost-random"), ("wmgd-dsp", "pdgd")

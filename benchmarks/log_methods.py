@@ -13,14 +13,14 @@ import numpy as np
 
 from duelrank import Learner
 from duelrank.algorithms import Algorithm, LogPairs
+from duelrank.core.grammar import as_part
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.registry import register
+from duelrank.core.types import Feedback, Gradient, Impression, Memory, State, Stream, Weights
 from duelrank.datasets import Dataset
-from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
 from duelrank.metrics import evaluate
-from duelrank.randomness import stream, stream_key
-from duelrank.registry import register
 from duelrank.simulation import Baseline, Logged
-from duelrank.types import Feedback, Gradient, Impression, Memory, State, Stream, Weights
 from duelrank.users import User
 
 PRODUCTION = ("BestFeature()", "FrozenWeights(mgd-dsp, impressions=100)")

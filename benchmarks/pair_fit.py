@@ -13,12 +13,12 @@ import numpy as np
 
 from duelrank import Learner
 from duelrank.algorithms import PairRank
+from duelrank.core.grammar import as_part
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.types import Features, Weights
 from duelrank.datasets import Dataset
-from duelrank.grammar import as_part
 from duelrank.kernels.random import derive
-from duelrank.randomness import stream, stream_key
-from duelrank.simulation.queries import drawn_queries
-from duelrank.types import Features, Weights
+from duelrank.simulation.production import drawn_queries
 from duelrank.users import User
 
 RECIPES = ("pairrank", "pairrank(width=0.00194, regularisation=0.005895)", "pairrank(loss='sum')")

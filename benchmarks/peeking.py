@@ -11,7 +11,7 @@ from duelrank import Dataset, parse, simulate
 from duelrank.datasets import Fold, Split
 from duelrank.representation import BentLines, QueryScaled
 from duelrank.representation.base import Representation
-from duelrank.representation.knots import moved
+from duelrank.representation.curves import moved
 
 CURVES = BentLines()
 

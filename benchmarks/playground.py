@@ -9,13 +9,12 @@ from time import perf_counter, process_time
 import numpy as np
 
 from duelrank import Learner, Query
+from duelrank.core.randomness import stream
 from duelrank.metrics import nDCG
 from duelrank.playground import Search, read_library
 from duelrank.playground.app import SETTINGS
 from duelrank.playground.crowd import Crowd, CrowdWish, Noise, Question, questions
-from duelrank.playground.features import FEATURES
-from duelrank.playground.taste import DEFAULT_TASTE, N_GRADES, as_weights, grades
-from duelrank.randomness import stream
+from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, as_weights, grades
 from duelrank.serving import Service
 from duelrank.storage import open_storage
 from duelrank.users import Preset

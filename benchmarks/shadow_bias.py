@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank import Learner, Query
+from duelrank.core.grammar import as_part
+from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset, Split
-from duelrank.grammar import as_part
 from duelrank.metrics import evaluate
-from duelrank.randomness import stream
 from duelrank.users import User
 
 N_DOCUMENTS, N_FEATURES, LENGTH, METRIC = 20, 6, 10, "nDCG@10"

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank import Learner
+from duelrank.core.grammar import as_part
+from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.grammar import as_part
 from duelrank.metrics import Metric, evaluate
-from duelrank.randomness import stream
 from duelrank.users import User
 
 ALGORITHMS, USERS = ("mgd-dsp", "wmgd-dsp", "pdgd"), ("perfect", "navigational", "informational")

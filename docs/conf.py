@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
-TYPES = re.findall(r"^(\w+): TypeAlias", (ROOT / "src/duelrank/types.py").read_text(encoding="utf-8"), re.MULTILINE)
+TYPES = re.findall(r"^(\w+): TypeAlias", (ROOT / "src/duelrank/core/types.py").read_text(encoding="utf-8"), re.MULTILINE)
 
 project = "duelrank"
 author = "The duelrank authors"
@@ -58,7 +58,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 # Instead of ndarray[tuple[Any, ...], dtype[float64]].
-autodoc_type_aliases = {name: f"duelrank.types.{name}" for name in TYPES} | {"ArrayLike": "numpy.typing.ArrayLike"}
+autodoc_type_aliases = {name: f"duelrank.core.types.{name}" for name in TYPES} | {"ArrayLike": "numpy.typing.ArrayLike"}
 autodoc_default_options = {"show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
@@ -150,7 +150,7 @@ def _without_ranges(app: Any, what: str, name: str, thing: Any, options: Any, si
 
 
 def _short(text: str | None) -> str | None:
-    """Show `Weights`, not `duelrank.types.Weights`, nor what Sphinx makes of it within a tuple."""
+    """Show `Weights`, not `duelrank.core.types.Weights`, nor what Sphinx makes of it within a tuple."""
     names = r"TypeAliasForwardRef\('([\w.]+)'\)|(?<![~\w])((?:duelrank\.types|numpy\.typing)\.\w+)"
     return text and re.sub(names, r"~\1\2", text)
 

@@ -50,11 +50,11 @@ def public_names() -> str:
 
 def array_types() -> str:
     """Return what the names of arrays in signatures mean, from the comments beside them."""
-    from duelrank import types
+    from duelrank.core import types
 
     lines = re.findall(r"^(\w+): TypeAlias = (.+?)  # (.+)$", inspect.getsource(types), re.MULTILINE)
     told = "".join(
-        f".. py:data:: duelrank.types.{name}\n   :type: {kind}\n\n   {text}\n\n" for name, kind, text in lines
+        f".. py:data:: duelrank.core.types.{name}\n   :type: {kind}\n\n   {text}\n\n" for name, kind, text in lines
     )
     return f"## Names of arrays\n\n```{{eval-rst}}\n{told}```\n"
 

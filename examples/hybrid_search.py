@@ -22,11 +22,11 @@ from duelrank import Feedback, Learner, parse
 from duelrank.datasets import Split
 from duelrank.drawing import COLOURS, figure_class, style_panel
 from duelrank.export import LinearModel, export
-from duelrank.hybrid import RECIPE, table
+from duelrank.adapters.hybrid import RECIPE, table
 from duelrank.metrics import evaluate, nDCG
-from duelrank.playground.documents import Document, read_library
-from duelrank.randomness import stream
-from duelrank.types import Weights
+from duelrank.playground.search import Document, read_library
+from duelrank.core.randomness import stream
+from duelrank.core.types import Weights
 
 START = {"bm25": 1.0, "vector": 0.0}  # the search as it is today; vectors are new
 USERS = ("perfect", "navigational", "informational")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duelrank import Feedback, Learner, Snapshot, parse
 from duelrank.datasets import Synthetic
 from duelrank.metrics import evaluate, nDCG
-from duelrank.randomness import stream
+from duelrank.core.randomness import stream
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ import numpy as np
 from duelrank import MGD, alias, register
 from duelrank.exploration import Exploration
 from duelrank.kernels.random import below
-from duelrank.registry import Between
-from duelrank.types import Directions, Query, State, Stream
+from duelrank.core.registry import Between
+from duelrank.core.types import Directions, Query, State, Stream
 
 
 @register

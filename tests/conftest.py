@@ -23,9 +23,9 @@ import typer.testing
 from hypothesis import settings
 from tests.effort import SOAK
 
+from duelrank.core.errors import InvalidValue
+from duelrank.core.registry import Between
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.errors import InvalidValue
-from duelrank.registry import Between
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else the many processes that tests start compile our sources anew
 if (

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from duelrank import Learner
+from duelrank.adapters.backfill import ENOUGH, LENGTH, LogLearner
 from duelrank.algorithms import Algorithm
-from duelrank.backfill import ENOUGH, LENGTH, LogLearner
-from duelrank.errors import InvalidRecipe, ShapeMismatch
-from duelrank.grammar import parse
-from duelrank.randomness import stream
+from duelrank.core.errors import InvalidRecipe, ShapeMismatch
+from duelrank.core.grammar import parse
+from duelrank.core.randomness import stream
+from duelrank.core.types import Feedback, Query, State
 from duelrank.serving.log.bodies import pack_state, unpack_state
-from duelrank.types import Feedback, Query, State
 
 N_FEATURES = 3
 RECIPES = [

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duelrank import compiling
-from duelrank.compiling import kernel
+from duelrank.core import compiling
+from duelrank.core.compiling import kernel
 
 NOWHERE = "/dev/null/nowhere"  # no user, root included, can make a folder there
 NOTHING_WRITABLE = {"HOME": NOWHERE, "DUELRANK_HOME": NOWHERE, "NUMBA_CACHE_DIR": NOWHERE}
@@ -42,7 +42,7 @@ def run(code: str, **environment: str) -> str:
 
 PLAYED = """
 from hashlib import sha256
-from duelrank.memory import flatten
+from duelrank.core.memory import flatten
 from duelrank.testing import play
 for recipe in ("cps", "batchrank", "cascade-kl-ucb", "mgd-dsp", "pdgd", "nsgd-dsp", "pairrank"):
     learner = play(recipe, 8)
@@ -167,7 +167,7 @@ class TestAnnouncement:
         ours.__module__ = "duelrank.kernels.ours"
         monkeypatch.setattr(compiling, "kernel_folder", lambda: None)
         compiling._announce.cache_clear()
-        with caplog.at_level(logging.INFO, "duelrank.compiling"):
+        with caplog.at_level(logging.INFO, "duelrank.core.compiling"):
             made = kernel(ours)
             made(1.0)
             made(1)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from duelrank import parse, simulate, spell
 from duelrank.cli import app
 from duelrank.export import FORMATS, LinearModel, export
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 from duelrank.extensions import VARIABLE, load_extension
 from duelrank.serving import Service
 from duelrank.serving.http import KeyRing, create_app

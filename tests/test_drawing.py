@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from duelrank.drawing import feature_curves, figure_class, style_panel
 from duelrank.representation import Raw, Steps
-from duelrank.representation.ramps import Ramps
-from duelrank.representation.shown import ShownCurve, shown_curves
+from duelrank.representation.curves import Ramps, ShownCurve, shown_curves
 
 RAMPS = Ramps()
 

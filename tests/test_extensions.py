@@ -3,7 +3,7 @@
 import pytest
 
 from duelrank import parse
-from duelrank.errors import InvalidValue, MissingData, UnknownName
+from duelrank.core.errors import InvalidValue, MissingData, UnknownName
 from duelrank.extensions import (
     VARIABLE,
     Extension,

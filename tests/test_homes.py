@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from duelrank.home import home
+from duelrank.core.home import home
 
 KEPT = Path(os.environ["DUELRANK_TESTS_KEEP"])
 COLLECTED = home()

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank import Feedback, Learner, Query
-from duelrank.errors import InvalidValue
+from duelrank.adapters.hybrid import RECIPE, table
+from duelrank.core.errors import InvalidValue
 from duelrank.export import LinearModel, export
-from duelrank.hybrid import RECIPE, table
 from duelrank.representation import QueryScaled
 
 hits = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(-40, 40).map(lambda n: n / 8.0), max_size=8)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.randomness import stream
+from duelrank.core.registry import classes
+from duelrank.core.statistics import anytime_test, sign_test
+from duelrank.core.types import Impression, Query
 from duelrank.guard import ConfidenceSequence
 from duelrank.interleave import Comparison, Result, Shown
 from duelrank.interleave.history import History
 from duelrank.kernels.random import permutation, uniform
 from duelrank.multileaving import Multileaver
-from duelrank.randomness import stream
-from duelrank.registry import classes
-from duelrank.statistics import anytime_test, sign_test
-from duelrank.types import Impression, Query
 
 NAMES = list(classes(Multileaver))
 LISTS = {"bm25": ["a", "b", "c", "d"], "neural": ["d", "c", "x"]}

@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD, Algorithm, DuelingBandit
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
-from duelrank.grammar import parse
+from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.registry import aliases
+from duelrank.core.types import Feedback, Query
 from duelrank.learner import Learner, Snapshot
-from duelrank.registry import aliases
-from duelrank.types import Feedback, Query
 
 RECIPES = ["dbgd", "mgd-dsp", "nsgd-dsp"]
 N_FEATURES = 4

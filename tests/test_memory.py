@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from duelrank.algorithms import DBGD, MGD, Projected
-from duelrank.errors import InvalidRecipe
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.grammar import parse
+from duelrank.core.memory import flatten, nest, replaced
+from duelrank.core.registry import alias, register, spell
+from duelrank.core.types import Gradient, Memory, State, Weights
 from duelrank.exploration import UniformSphere
-from duelrank.grammar import parse
-from duelrank.memory import flatten, nest, replaced
-from duelrank.registry import alias, register, spell
 from duelrank.testing import check_algorithm
 from duelrank.testing.tiny import play
-from duelrank.types import Gradient, Memory, State, Weights
 from duelrank.updates import Momentum, Step
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import duelrank
 from duelrank import MGD, Algorithm, Dataset, Feedback, Learner, Query, RunSpec, Synthetic, evaluate, parse, simulate
-from duelrank.errors import DuelrankError
+from duelrank.core.errors import DuelrankError
+from duelrank.core.grammar import listed
+from duelrank.core.validation import explained
 from duelrank.experiments import compare, reproduce, run_all
-from duelrank.grammar import listed
-from duelrank.validation import explained
 
 FEATURES = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.3]])
 QUERY = Query("shoes", FEATURES)

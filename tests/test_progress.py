@@ -6,7 +6,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from duelrank import progress
+from duelrank.core import progress
 
 
 @pytest.fixture

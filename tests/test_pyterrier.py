@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Learner, Query
-from duelrank.errors import InvalidRecipe, MissingExtra, ShapeMismatch
+from duelrank.core.errors import InvalidRecipe, MissingExtra, ShapeMismatch
 
 pt = pytest.importorskip("pyterrier", reason="needs the extra pyterrier")
 pd = pytest.importorskip("pandas")
@@ -88,8 +88,8 @@ def test_what_does_not_fit_is_refused(candidates):
 
 def test_without_pyterrier_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyterrier", None)
-    monkeypatch.delitem(sys.modules, "duelrank.pyterrier", raising=False)
+    monkeypatch.delitem(sys.modules, "duelrank.adapters.pyterrier", raising=False)
     with pytest.raises(MissingExtra, match=r"duelrank\[pyterrier\]"):
         Learner("mgd", 2).to_pyterrier()
     with pytest.raises(MissingExtra, match=r"duelrank\[pyterrier\]"):
-        importlib.import_module("duelrank.pyterrier")
+        importlib.import_module("duelrank.adapters.pyterrier")

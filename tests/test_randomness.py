@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.randomness import stream, stream_key
 from duelrank.kernels import random
-from duelrank.randomness import stream, stream_key
 
 ALPHA = 1e-4
 TAIL = 3.44

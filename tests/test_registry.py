@@ -15,16 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank import registry
 from duelrank.algorithms import DBGD, MGD, NSGD, Algorithm, Projected
-from duelrank.errors import DuelrankError, InvalidRecipe, UnknownName
-from duelrank.exploration import UniformSphere
-from duelrank.grammar import MAX_LENGTH, parse
-from duelrank.inference import MeanWinner
-from duelrank.metrics import ERR, P, nDCG
-from duelrank.multileaving import Probabilistic, TeamDraft
-from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
-from duelrank.registry import (
+from duelrank.core import registry
+from duelrank.core.errors import DuelrankError, InvalidRecipe, UnknownName
+from duelrank.core.grammar import MAX_LENGTH, parse
+from duelrank.core.registry import (
     Between,
     Part,
     alias,
@@ -40,6 +35,11 @@ from duelrank.registry import (
     spelling_once,
     walk,
 )
+from duelrank.exploration import UniformSphere
+from duelrank.inference import MeanWinner
+from duelrank.metrics import ERR, P, nDCG
+from duelrank.multileaving import Probabilistic, TeamDraft
+from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
 from duelrank.updates import Step
 from duelrank.users import Cascade, Preset, User
 

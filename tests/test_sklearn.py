@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from duelrank import Feedback, Learner, Query, parse
-from duelrank.errors import InvalidValue, ShapeMismatch
-from duelrank.sklearn import ClickRanker
+from duelrank.adapters.sklearn import ClickRanker
+from duelrank.core.errors import InvalidValue, ShapeMismatch
 
 
 @pytest.fixture

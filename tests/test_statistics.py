@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.statistics import _PRIORS, anytime_test, holm, mean_test, sign_test, student_quantile, student_test
 from duelrank.guard import EValue
-from duelrank.statistics import _PRIORS, anytime_test, holm, mean_test, sign_test, student_quantile, student_test
 
 
 class TestSign:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from duelrank.errors import DuelrankError, InvalidValue, ShapeMismatch
-from duelrank.types import Feedback, Impression, Query, State, frozen, same_arrays
+from duelrank.core.errors import DuelrankError, InvalidValue, ShapeMismatch
+from duelrank.core.types import Feedback, Impression, Query, State, frozen, same_arrays
 
 FINITE = st.floats(-1e300, 1e300)  # sums that overflow have their own test
 TABLES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=FINITE)

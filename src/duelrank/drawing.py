@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import MissingExtra
-from duelrank.representation.shown import ShownCurve
+from duelrank.core.errors import MissingExtra
+from duelrank.representation.curves import ShownCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

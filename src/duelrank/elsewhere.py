@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 
-from duelrank.errors import NoSuchName, UnknownName
+from duelrank.core.errors import NoSuchName, UnknownName
 
 __all__ = ["found"]
 
@@ -21,7 +21,7 @@ def found(name: str, known: Iterable[str]) -> ModuleType:
     >>> import duelrank
     >>> duelrank.tune
     Traceback (most recent call last):
-    duelrank.errors.NoSuchName: duelrank has no 'tune': write `from duelrank.experiments import tune`
+    duelrank.core.errors.NoSuchName: duelrank has no 'tune': write `from duelrank.experiments import tune`
     """
     modules = [each.name for each in iter_modules(import_module("duelrank").__path__) if not each.name.startswith("_")]
     if name in modules:

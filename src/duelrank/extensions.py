@@ -15,8 +15,8 @@ from tempfile import mkdtemp
 from threading import RLock
 from types import CodeType, ModuleType
 
-from duelrank.errors import InvalidValue, MissingData
-from duelrank.registry import forget
+from duelrank.core.errors import InvalidValue, MissingData
+from duelrank.core.registry import forget
 
 #: The environment variable with the paths of the files, separated as in PATH.
 VARIABLE = "DUELRANK_LOAD"

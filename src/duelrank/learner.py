@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from duelrank.adapters.backfill import LogLearner
 from duelrank.algorithms import Algorithm
 from duelrank.algorithms.represented import Represented
-from duelrank.backfill import LogLearner
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
-from duelrank.grammar import as_part
+from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
+from duelrank.core.grammar import as_part
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.registry import spell
+from duelrank.core.snapshot import Snapshot
+from duelrank.core.types import Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
+from duelrank.core.validation import explained, whole_number
 from duelrank.kernels.random import derive
 from duelrank.kernels.ranking import linear_scores
-from duelrank.randomness import stream, stream_key
-from duelrank.registry import spell
 from duelrank.representation import Raw, Representation
-from duelrank.representation.shown import ShownCurve, shown_curves
-from duelrank.snapshot import Snapshot
-from duelrank.types import Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
-from duelrank.validation import explained, whole_number
+from duelrank.representation.curves import ShownCurve, shown_curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from duelrank.pyterrier import Reranker
+    from duelrank.adapters.pyterrier import Reranker
 
 __all__ = ["Learner"]
 
@@ -224,7 +224,7 @@ class Learner:
         """Learn from a log before the first list: from lists that another system ranked, with their clicks, in one pass.
 
         This is more than `observe` and `learn` for each list: what learns from the log is made for lists of others, so it works for
-        every algorithm that keeps what it knows in weights (see `duelrank.backfill.LogLearner`), and the weights get a length with
+        every algorithm that keeps what it knows in weights (see `duelrank.adapters.backfill.LogLearner`), and the weights get a length with
         which this learner explores as it should. Do it once, before the learner goes live.
 
         Parameters
@@ -353,7 +353,7 @@ class Learner:
                 f"{spell(self.algorithm)} has a model for each query and no weights, so it cannot rank other queries"
             )
         try:
-            from duelrank.pyterrier import Reranker
+            from duelrank.adapters.pyterrier import Reranker
         except ImportError:
             raise MissingExtra("to_pyterrier() needs PyTerrier: pip install 'duelrank[pyterrier]'") from None
         return Reranker(self, scale)

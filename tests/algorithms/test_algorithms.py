@@ -10,16 +10,16 @@ import pytest
 
 from duelrank import DBGD, MGD, PDGD, Feedback, Projected, Query, parse, register
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidRecipe
-from duelrank.grammar import as_part
-from duelrank.registry import Between, aliases, forget
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.grammar import as_part
+from duelrank.core.registry import Between, aliases, forget
+from duelrank.core.types import Gradient, Impression, Memory, State, Stream, Weights
 from duelrank.testing import CHECKS, STORAGE_CHECKS, check_algorithm, play
 from duelrank.testing.checks import (
     check_every_parameter_matters,
     check_explained_step_is_the_step,
     check_no_click_moves_nothing,
 )
-from duelrank.types import Gradient, Impression, Memory, State, Stream, Weights
 
 ALGORITHMS = aliases(Algorithm)
 

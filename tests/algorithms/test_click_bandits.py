@@ -14,14 +14,26 @@ from duelrank import Feedback, Learner, Projected, Query, Snapshot, parse
 from duelrank.algorithms import BatchRank, CascadeKLUCB, ClickBandit
 from duelrank.algorithms.batch_rank import _end_stage
 from duelrank.algorithms.query_memory import QueryMemory
-from duelrank.errors import InvalidValue, ShapeMismatch
-from duelrank.kernels.batchrank import ALL_CLICKED, ALL_SEEN, BATCH, CLICKED, POSITIONS, SEEN, STAGE, stage_length
-from duelrank.kernels.click_bandits import kl_budget, kl_ucb, kl_upper, ucb1
+from duelrank.core.errors import InvalidValue, ShapeMismatch
+from duelrank.core.registry import aliases
+from duelrank.core.types import State
+from duelrank.kernels.bandits import (
+    ALL_CLICKED,
+    ALL_SEEN,
+    BATCH,
+    CLICKED,
+    POSITIONS,
+    SEEN,
+    STAGE,
+    kl_budget,
+    kl_ucb,
+    kl_upper,
+    stage_length,
+    ucb1,
+)
 from duelrank.kernels.random import derive, permutation, uniform
 from duelrank.metrics import nDCG
-from duelrank.registry import aliases
 from duelrank.testing import play, tiny_split
-from duelrank.types import State
 from duelrank.users import Cascade
 
 NAMES = ["cascade-ucb1", "cascade-kl-ucb", "dcm-kl-ucb", "batchrank"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from duelrank.algorithms import LogPairs
+from duelrank.core.randomness import stream
+from duelrank.core.types import Feedback, Impression, Query, State
 from duelrank.projection import LastClick, WholeList
-from duelrank.randomness import stream
-from duelrank.types import Feedback, Impression, Query, State
 
 QUERY = Query("q", np.random.default_rng(3).random((8, 4)))
 RANKING = np.array([6, 1, 4, 0, 7])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidRecipe
-from duelrank.grammar import parse
-from duelrank.randomness import stream
-from duelrank.types import Feedback, Query, State
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.grammar import parse
+from duelrank.core.randomness import stream
+from duelrank.core.types import Feedback, Query, State
 
 OBSERVING = [
     "mgd",

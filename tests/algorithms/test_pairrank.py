@@ -12,9 +12,9 @@ from scipy import optimize, stats
 from duelrank import Feedback, Impression, Query, State, parse
 from duelrank.algorithms import pairrank
 from duelrank.algorithms.pairrank import PairRank
-from duelrank.kernels.pair_rank import expanded, fitted, independent_pairs, shrunk_inverse, shuffled_blocks
+from duelrank.core.randomness import stream
+from duelrank.kernels.pairrank import expanded, fitted, independent_pairs, shrunk_inverse, shuffled_blocks
 from duelrank.projection import WholeList
-from duelrank.randomness import stream
 from duelrank.testing import play, tiny_split
 
 ALPHA = 1e-4

@@ -14,13 +14,13 @@ from scipy import stats
 from duelrank import Feedback, Impression, Learner, Query, parse
 from duelrank.algorithms import Projected
 from duelrank.algorithms.pdgd import PDGD
-from duelrank.errors import InvalidValue
-from duelrank.kernels.plackett_luce import draw, pair_gradient
+from duelrank.core.errors import InvalidValue
+from duelrank.core.randomness import stream
+from duelrank.core.registry import aliases
+from duelrank.core.types import State
+from duelrank.kernels.pdgd import draw, pair_gradient
 from duelrank.projection import DependentClick, DocumentSpace, LastClick, PositionBased, WholeList
-from duelrank.randomness import stream
-from duelrank.registry import aliases
 from duelrank.testing import play
-from duelrank.types import State
 
 ALPHA = 1e-4
 

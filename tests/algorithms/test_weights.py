@@ -6,16 +6,16 @@ import pytest
 from duelrank import Feedback, Learner, Query, parse
 from duelrank.algorithms import PDGD, Algorithm, PairRank
 from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.core.memory import flatten
+from duelrank.core.randomness import stream
+from duelrank.core.registry import aliases, classes
+from duelrank.core.types import Impression, State
 from duelrank.inference import DifficultQueries
-from duelrank.kernels.probabilistic import whole_gains
+from duelrank.kernels.multileaving import whole_gains
 from duelrank.kernels.random import derive
-from duelrank.memory import flatten
 from duelrank.multileaving import Multileaver
 from duelrank.projection import LastClick
-from duelrank.randomness import stream
-from duelrank.registry import aliases, classes
 from duelrank.testing.tiny import tiny_split
-from duelrank.types import Impression, State
 
 ALGORITHMS = aliases(Algorithm)
 DUELS = sorted(name for name, algorithm in ALGORITHMS.items() if isinstance(algorithm, DuelingBandit))

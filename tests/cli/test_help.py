@@ -32,5 +32,5 @@ def test_compiling_is_announced_on_stderr_whatever_the_command(cli, capfd):
     import logging
 
     assert cli("list", "updates").exit_code == 0
-    logging.getLogger("duelrank.compiling").info("compiling kernels ...")
+    logging.getLogger("duelrank.core.compiling").info("compiling kernels ...")
     assert capfd.readouterr().err.strip() == "compiling kernels ..."

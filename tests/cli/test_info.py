@@ -63,9 +63,9 @@ class TestInfo:
 
     def test_kernels_are_counted(self, cli_json, monkeypatch, tmp_path):
         (tmp_path / "one.nbc").write_bytes(b"12345")
-        monkeypatch.setattr("duelrank.compiling.kernel_folder", lambda: tmp_path)
+        monkeypatch.setattr("duelrank.core.compiling.kernel_folder", lambda: tmp_path)
         assert cli_json("info")["kernels"] == {"folder": str(tmp_path), "files": 1, "bytes": 5}
-        monkeypatch.setattr("duelrank.compiling.kernel_folder", lambda: None)
+        monkeypatch.setattr("duelrank.core.compiling.kernel_folder", lambda: None)
         assert cli_json("info")["kernels"] == {"folder": None, "files": 0, "bytes": 0}
 
     def test_as_text_each_fact_is_a_line(self, cli):

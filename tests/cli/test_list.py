@@ -3,7 +3,7 @@
 import pytest
 
 from duelrank import parse
-from duelrank.registry import names
+from duelrank.core.registry import names
 
 KINDS = {
     "guards",

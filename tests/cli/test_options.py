@@ -3,8 +3,8 @@
 import pytest
 
 from duelrank.cli.options import opened_store, store_address
-from duelrank.errors import MissingData
-from duelrank.grammar import split_top_level
+from duelrank.core.errors import MissingData
+from duelrank.core.grammar import split_top_level
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ EXTENSION = '''
 from dataclasses import dataclass
 from multiprocessing import parent_process
 from duelrank import MGD, alias, register
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 
 @register
 @dataclass(frozen=True, repr=False)

@@ -28,9 +28,9 @@ from duelrank.client import (
     calls,
     protocol,
 )
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import LinearModel, format_options
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 from duelrank.representation import Fixed, MinMax, QueryScaled, Ramps, Unscaled
 
 RANKED = {

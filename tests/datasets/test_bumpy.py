@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from duelrank import parse, simulate
+from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.datasets import Bumpy
-from duelrank.errors import InvalidRecipe, InvalidValue
 
 RAW = Bumpy(n_queries=200, n_features=24, scale="none")
 
@@ -30,7 +30,7 @@ def in_bins(features: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def test_equal_parameters_equal_data() -> None:
-    from duelrank.datasets.bumpy import _make
+    from duelrank.datasets.synthetic import _make_bumpy as _make
 
     one = Bumpy(n_queries=20, seed=3).fold(2)
     assert Bumpy(n_queries=20, seed=3).fold(2) is one

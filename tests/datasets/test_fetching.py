@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, UnknownName
 from duelrank.datasets import CATALOGUE, library
-from duelrank.errors import DataFormatError, InvalidValue, MissingData, UnknownName
 
 
 class Quiet(SimpleHTTPRequestHandler):

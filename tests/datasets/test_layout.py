@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from duelrank.datasets.layout import place
+from duelrank.datasets.split import place
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from duelrank import parse, registry
+from duelrank import parse
+from duelrank.core import registry
+from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
 from duelrank.datasets import CATALOGUE, Imported, library
-from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
 
 
 def big_folder(tmp_path: Path, n_queries: int = 400) -> Path:
@@ -178,7 +179,7 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 from duelrank.datasets import library
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 try:
     library.add("some", sys.argv[1])
 except StorageFailure as error:
@@ -206,7 +207,7 @@ def test_a_full_disk_while_preparing(letor_folder: Path, home: Path, monkeypatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("duelrank.datasets.files.ArrayWriter.append", full)
+    monkeypatch.setattr("duelrank.core.files.ArrayWriter.append", full)
     with pytest.raises(StorageFailure, match="No space left on device"):
         Imported("some").fold(1)
     assert list((home / "datasets" / "some" / "prepared").iterdir()) == []

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from duelrank import parse, simulate
+from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData
+from duelrank.core.registry import spell
 from duelrank.datasets import Dataset, Imported, LongTail, Synthetic, add
-from duelrank.errors import InvalidRecipe, InvalidValue, MissingData
 from duelrank.experiments import Grid, Store, run_all
 from duelrank.experiments.pipeline import collect, plan
 from duelrank.experiments.suite import load_suite
-from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 
 BASE = Synthetic(n_queries=20)

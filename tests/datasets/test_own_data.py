@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from duelrank import Dataset, RunSpec, parse, simulate, spell
+from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, ShapeMismatch, StorageFailure
 from duelrank.datasets import Preparation, Split, library, read_letor, remove
-from duelrank.errors import DataFormatError, InvalidValue, MissingData, ShapeMismatch, StorageFailure
 
 N_QUERIES, N_DOCUMENTS = 10, 4
 
@@ -131,7 +131,7 @@ class TestAsADataset:
         def full(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("duelrank.datasets.files.ArrayWriter.append", full)
+        monkeypatch.setattr("duelrank.core.files.ArrayWriter.append", full)
         with pytest.raises(StorageFailure, match=r"No space left on device; set DUELRANK_HOME to another folder"):
             Dataset.from_arrays(**arrays)
         assert not list((home / "datasets").iterdir())

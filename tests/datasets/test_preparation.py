@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reference import datasets as reference
 
+from duelrank.core.errors import DataFormatError, InvalidRecipe
 from duelrank.datasets import Imported, Preparation, Split, library
-from duelrank.errors import DataFormatError, InvalidRecipe
-from duelrank.testing.reference import preparation as reference
 
 RAW = {"drop_constant": False, "scale": "none", "drop_irrelevant_test": False}
 

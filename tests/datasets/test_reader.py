@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+from duelrank.core.errors import DataFormatError, MissingData
 from duelrank.datasets import read_letor
 from duelrank.datasets.reader import read_blocks
-from duelrank.errors import DataFormatError, MissingData
-from duelrank.kernels.letor import MAX_FEATURE
+from duelrank.kernels.datasets import MAX_FEATURE
 
 
 def read(tmp_path: Path, text: str | bytes, **options: int):  # type: ignore[no-untyped-def]

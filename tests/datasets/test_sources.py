@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from duelrank.core.errors import DataFormatError, MissingData
 from duelrank.datasets import library
-from duelrank.datasets.letor import Imported
-from duelrank.errors import DataFormatError, MissingData
+from duelrank.datasets.library import Imported
 
 
 def tar(mode: str) -> Callable[[Path, Path], Path]:

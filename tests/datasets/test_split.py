@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from duelrank.core.errors import InvalidValue, ShapeMismatch
+from duelrank.core.types import Query, frozen
 from duelrank.datasets import Fold, Split
-from duelrank.errors import InvalidValue, ShapeMismatch
-from duelrank.types import Query, frozen
 
 
 class TestSplit:

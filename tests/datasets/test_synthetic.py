@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from duelrank import parse
+from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.datasets import Synthetic
-from duelrank.errors import InvalidRecipe, InvalidValue
 
 
 def test_equal_parameters_equal_data() -> None:

@@ -21,7 +21,7 @@ import typer
 import yaml
 
 from duelrank.cli import app
-from duelrank.home import home
+from duelrank.core.home import home
 from duelrank.serving.http.routes import OPERATIONS
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import duelrank
-from duelrank import registry
+from duelrank.core import registry
 from duelrank.export import FORMATS
 
 DOCS = Path(__file__).parents[2] / "docs"

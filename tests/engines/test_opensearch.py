@@ -23,8 +23,8 @@ from tests.export import test_curves as curves
 from tests.export import test_engines as lines
 from tests.export import test_hybrid as hybrid
 
+from duelrank.adapters.hybrid import RECIPE, table
 from duelrank.export import LinearModel, export
-from duelrank.hybrid import RECIPE, table
 from duelrank.representation import Fixed, MinMax, QueryScaled, Standard, Unscaled
 
 pytestmark = pytest.mark.engines

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.registry import aliases, classes
 from duelrank.experiments.algorithms_page import LeagueResults, algorithms_page, read_league, sections
 from duelrank.projection import DocumentSpace
-from duelrank.registry import aliases, classes
 
 DOCS = Path(__file__).parents[2] / "docs"
 LEAGUE = """dataset,metric,runs,algorithm,user,measure,mean

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from duelrank import DBGD, MGD, DuelrankError, RunSpec, parse
-from duelrank.errors import InvalidValue, MissingData, MissingExtra, UnreachableScheduler
+from duelrank.core.errors import InvalidValue, MissingData, MissingExtra, UnreachableScheduler
 from duelrank.experiments import dask as dask_module
 from duelrank.experiments import load_extension, run_all
 from duelrank.experiments.dask import connect

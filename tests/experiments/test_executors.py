@@ -9,7 +9,7 @@ from multiprocessing import active_children
 import pytest
 
 from duelrank import parse, simulate
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.experiments import Grid, executors, run_all, workers
 
 DATASET = parse("synthetic(n_queries=20)")

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue, StorageFailure, UnknownName
+from duelrank.core.errors import InvalidValue, StorageFailure, UnknownName
 from duelrank.experiments import Frame
 from duelrank.experiments.figures import (
     Arm,

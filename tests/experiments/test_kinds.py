@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duelrank import Synthetic, parse
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.experiments import Frame, reproduce, summarise
 from duelrank.experiments.pipeline import run_suite
 from duelrank.experiments.suite import Backfill, Guards, load_suite, read_suite

@@ -14,7 +14,7 @@ import pytest
 from tests.waiting import FOR_EVER, until
 
 from duelrank import parse, register
-from duelrank.errors import InvalidValue, MissingData
+from duelrank.core.errors import InvalidValue, MissingData
 from duelrank.experiments import (
     Experiment,
     Frame,

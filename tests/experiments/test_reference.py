@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from duelrank import parse
+from duelrank.core.errors import InvalidValue
+from duelrank.core.randomness import stream
 from duelrank.datasets import Fold, Split, Synthetic
 from duelrank.datasets.library import add
 from duelrank.datasets.synthetic import _world
-from duelrank.errors import InvalidValue
 from duelrank.experiments import Reference, reference, reference_for
 from duelrank.experiments.reference import Training, train
 from duelrank.kernels.random import normals
 from duelrank.metrics import evaluate, nDCG, per_query
-from duelrank.randomness import stream
 from duelrank.testing import Tiny
 
 DATA = Path(os.environ.get("DUELRANK_DATA", Path(__file__).parents[3] / "shared" / "datasets"))

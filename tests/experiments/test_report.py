@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from duelrank import parse
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 from duelrank.experiments import Picture, Report, Section
 from duelrank.experiments.figures import learning_curves
 from duelrank.experiments.report import QUESTIONS, file_stem

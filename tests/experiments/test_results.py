@@ -14,7 +14,7 @@ import filelock
 import pytest
 
 from duelrank import MGD, Projected, RunSpec, parse, simulate
-from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure
+from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure
 from duelrank.experiments import Store, load_results
 from duelrank.experiments.results import duration, provenance
 from duelrank.simulation import Guarded
@@ -283,7 +283,7 @@ def test_without_locks_whole_lines_of_another_process_survive(folder, monkeypatc
 
 FULL = """
     import resource, sys
-    from duelrank.errors import StorageFailure
+    from duelrank.core.errors import StorageFailure
     from duelrank.experiments import Store
     with Store(sys.argv[1], "suite") as store:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, resource.RLIM_INFINITY))

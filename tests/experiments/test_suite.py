@@ -6,12 +6,12 @@ import pytest
 
 from duelrank import Projected, Synthetic, parse
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData, UnknownName
+from duelrank.core.registry import aliases
 from duelrank.datasets import Dataset
-from duelrank.errors import InvalidRecipe, InvalidValue, MissingData, UnknownName
 from duelrank.experiments import Grid
 from duelrank.experiments.suite import Curves, Suite, Sweep, load_suite, read_suite, suite_names
 from duelrank.experiments.summary import published
-from duelrank.registry import aliases
 from duelrank.users import User
 
 SUITES = [

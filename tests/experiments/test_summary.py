@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from duelrank import MGD, Record, RunSpec, parse, simulate
-from duelrank.errors import InvalidValue, MissingExtra, UnknownName
+from duelrank.core.errors import InvalidValue, MissingExtra, UnknownName
+from duelrank.core.statistics import holm
 from duelrank.experiments import Frame, Grid, mean_curves, replicate, summarise
 from duelrank.experiments.summary import PUBLISHED_RUNS, corrected, half_width, half_widths, paired, published, spread
 from duelrank.metrics import DISCOUNT
-from duelrank.statistics import holm
 from duelrank.users import User
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.experiments import (
     Estimate,
     Frame,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Impression, Learner, Query, State, parse
-from duelrank.errors import InvalidRecipe
+from duelrank.core.errors import InvalidRecipe
 from duelrank.exploration import CandidatePreselection
-from duelrank.kernels.history import draw_chances, log_probability, replay, replayed_outcome
+from duelrank.kernels.exploration import draw_chances, log_probability, replay, replayed_outcome
 from duelrank.kernels.random import derive, normals
 from duelrank.testing import play, tiny_split
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from duelrank import Query, State
+from duelrank.core.randomness import stream
 from duelrank.exploration import InDocumentSpace, UniformSphere
 from duelrank.kernels.ranking import rankings
-from duelrank.randomness import stream
 
 D, N, DELTA = 8, 20_000, 0.9
 RNG = np.random.default_rng(0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Impression, Query, State
+from duelrank.core.randomness import stream
 from duelrank.exploration import NullSpace
 from duelrank.kernels.random import derive, normals
-from duelrank.randomness import stream
 
 
 def directions_of_losers(n: int, n_features: int) -> np.ndarray:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Query, State, parse
+from duelrank.core.randomness import stream
 from duelrank.exploration import OppositePair
 from duelrank.kernels.random import derive
-from duelrank.randomness import stream
 from duelrank.testing import play
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.export.readers import Elasticsearch, RankLib, Solr, Vespa, by_name, in_vespa
 
 from duelrank import Feedback, Learner, Query
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.export import LinearModel, export
 from duelrank.representation import (
     BentLines,

@@ -1,6 +1,6 @@
 """Hybrid search: models of the engines' arithmetic, written from their documentation and sources, rank as our model does.
 
-A sub-query need not return every document; `duelrank.hybrid.table` makes the features that a ranker is given then.
+A sub-query need not return every document; `duelrank.adapters.hybrid.table` makes the features that a ranker is given then.
 """
 
 import json
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.adapters.hybrid import table
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.export import LinearModel, export
-from duelrank.hybrid import table
 from duelrank.representation import Chain, Fixed, MinMax, QueryRanks, QueryScaled, Ramps, Raw, Standard, Unscaled
 
 HYBRID = ["opensearch-hybrid", "elasticsearch-linear", "qdrant"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank import Feedback, Learner, Query
-from duelrank.errors import DataFormatError, InvalidValue, ShapeMismatch
+from duelrank.core.errors import DataFormatError, InvalidValue, ShapeMismatch
 from duelrank.export import LinearModel
 from duelrank.representation import (
     BentLines,

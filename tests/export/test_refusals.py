@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue, MissingExtra, UnknownName
+from duelrank.core.errors import InvalidValue, MissingExtra, UnknownName
 from duelrank.export import FORMATS, LinearModel, export
 from duelrank.representation import Fixed, MinMax, QueryRanks, QueryScaled, Ramps, Raw, Standard, Steps, Unscaled
 

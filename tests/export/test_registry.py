@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from duelrank.errors import Conflict, InvalidValue
+from duelrank.core.errors import Conflict, InvalidValue
 from duelrank.export import FORMATS, Format, LinearModel, export, format_options, register_format
 from duelrank.export.__main__ import with_reference
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 MODEL = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25])

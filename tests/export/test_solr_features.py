@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.export import LinearModel, export
 
 MODEL = LinearModel("shop", 7, ("titleMatch", "price"), [0.5, -0.25])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard import ConfidenceSequence, Detector, EValue, Guard, GuardCounts, GuardSpec
 from duelrank.guard.guard import LEVEL, SLACK
 

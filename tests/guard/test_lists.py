@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from duelrank.core.randomness import stream
 from duelrank.guard.lists import BASELINE, LEARNED, draw_kind, guard_list, outcome_of
+from duelrank.kernels.multileaving import team_draft_credit as credit
 from duelrank.kernels.random import permutation
-from duelrank.kernels.team_draft import credit
-from duelrank.randomness import stream
 
 BASE = np.arange(6)
 OTHERS = [[0, 1, 5, 4, 3, 2], [5, 4, 3, 2, 1, 0], [1, 0, 2, 3, 4, 5], [3, 1, 0, 5, 2, 4]]

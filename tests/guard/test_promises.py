@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from duelrank.core.randomness import stream
 from duelrank.guard.confidence import _RHO
 from duelrank.guard.detector import _MOST, ALTERNATIVES
 from duelrank.kernels import guard
-from duelrank.randomness import stream
 
 N_DOCUMENTS = 6
 ONE_CLICK = np.array([0.4, 0.0, 0.0, 0.0])  # on the first document or nowhere

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.randomness import stream
 from duelrank.guard import ConfidenceSequence, Detector, EValue
 from duelrank.guard.detector import _MOST, ALTERNATIVES, MOST_MARGIN
 from duelrank.kernels import guard as kernels
-from duelrank.randomness import stream
 from duelrank.testing import evidence as twins
 
 BILLION = 10**9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard import Voters
 from duelrank.guard.voters import MOST_VOTERS
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from duelrank.core.randomness import stream
+from duelrank.core.types import Feedback, Impression, Query, State
 from duelrank.inference import BestWinner, DifficultQueries, MeanWinner
 from duelrank.kernels.inference import MARGIN
-from duelrank.randomness import stream
-from duelrank.types import Feedback, Impression, Query, State
 
 N = 4
 CREDIT = hnp.arrays(np.float64, N + 1, elements=st.integers(-3, 3).map(float))

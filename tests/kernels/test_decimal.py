@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.reference import datasets as reference
 
-from duelrank.kernels.decimal import EXACT, MALFORMED, UNDECIDED, nearest, read_number
-from duelrank.testing.reference import decimal as reference
+from duelrank.kernels.datasets import EXACT, MALFORMED, UNDECIDED, nearest, read_number
 
 
 def as_text(content: str) -> np.ndarray:

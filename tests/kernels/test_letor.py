@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.effort import examples
+from tests.reference import datasets as reference
 
-from duelrank.kernels import letor
-from duelrank.testing.reference import letor as reference
+from duelrank.kernels import datasets as letor
 
 number = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False).map(repr),

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.reference import datasets as reference
 
-from duelrank.kernels import preparation
-from duelrank.testing.reference import preparation as reference
+from duelrank.kernels import datasets as preparation
 
 value = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 1.0, -1.0, 1.7976931348623157e308])
 

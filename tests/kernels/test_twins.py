@@ -12,9 +12,9 @@ from tests.effort import examples
 
 from duelrank import parse
 from duelrank.kernels.lanes import lane_dot
+from duelrank.kernels.projection import dot, qr_basis, svd_basis
 from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.kernels.ranking import scores
-from duelrank.kernels.span import dot, qr_basis, svd_basis
 from duelrank.simulation import RunSpec, simulate
 from duelrank.testing import Tiny, kernels, swapped, twin
 

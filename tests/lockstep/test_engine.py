@@ -10,21 +10,18 @@ import pytest
 
 from duelrank import parse
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidValue
+from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset, Split
-from duelrank.errors import InvalidValue
 from duelrank.experiments.executors import run_all
-from duelrank.lockstep import Lockstep, why_not
+from duelrank.lockstep import Lockstep, metrics, why_not
 from duelrank.lockstep.engine import _in_chunks
 from duelrank.lockstep.library import load
-from duelrank.lockstep.plan import alike, batches, padded_count
-from duelrank.lockstep.program import evaluate
+from duelrank.lockstep.program import alike, batches, evaluate, padded_count
 from duelrank.lockstep.ranking import linear_scores
-from duelrank.lockstep.twin import twin_of
-from duelrank.lockstep.twins import metrics
-from duelrank.lockstep.values import Sizes
+from duelrank.lockstep.twin import Sizes, twin_of
 from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
-from duelrank.randomness import stream
 from duelrank.simulation import RunSpec, simulate
 
 NDCG = nDCG(cutoff=10)
@@ -135,7 +132,7 @@ def test_batches_hold_what_fits_and_groups_what_is_alike(spec, linear_data, monk
     library = load([(spec.dataset, 1)], NDCG, "test", np.float64)
     assert [len(batch) for batch in batches(specs, library, SIZES)] == [10]
     assert [len(batch) for batch in batches(specs, library, SIZES, room=1 << 28)] == [4, 4, 2]
-    monkeypatch.setattr("duelrank.lockstep.plan._MOST_RUNS", 4)
+    monkeypatch.setattr("duelrank.lockstep.program._MOST_RUNS", 4)
     assert [len(batch) for batch in batches(specs, library, SIZES)] == [4, 4, 2]
     wide = replace(spec, dataset=linear_data(n_features=40))
     near = replace(spec, dataset=linear_data(n_features=7))

@@ -12,17 +12,15 @@ import pytest
 
 from duelrank import parse
 from duelrank.algorithms import Algorithm, Represented, pairrank
-from duelrank.kernels import pair_rank
+from duelrank.core.randomness import stream
+from duelrank.core.types import Feedback, Impression
+from duelrank.core.types import Query as CPUQuery
+from duelrank.kernels import pairrank as pair_rank
 from duelrank.lockstep import twins  # noqa: F401  # registers them
+from duelrank.lockstep.algorithms import matched, prepared
 from duelrank.lockstep.draws import Draws
-from duelrank.lockstep.twin import twin_of
-from duelrank.lockstep.twins.knots import slots
-from duelrank.lockstep.twins.pairrank import matched
-from duelrank.lockstep.twins.represented import prepared
-from duelrank.lockstep.values import RUNS, Clicked, Query
-from duelrank.randomness import stream
-from duelrank.types import Feedback, Impression
-from duelrank.types import Query as CPUQuery
+from duelrank.lockstep.representation import slots
+from duelrank.lockstep.twin import RUNS, Clicked, Query, twin_of
 
 WIDEST, LENGTH, FEATURES, IMPRESSIONS = 14, 10, 7, 66
 
@@ -100,7 +98,7 @@ def take_slots_of(key, monkeypatch):
         found = np.asarray(slots(jnp.int32(n_seen), jnp.int32(n_documents), size, WIDEST, draws))[:n_documents]
         return np.where(found < size, found, -1)
 
-    monkeypatch.setattr("duelrank.representation.knots.sample_slots", taken)
+    monkeypatch.setattr("duelrank.representation.curves.sample_slots", taken)
     return partial(operator.setitem, now, 0)
 
 

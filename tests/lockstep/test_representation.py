@@ -11,20 +11,20 @@ import pytest
 
 from duelrank import parse
 from duelrank.algorithms import Algorithm
+from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset, Split
 from duelrank.kernels import representation as kernels
-from duelrank.lockstep import Lockstep, why_not
+from duelrank.lockstep import Lockstep, metrics, why_not
+from duelrank.lockstep.algorithms import prepared
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.library import load
 from duelrank.lockstep.program import evaluate
+from duelrank.lockstep.representation import Kept, Seen, carried, climbed, curve_scores, is_due, moved, sampled, slots
 from duelrank.lockstep.twin import twin_of
-from duelrank.lockstep.twins import metrics
-from duelrank.lockstep.twins.knots import Kept, Seen, carried, climbed, curve_scores, is_due, moved, sampled, slots
-from duelrank.lockstep.twins.represented import prepared
 from duelrank.metrics import evaluate as evaluate_on_cpu
 from duelrank.metrics import nDCG
-from duelrank.randomness import stream
-from duelrank.representation import BentLines, QueryScaled, Ramps, Representation, knots
+from duelrank.representation import BentLines, QueryScaled, Ramps, Representation
+from duelrank.representation import curves as knots
 from duelrank.simulation import RunSpec, simulate
 
 FEATURES = 4

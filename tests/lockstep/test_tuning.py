@@ -6,7 +6,7 @@ pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 
 from tests.experiments.tuning.test_search import search
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.experiments import load_results
 from duelrank.lockstep import engine
 

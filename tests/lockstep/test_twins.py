@@ -8,20 +8,29 @@ import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.kernels import exploration, pair_rank, plackett_luce, probabilistic, span, team_draft
+from duelrank.core.randomness import stream
+from duelrank.core.types import Feedback, Impression
+from duelrank.core.types import Query as CPUQuery
+from duelrank.kernels import exploration
+from duelrank.kernels import multileaving as probabilistic
+from duelrank.kernels import multileaving as team_draft
+from duelrank.kernels import pairrank as pair_rank
+from duelrank.kernels import pdgd as plackett_luce
+from duelrank.kernels import projection as span
 from duelrank.kernels.random import normals, permutation, uniform
+from duelrank.lockstep import algorithms as log_pairs
+from duelrank.lockstep import algorithms as pairrank
+from duelrank.lockstep import algorithms as pdgd
+from duelrank.lockstep import exploration as null_space
+from duelrank.lockstep import metrics, users
+from duelrank.lockstep import multileaving as probabilistic_twin
+from duelrank.lockstep import projection as document_space
 from duelrank.lockstep.draws import Draws, Purpose, threefry
+from duelrank.lockstep.multileaving import draft
 from duelrank.lockstep.ranking import n_agreed, ranks_of, soonest_in_turn
-from duelrank.lockstep.twin import twin_of
-from duelrank.lockstep.twins import document_space, log_pairs, metrics, null_space, pairrank, pdgd, users
-from duelrank.lockstep.twins import probabilistic as probabilistic_twin
-from duelrank.lockstep.twins.team_draft import draft
-from duelrank.lockstep.values import RUNS, Clicked, Query, Shown
+from duelrank.lockstep.twin import RUNS, Clicked, Query, Shown, twin_of
 from duelrank.metrics import Metric
 from duelrank.projection import Examination
-from duelrank.randomness import stream
-from duelrank.types import Feedback, Impression
-from duelrank.types import Query as CPUQuery
 from duelrank.users import User
 
 SEEDS = range(8)
@@ -87,7 +96,7 @@ def test_team_draft_makes_the_same_lists_with_the_same_turns(seed):
     draws = stream(seed, "turns")
     again = draws.copy()
     turns = np.concatenate([permutation(again, n_rankers) for _ in range(3)])
-    expected = team_draft.leave(ranked(scores, order), length, draws)
+    expected = team_draft.team_draft_leave(ranked(scores, order), length, draws)
     found = draft(jnp.asarray(scores), jnp.asarray(order), jnp.asarray(turns[:length]), length)
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -103,7 +112,7 @@ def test_exact_credit_is_that_of_the_kernel(tau, size):
     ranking = rng.permutation(size)[:shown]
     ranks = np.argsort(rankings, axis=1)[:, ranking]
     clicks = rng.random(shown) < 0.5
-    expected = probabilistic.credit(ranks, clicks, np.full(6, size), tau)
+    expected = probabilistic.probabilistic_credit(ranks, clicks, np.full(6, size), tau)
     padded = np.pad(ranks, ((0, 0), (0, length - shown)))
     places = jnp.arange(length) < size
     placed = probabilistic_twin.placements(jnp.asarray(padded), places, jnp.int32(size), 20, jnp.float64(tau))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duelrank.core.errors import ShapeMismatch
+from duelrank.core.randomness import stream
 from duelrank.datasets import Split
-from duelrank.errors import ShapeMismatch
 from duelrank.metrics import DISCOUNT, MRR, P, evaluate, nDCG, online_performance, per_query
-from duelrank.randomness import stream
 
 
 @pytest.fixture

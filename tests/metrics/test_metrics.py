@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.errors import InvalidRecipe
+from duelrank.core.errors import InvalidRecipe
 from duelrank.metrics import ERR, MAP, MRR, P, nDCG
 
 METRICS = [nDCG(), nDCG(gain="linear"), MAP(), MRR(), ERR(), P()]

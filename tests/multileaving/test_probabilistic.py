@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from duelrank.errors import InvalidRecipe
-from duelrank.kernels.probabilistic import assignments, sampled_preference
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.randomness import stream
+from duelrank.core.types import Impression, Query
+from duelrank.kernels.multileaving import assignments, sampled_preference
 from duelrank.multileaving import Probabilistic
-from duelrank.randomness import stream
-from duelrank.types import Impression, Query
 
 ALPHA = 1e-4
 

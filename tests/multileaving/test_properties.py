@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import SOAK
+from tests.reference import multileaving as kernel
 
 from duelrank import Learner, parse
-from duelrank.errors import InvalidRecipe, InvalidValue
-from duelrank.multileaving import Multileaver, optimized_interleaving
-from duelrank.multileaving.unbiased import top_ranks
-from duelrank.randomness import stream
-from duelrank.registry import classes
+from duelrank import multileaving as optimized_interleaving
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.randomness import stream
+from duelrank.core.registry import classes
+from duelrank.core.types import Impression, Query
+from duelrank.multileaving import Multileaver, top_ranks
 from duelrank.testing import CHECKS, play, swapped, twin
 from duelrank.testing.parameters import variations
-from duelrank.testing.reference import team_draft
 from duelrank.testing.tiny import tiny_split
-from duelrank.types import Impression, Query
 
 NAMES = list(classes(Multileaver))
 EXACT = 1e-9  # of sums over all lists; 1e-7 is what the solver of the linear programme promises
@@ -107,7 +107,7 @@ LETOR = {"decimal", "letor", "preparation"}
 
 def test_the_scripted_permutation_is_the_real_one() -> None:
     for n in range(5):
-        orders = [tuple(order) for _, order in in_every_way(lambda n=n: team_draft.permutation(None, n))]
+        orders = [tuple(order) for _, order in in_every_way(lambda n=n: kernel.permutation(None, n))]
         assert sorted(orders) == sorted(permutations(range(n)))
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from duelrank.core.randomness import stream
+from duelrank.core.types import Impression, Query
 from duelrank.multileaving import TeamDraft
-from duelrank.randomness import stream
-from duelrank.types import Impression, Query
 
 ALPHA = 1e-4
 

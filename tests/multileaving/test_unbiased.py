@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.kernels.leaving import draw_lists, shown_ranks
-from duelrank.multileaving.unbiased import click_chances, list_chances, prefix_bias
-from duelrank.randomness import stream
+from duelrank.core.randomness import stream
+from duelrank.kernels.multileaving import draw_lists, shown_ranks
+from duelrank.multileaving import click_chances, list_chances, prefix_bias
 
 
 def violation(bias: np.ndarray, chances: np.ndarray) -> float:

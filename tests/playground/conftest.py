@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from duelrank.playground import Search, read_library
-from duelrank.playground.documents import Library
+from duelrank.playground.search import Library
 
 HARM = "<img src=x onerror=\"document.title='harmed'\"><script>document.title='harmed'</script>"
 

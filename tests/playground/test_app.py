@@ -10,11 +10,11 @@ import pytest
 from tests.playground.conftest import HARM
 from tests.waiting import until, until_async
 
-from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.errors import InvalidRecipe, InvalidValue, UnknownName
 from duelrank.playground import Playground
 from duelrank.playground.app import MINE, own_ranker
 from duelrank.playground.crowd import NAMES, Crowd, CrowdWish
-from duelrank.playground.features import FEATURES
+from duelrank.playground.search import FEATURES
 from duelrank.serving import Service, Settings
 from duelrank.storage import open_storage
 
@@ -226,7 +226,7 @@ class TestCrowd:
 
     def test_nothing_to_search(self, library):
         from duelrank.playground import Search
-        from duelrank.playground.documents import Library
+        from duelrank.playground.search import Library
 
         search = Search(Library(library.documents[:3], library.importers))
 

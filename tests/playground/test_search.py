@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from tests.playground.conftest import HARM
 
-from duelrank.errors import DataFormatError, MissingExtra
+from duelrank.core.errors import DataFormatError, MissingExtra
 from duelrank.playground import Search, read_library
-from duelrank.playground.documents import Document
-from duelrank.playground.features import FEATURES, exactness, static_features, words
+from duelrank.playground.search import FEATURES, Document, exactness, static_features, words
 
 
 class TestDocuments:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.playground.crowd import MOST_POINTS, Curve
-from duelrank.playground.features import FEATURES
-from duelrank.playground.taste import DEFAULT_TASTE, as_weights, grades
+from duelrank.playground.search import DEFAULT_TASTE, FEATURES, as_weights, grades
 
 DEPTH = list(FEATURES).index("depth")
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.errors import InvalidRecipe
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.types import Feedback, Impression, Query
 from duelrank.projection import AdaptiveLastClick, LastClick
-from duelrank.types import Feedback, Impression, Query
 
 FLAGS = st.lists(st.booleans(), max_size=12)
 LISTS = st.lists(st.lists(st.booleans(), min_size=1, max_size=12), max_size=30)

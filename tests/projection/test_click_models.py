@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.errors import InvalidRecipe
-from duelrank.grammar import parse
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.grammar import parse
+from duelrank.core.registry import classes
+from duelrank.core.types import Feedback, Impression, Query
 from duelrank.projection import ClickModel, DependentClick, DynamicBayesian, PositionBased
-from duelrank.registry import classes
-from duelrank.types import Feedback, Impression, Query
 
 CHANCE = st.floats(0.02, 0.98)
 CLICKS = st.lists(st.booleans(), min_size=1, max_size=6)

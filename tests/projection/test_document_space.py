@@ -8,10 +8,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.types import Feedback, Impression, Query
 from duelrank.learner import Learner
 from duelrank.projection import DocumentSpace, LastClick, Observed, WholeList
-from duelrank.types import Feedback, Impression, Query
 
 PLAIN = DocumentSpace(WholeList(), remembered=0, rescale="none")
 BASES = ["qr", "svd"]

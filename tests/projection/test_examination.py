@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.types import Feedback, Impression, Query
 from duelrank.projection import Examination, LastClick, Observed, WholeList
-from duelrank.types import Feedback, Impression, Query
 
 FLAGS = st.lists(st.booleans(), max_size=12)
 

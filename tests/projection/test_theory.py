@@ -23,10 +23,10 @@ import math
 import numpy as np
 import pytest
 
+from duelrank.core.randomness import stream
+from duelrank.core.types import Feedback, Impression, Query, State
 from duelrank.exploration import UniformSphere
 from duelrank.projection import DocumentSpace, WholeList
-from duelrank.randomness import stream
-from duelrank.types import Feedback, Impression, Query, State
 
 D, N, DELTA = 8, 20_000, 0.9
 RNG = np.random.default_rng(0)

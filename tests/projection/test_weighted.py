@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from duelrank.errors import InvalidRecipe
-from duelrank.grammar import parse
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.grammar import parse
+from duelrank.core.types import Feedback, Impression, Query
 from duelrank.projection import DocumentSpace, Examination
 from duelrank.testing import CHECKS, play
-from duelrank.types import Feedback, Impression, Query
 
 D = 5
 DOCUMENTS = hnp.arrays(np.float64, st.tuples(st.integers(1, 8), st.just(D)), elements=st.integers(-2, 2).map(float))

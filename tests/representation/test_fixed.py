@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.errors import InvalidRecipe
-from duelrank.kernels.preparation import scale_queries
+from duelrank.core.errors import InvalidRecipe
+from duelrank.kernels.datasets import scale_queries
 from duelrank.representation import BentLines, Fixed, MinMax, QueryScaled, Standard, Unscaled
 
 anything = st.floats(allow_nan=False, allow_infinity=False)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Learner, Query, parse
+from duelrank.core.types import same_arrays
 from duelrank.kernels.random import derive
 from duelrank.representation import BentLines, Distribution, Ramps, Steps
 from duelrank.representation.base import knots_of
-from duelrank.representation.knots import EVERY, HORIZON, different, moved
-from duelrank.types import same_arrays
+from duelrank.representation.curves import EVERY, HORIZON, different, moved
 
 LEARNED = [Ramps(), BentLines(), Steps(), Distribution()]
 
@@ -192,7 +192,7 @@ class TestMoves:
 
 
 def test_recipes_are_read_and_spelled():
-    from duelrank.registry import spell
+    from duelrank.core.registry import spell
 
     for text in (
         "wmgd-dsp-curves",

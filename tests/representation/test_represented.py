@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Learner, Query, parse, simulate
-from duelrank.errors import InvalidRecipe, ShapeMismatch
+from duelrank.core.errors import InvalidRecipe, ShapeMismatch
 from duelrank.representation import BentLines, Chain, Distribution, QueryRanks, QueryScaled, Ramps, Raw, Steps
 from duelrank.representation.base import knots_of, with_knots
 from duelrank.testing import check_algorithm

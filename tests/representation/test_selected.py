@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from duelrank.algorithms import Algorithm
-from duelrank.grammar import parse
+from duelrank.core.grammar import parse
+from duelrank.core.randomness import stream_key
+from duelrank.core.types import Feedback, Query
 from duelrank.kernels.random import derive
-from duelrank.randomness import stream_key
 from duelrank.representation import BentLines, Distribution, QueryScaled, Ramps, Raw, Representation, Steps
 from duelrank.representation.base import by_feature, knots_of
-from duelrank.types import Feedback, Query
 
 LEARNING = [BentLines(), Ramps(), Steps(), Distribution(pieces=4)]
 

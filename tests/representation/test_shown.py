@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from duelrank.representation import BentLines, Distribution, QueryScaled, Ramps, Raw, Steps
-from duelrank.representation.shown import shown_curves
+from duelrank.representation.curves import shown_curves
 
 SAMPLE = np.array([[0.0, 0.1], [0.0, 0.2], [0.0, 0.8], [1.0, 0.9]], np.float32)
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from tests.waiting import FOR_EVER, until_async
 
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.types import Feedback, Query, State
 from duelrank.kernels.random import derive
-from duelrank.randomness import stream, stream_key
 from duelrank.serving import Document, FeedbackEvent, RankerSpec, RankRequest, Service, Settings
 from duelrank.serving.clock import Clock
 from duelrank.serving.log.bodies import hash63
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.replay import replay
 from duelrank.storage import Storage, open_storage
-from duelrank.types import Feedback, Query, State
 
 FEATURES = ("bm25", "price", "age", "title")
 SALT = b"tests"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from duelrank.api import Change, FeedbackEvent, GuardSpec, Start
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard.lists import BASELINE, LEARNED
 from duelrank.serving.log.bodies import unpack_teams
 

@@ -9,7 +9,7 @@ import pytest
 
 from duelrank import Feedback, Learner, Query
 from duelrank.api import Change, Document, GuardSpec, LoggedImpression
-from duelrank.errors import Conflict, InvalidRecipe, LimitExceeded
+from duelrank.core.errors import Conflict, InvalidRecipe, LimitExceeded
 from duelrank.guard.lists import BASELINE
 from duelrank.serving.backfill import LogIntake
 from duelrank.serving.feedback import Rejected

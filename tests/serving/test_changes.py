@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from duelrank.api import Change, Document, DocumentTable, RankRequest, Start
-from duelrank.errors import Conflict, InvalidRecipe, InvalidValue, ShapeMismatch, UnknownName
+from duelrank.core.errors import Conflict, InvalidRecipe, InvalidValue, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel
 from duelrank.storage import open_storage
 

@@ -281,7 +281,7 @@ def test_a_leader_that_hung_goes_on_from_where_another_has_come(storage, kit, mo
 
 
 def test_a_database_server_that_restarts_under_load(server, postgres_url, kit):
-    from duelrank.errors import StorageFailure
+    from duelrank.core.errors import StorageFailure
 
     async def user(service, who, promised, failures, enough):
         for key in itertools.count(100_000 * who):

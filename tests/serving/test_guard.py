@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from duelrank.api import Change, GuardSpec, Start
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard.lists import BASELINE, LEARNED
 from duelrank.serving import Observer, Service
 from duelrank.serving.leader.learner import Learner

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from duelrank.api import Change, GuardSpec, RankerSpec, Start
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.guard import ConfidenceSequence
 from duelrank.serving.log.bodies import unpack
 from duelrank.serving.ranker import history

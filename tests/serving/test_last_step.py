@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from duelrank.errors import NotReady, UnknownName
+from duelrank.core.errors import NotReady, UnknownName
 from duelrank.storage import open_storage
 
 

@@ -8,15 +8,15 @@ import logging
 import numpy as np
 import pytest
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.randomness import stream_key
+from duelrank.core.types import Feedback
 from duelrank.kernels.random import derive
-from duelrank.randomness import stream_key
 from duelrank.serving import FeedbackCounts, Observer
 from duelrank.serving.log.bodies import EXPLORED, Failed, StoredImpression, hash63, pack
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.replay import replay
 from duelrank.storage import NewEvent, open_storage
-from duelrank.types import Feedback
 
 
 def ids(answer):

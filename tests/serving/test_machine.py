@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from duelrank.algorithms import MGD
 from duelrank.api import CLICK, Change, GuardSpec, RankerSpec
-from duelrank.errors import StoreCorrupt, StoreLocked
+from duelrank.core.errors import StoreCorrupt, StoreLocked
+from duelrank.core.types import State
 from duelrank.guard import guard as guarding
-from duelrank.representation import knots
+from duelrank.representation import curves as knots
 from duelrank.serving.log.bodies import (
     Control,
     StoredFeedback,
@@ -29,7 +30,6 @@ from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.history import history_of
 from duelrank.serving.ranker.machine import WINDOW, Machine
 from duelrank.storage import Event
-from duelrank.types import State
 
 DEFINITION = Definition(RankerSpec("shop", "mgd-dsp", ("a", "b", "c"), length=3, seed=3), 0.0)
 CURVES = [

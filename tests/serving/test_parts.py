@@ -8,7 +8,7 @@ import pytest
 
 from duelrank.algorithms import LogPairs
 from duelrank.api import FeedbackEvent
-from duelrank.errors import StoreFull
+from duelrank.core.errors import StoreFull
 from duelrank.serving.feedback import made_up
 from duelrank.serving.log.appender import Appender
 from duelrank.serving.log.bodies import StoredImpression

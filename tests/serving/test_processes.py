@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack
 import pytest
 from msgspec.structs import replace
 
-from duelrank.errors import StoreLocked
+from duelrank.core.errors import StoreLocked
 from duelrank.serving import Document, Observer, RankRequest, Service
 from duelrank.storage import open_storage
 

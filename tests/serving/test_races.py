@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from duelrank.api import Change
-from duelrank.errors import InvalidValue, NotReady, StoreUnavailable
+from duelrank.core.errors import InvalidValue, NotReady, StoreUnavailable
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.election import Election
 from duelrank.serving.log.bodies import CREATED, RANKERS, Created, pack

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from duelrank.api import Change, Document, RankerSpec, RankRequest, Start
-from duelrank.errors import Conflict, InvalidRecipe, InvalidValue
-from duelrank.representation import knots as learning
+from duelrank.core.errors import Conflict, InvalidRecipe, InvalidValue
+from duelrank.representation import curves as learning
 from duelrank.representation.base import knots_of
 from duelrank.serving.leader.learner import Learner
 from duelrank.serving.log.bodies import CREATED, RANKERS, Created, unpack

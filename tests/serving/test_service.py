@@ -8,7 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from duelrank.errors import Conflict, InvalidRecipe, InvalidValue, LimitExceeded, NotReady, ShapeMismatch, UnknownName
+from duelrank.core.errors import (
+    Conflict,
+    InvalidRecipe,
+    InvalidValue,
+    LimitExceeded,
+    NotReady,
+    ShapeMismatch,
+    UnknownName,
+)
 from duelrank.serving import Document, FeedbackCounts, FeedbackEvent, Observer, RankRequest, Rejected, Service
 from duelrank.serving.log.attachments import unpack_features
 from duelrank.storage import open_storage

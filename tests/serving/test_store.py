@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from duelrank.errors import (
+from duelrank.core.errors import (
     InvalidValue,
     LimitExceeded,
     StorageFailure,

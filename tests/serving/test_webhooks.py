@@ -13,7 +13,7 @@ import pytest
 from tests.serving.guards import guard_info
 from tests.waiting import FOR_EVER, until
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.serving.webhooks import Webhooks, check_public, is_public, message, without_secrets
 
 QUICK = (0.01, 0.01, 0.01, 0.01)

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.grammar import parse
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.registry import canonical
+from duelrank.core.types import Query
 from duelrank.datasets import Synthetic
-from duelrank.errors import InvalidRecipe, InvalidValue
 from duelrank.experiments import Skyline, reference_for
 from duelrank.experiments.results import Frame
-from duelrank.grammar import parse
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.metrics import evaluate, nDCG
-from duelrank.randomness import stream, stream_key
-from duelrank.registry import canonical
 from duelrank.simulation import BestFeature, Feature, FrozenWeights, Guarded, RunSpec, simulate
-from duelrank.simulation.baseline import order
 from duelrank.simulation.guarded import NO_GUARD, GuardedLearner
-from duelrank.types import Query
+from duelrank.simulation.production import order
 from duelrank.users import Cascade, Preset
 
 # Everything is decided by the learned ranker or by guard lists; evidence is soon enough.

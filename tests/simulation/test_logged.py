@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from duelrank.algorithms import Algorithm
-from duelrank.grammar import parse
-from duelrank.registry import spell
+from duelrank.core.grammar import parse
+from duelrank.core.registry import spell
 from duelrank.simulation import Feature, Logged, RunSpec, simulate
 from duelrank.users import Cascade, Preset
 

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from duelrank.algorithms import DBGD, MGD, Algorithm
+from duelrank.core.errors import InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.registry import register
 from duelrank.datasets.base import Dataset
-from duelrank.errors import InvalidRecipe, InvalidValue, UnknownName
-from duelrank.grammar import parse
 from duelrank.kernels.random import derive, integers, uniform
 from duelrank.learner import Learner
 from duelrank.metrics import ERR, evaluate, nDCG, online_performance
-from duelrank.randomness import stream, stream_key
-from duelrank.registry import register
-from duelrank.simulation import RunSpec, loop, simulate
+from duelrank.simulation import RunSpec, simulate
+from duelrank.simulation import run as loop
 from duelrank.users import Cascade, IntentDrift, Opposed, Preset, User
 
 ARRAYS = ("online", "checkpoints", "offline", "update_norms", "weights")

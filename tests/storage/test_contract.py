@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage, open_storage
 from duelrank.testing import STORAGE_CHECKS, check_storage
 

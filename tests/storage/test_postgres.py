@@ -13,7 +13,7 @@ from tests.waiting import until
 
 psycopg = pytest.importorskip("psycopg")
 
-from duelrank.errors import (  # noqa: E402
+from duelrank.core.errors import (
     InvalidValue,
     StorageFailure,
     StoreCorrupt,

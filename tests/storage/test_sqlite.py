@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from duelrank.errors import (
+from duelrank.core.errors import (
     InvalidValue,
     StorageFailure,
     StoreCorrupt,
@@ -37,7 +37,7 @@ class TestReadOnly:
     #: Says what a store on a disk that is mounted read-only has, and why it takes no more.
     LOOK = """
 import sys
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 from duelrank.storage import NewEvent, open_storage
 with open_storage(sys.argv[1], read_only=True) as store:
     print(store.log.last_number())

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from duelrank.errors import StorageFailure, StoreFull, StoreLocked
+from duelrank.core.errors import StorageFailure, StoreFull, StoreLocked
 from duelrank.storage import Receipt
 from duelrank.storage.writer import GroupWriter
 

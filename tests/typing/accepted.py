@@ -6,10 +6,10 @@ import numpy as np
 
 from duelrank import MGD, Dataset, Feedback, Learner, Query, Record, RunSpec, parse, simulate
 from duelrank.algorithms import Algorithm
+from duelrank.core.types import Clicks, Features
 from duelrank.datasets import Fold, Split
 from duelrank.experiments import Grid
 from duelrank.testing.checks import check_algorithm
-from duelrank.types import Clicks, Features
 
 
 def values() -> tuple[Features, Clicks]:

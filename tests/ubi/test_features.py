@@ -5,8 +5,8 @@ import struct
 import pytest
 from tests.ubi.logs import NAMES
 
-from duelrank.errors import DataFormatError
-from duelrank.ubi.features import FeatureReader, Row, split
+from duelrank.adapters.ubi import FeatureReader, Row, split
+from duelrank.core.errors import DataFormatError
 
 
 def row(*values, id="d1"):

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from tests.ubi.logs import NAMES, Log, event, features, made_up, query
 
+from duelrank.adapters import ubi as workspace
+from duelrank.adapters.ubi import History, Row
 from duelrank.api import DocumentTable, LoggedImpression
-from duelrank.errors import DataFormatError, StoreFull
-from duelrank.ubi import workspace
-from duelrank.ubi.features import Row
-from duelrank.ubi.history import History
+from duelrank.core.errors import DataFormatError, StoreFull
 
 
 def three(*hits, id="q1"):

@@ -8,9 +8,9 @@ import sys
 import pytest
 from tests.ubi.logs import event, query
 
-from duelrank.errors import DataFormatError, InvalidValue, MissingData
-from duelrank.ubi import records
-from duelrank.ubi.records import Place, Troubles, check_files, read_records, sources
+from duelrank.adapters import ubi as records
+from duelrank.adapters.ubi import Place, Troubles, check_files, read_records, sources
+from duelrank.core.errors import DataFormatError, InvalidValue, MissingData
 
 EVENTS = [event("q1", document="d1"), event("q2", document="é"), event("q2", "purchase", "d3", note="[{,\n]")]
 

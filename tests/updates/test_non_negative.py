@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from duelrank import Feedback, Learner, Query
-from duelrank.errors import InvalidValue
-from duelrank.types import State
+from duelrank.core.errors import InvalidValue
+from duelrank.core.types import State
 from duelrank.updates import Momentum, NonNegative, Step
 
 

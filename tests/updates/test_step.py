@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duelrank.errors import InvalidRecipe
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.types import Feedback, Query, State
 from duelrank.learner import Learner
-from duelrank.types import Feedback, Query, State
 from duelrank.updates import Step
 
 RATES = st.floats(0.0, 10.0)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duelrank import parse
-from duelrank.errors import InvalidRecipe, InvalidValue
-from duelrank.randomness import stream
-from duelrank.registry import aliases
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.randomness import stream
+from duelrank.core.registry import aliases
 from duelrank.users import Cascade, IntentDrift, Mixture, Opposed, Preset, User
 
 LISTS = st.lists(st.integers(0, 2), max_size=8)

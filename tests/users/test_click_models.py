@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from duelrank import parse
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.randomness import stream
 from duelrank.kernels.random import uniform
-from duelrank.randomness import stream
 from duelrank.users import DBN, DCM, PBM, UBM, Cascade, ClickModel, Preset
 
 ALPHA = 1e-4

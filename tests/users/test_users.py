@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.randomness import stream
 from duelrank.kernels.random import uniform
-from duelrank.randomness import stream
 from duelrank.users import Cascade, Preset
 
 ALPHA = 1e-4

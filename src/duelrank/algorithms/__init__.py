@@ -24,7 +24,7 @@ from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
 from duelrank.algorithms.sim_mgd import SimMGD
 from duelrank.algorithms.wmgd import WMGD
-from duelrank.registry import Part, registered, source
+from duelrank.core.registry import Part, registered, source
 
 __all__ = [
     "CMGD",

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidRecipe, InvalidValue, ShapeMismatch
-from duelrank.grammar import parse
+from duelrank.core.errors import InvalidRecipe, InvalidValue, ShapeMismatch
+from duelrank.core.grammar import parse
+from duelrank.core.registry import Part, spell, walk
+from duelrank.core.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.core.validation import whole_number
 from duelrank.kernels.ranking import rankings
 from duelrank.kernels.updates import is_zero
-from duelrank.registry import Part, spell, walk
 from duelrank.representation import Representation
-from duelrank.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
-from duelrank.updates.base import Update
-from duelrank.validation import whole_number
+from duelrank.updates import Update
 
 __all__ = ["Algorithm", "StepExplanation"]
 
@@ -69,7 +69,7 @@ class Algorithm(Part, ABC):
     A step of learning, without a `Learner`: state in, state out.
 
     >>> from duelrank import Feedback, Query, parse
-    >>> from duelrank.randomness import stream
+    >>> from duelrank.core.randomness import stream
     >>> mgd, query = parse("mgd"), Query("shoes", [[0.1, 0.9], [0.8, 0.2]])
     >>> before = mgd.start(2, stream(1, "start"))
     >>> shown = mgd.rank(before, query, 10, stream(1, "rank"))

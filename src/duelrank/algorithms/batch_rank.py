@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.click_bandit import ClickBandit, Model
-from duelrank.kernels import batchrank as kernel
-from duelrank.kernels.click_bandits import kl_budget, kl_upper
-from duelrank.registry import Between, alias, register
-from duelrank.types import Clicks, Impression, Ranking, Stream, Trace
+from duelrank.core.registry import Between, alias, register
+from duelrank.core.types import Clicks, Impression, Ranking, Stream, Trace
+from duelrank.kernels import bandits as kernel
+from duelrank.kernels.bandits import kl_budget, kl_upper
 
 __all__ = ["BatchRank"]
 

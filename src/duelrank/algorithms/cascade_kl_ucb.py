@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.cascade_ucb1 import CascadeUCB1
 from duelrank.algorithms.click_bandit import Model
-from duelrank.kernels.click_bandits import kl_ucb
-from duelrank.registry import alias, register
+from duelrank.core.registry import alias, register
+from duelrank.kernels.bandits import kl_ucb
 
 __all__ = ["CascadeKLUCB"]
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.click_bandit import Model
 from duelrank.algorithms.index_bandit import IndexBandit
-from duelrank.kernels.click_bandits import ucb1
-from duelrank.registry import alias, register
-from duelrank.types import Clicks
+from duelrank.core.registry import alias, register
+from duelrank.core.types import Clicks
+from duelrank.kernels.bandits import ucb1
 
 __all__ = ["CascadeUCB1"]
 

@@ -12,10 +12,22 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm
 from duelrank.algorithms.query_memory import QueryMemory
+from duelrank.core.registry import Between
+from duelrank.core.types import (
+    Clicks,
+    Feedback,
+    Gradient,
+    Impression,
+    Memory,
+    Query,
+    Ranking,
+    State,
+    Stream,
+    Trace,
+    Weights,
+)
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import sorted_rows
-from duelrank.registry import Between
-from duelrank.types import Clicks, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Trace, Weights
 
 __all__ = ["ClickBandit", "Model", "best_first"]
 

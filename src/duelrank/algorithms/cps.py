@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
-from duelrank.errors import InvalidRecipe
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.registry import alias, register
+from duelrank.core.types import Impression, Query, State, Stream
 from duelrank.exploration import CandidatePreselection, Exploration
 from duelrank.multileaving import Multileaver, Probabilistic
-from duelrank.registry import alias, register
-from duelrank.types import Impression, Query, State, Stream
 
 __all__ = ["CPS"]
 

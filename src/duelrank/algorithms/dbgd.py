@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
-from duelrank.registry import alias, register
+from duelrank.core.registry import alias, register
 from duelrank.updates import Step, Update
 
 __all__ = ["DBGD"]

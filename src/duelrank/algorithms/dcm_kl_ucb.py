@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duelrank.algorithms.cascade_kl_ucb import CascadeKLUCB
+from duelrank.core.registry import alias, register
+from duelrank.core.types import Clicks
 from duelrank.kernels.inference import last_click
-from duelrank.registry import alias, register
-from duelrank.types import Clicks
 
 __all__ = ["DCMKLUCB"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.core.registry import alias, register
 from duelrank.exploration import Exploration, OppositePair
 from duelrank.inference import BestWinner, Inference
-from duelrank.registry import alias, register
 
 __all__ = ["DPDBGD"]
 

@@ -9,15 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
-from duelrank.exploration import Exploration, UniformSphere
-from duelrank.inference import Inference, MeanWinner
-from duelrank.kernels.exploration import unit_directions
-from duelrank.kernels.inference import last_click
-from duelrank.kernels.ranking import rankings, separate_rankings
-from duelrank.memory import replaced
-from duelrank.multileaving import Multileaver, Probabilistic
-from duelrank.registry import Between
-from duelrank.types import (
+from duelrank.core.memory import replaced
+from duelrank.core.registry import Between
+from duelrank.core.types import (
     Directions,
     Feedback,
     Gains,
@@ -31,6 +25,12 @@ from duelrank.types import (
     Stream,
     Weights,
 )
+from duelrank.exploration import Exploration, UniformSphere
+from duelrank.inference import Inference, MeanWinner
+from duelrank.kernels.exploration import unit_directions
+from duelrank.kernels.inference import last_click
+from duelrank.kernels.ranking import rankings, separate_rankings
+from duelrank.multileaving import Multileaver, Probabilistic
 from duelrank.updates import Step, Update
 
 __all__ = ["DuelingBandit"]

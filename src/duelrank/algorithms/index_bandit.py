@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.click_bandit import ClickBandit, Model, best_first
-from duelrank.kernels import click_bandits as kernel
-from duelrank.types import Clicks, Impression, Ranking, Stream, Trace
+from duelrank.core.types import Clicks, Impression, Ranking, Stream, Trace
+from duelrank.kernels import bandits as kernel
 
 __all__ = ["IndexBandit"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
-from duelrank.kernels.plackett_luce import skip_gradient
+from duelrank.core.memory import replaced
+from duelrank.core.registry import alias, register
+from duelrank.core.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
+from duelrank.kernels.pdgd import skip_gradient
 from duelrank.kernels.ranking import rankings
-from duelrank.memory import replaced
 from duelrank.projection import DependentClick, Examination
-from duelrank.registry import alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.updates import Step, Update
 
 __all__ = ["LogPairs"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.core.registry import alias, register
 from duelrank.exploration import Exploration, NullSpace
 from duelrank.inference import DifficultQueries, Inference
 from duelrank.multileaving import Multileaver, TeamDraft
-from duelrank.registry import alias, register
 
 __all__ = ["NSGD"]
 

@@ -8,11 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
-from duelrank.kernels import pair_rank as kernel
-from duelrank.memory import replaced
-from duelrank.projection import Examination, LastClick
-from duelrank.registry import Between, alias, register
-from duelrank.types import (
+from duelrank.core.memory import replaced
+from duelrank.core.registry import Between, alias, register
+from duelrank.core.types import (
     Features,
     Feedback,
     Gains,
@@ -25,6 +23,8 @@ from duelrank.types import (
     Stream,
     Weights,
 )
+from duelrank.kernels import pairrank as kernel
+from duelrank.projection import Examination, LastClick
 from duelrank.updates import Step, Update
 
 __all__ = ["PairRank"]

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from duelrank.algorithms.base import Algorithm
+from duelrank.core.memory import replaced
+from duelrank.core.registry import alias, register
+from duelrank.core.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.kernels.exploration import unit_directions
-from duelrank.kernels.plackett_luce import draw, pair_gradient, skip_gradient
+from duelrank.kernels.pdgd import draw, pair_gradient, skip_gradient
 from duelrank.kernels.ranking import scores
-from duelrank.memory import replaced
 from duelrank.projection import Examination
-from duelrank.registry import alias, register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.updates import Step, Update
 
 __all__ = ["PDGD"]

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from duelrank.algorithms.base import Algorithm, StepExplanation
 from duelrank.algorithms.dbgd import DBGD
-from duelrank.errors import InvalidRecipe
-from duelrank.memory import replaced
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.memory import replaced
+from duelrank.core.registry import register
+from duelrank.core.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.projection import DocumentSpace, Projection
-from duelrank.registry import register
-from duelrank.types import Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 
 __all__ = ["Projected"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels.query_memory import HEAD, recall
-from duelrank.types import Memory
+from duelrank.core.types import Memory
+from duelrank.kernels.bandits import HEAD, recall
 
 __all__ = ["QueryMemory"]
 

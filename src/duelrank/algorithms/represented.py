@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm, StepExplanation
-from duelrank.errors import InvalidRecipe, InvalidValue
-from duelrank.memory import replaced
-from duelrank.registry import register, spell, walk
-from duelrank.representation import QueryScaled, Representation
-from duelrank.representation.base import knots_of, same_knots, with_knots
-from duelrank.types import (
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.memory import replaced
+from duelrank.core.registry import register, spell, walk
+from duelrank.core.types import (
     Features,
     Feedback,
     Gradient,
@@ -26,6 +24,8 @@ from duelrank.types import (
     Weights,
     frozen,
 )
+from duelrank.representation import QueryScaled, Representation
+from duelrank.representation.base import knots_of, same_knots, with_knots
 
 __all__ = ["Represented"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.core.registry import alias, register
 from duelrank.exploration import Exploration, ReferenceDocuments
-from duelrank.registry import alias, register
 
 __all__ = ["SimMGD"]
 

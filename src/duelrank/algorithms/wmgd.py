@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from duelrank.algorithms.dueling_bandit import DuelingBandit
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
+from duelrank.core.registry import alias, register
 from duelrank.exploration import Exploration, UniformSphere
 from duelrank.inference import CreditWeighted, Inference
 from duelrank.multileaving import Multileaver, SampleOnlyScored
 from duelrank.projection import DocumentSpace, LastClick
-from duelrank.registry import alias, register
 from duelrank.representation import BentLines, QueryScaled
 from duelrank.updates import Step, Update
 

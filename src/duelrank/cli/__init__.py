@@ -34,7 +34,7 @@ from duelrank.cli import (
     tune,
 )
 from duelrank.cli.console import complain, tell
-from duelrank.errors import DuelrankError, StorageFailure
+from duelrank.core.errors import DuelrankError, StorageFailure
 
 __all__ = ["app", "main"]
 
@@ -97,7 +97,7 @@ _stderr_handler = _StderrHandler()
 
 def _announce_waiting() -> None:
     """Log to stderr what makes the user wait: compiling kernels, or a cluster that has no workers yet."""
-    for name in ("duelrank.compiling", "duelrank.experiments"):
+    for name in ("duelrank.core.compiling", "duelrank.experiments"):
         log = logging.getLogger(name)
         log.setLevel(logging.INFO)
         log.propagate = False

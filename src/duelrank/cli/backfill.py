@@ -15,9 +15,9 @@ from duelrank.cli.rankers import KeyOption, connect
 from duelrank.cli.serve import need_extra
 
 if TYPE_CHECKING:
+    from duelrank.adapters.ubi import History
     from duelrank.api import BackfillCounts, LoggedImpression, RankerInfo
     from duelrank.serving import Service
-    from duelrank.ubi.history import History
 
 __all__ = ["backfill"]
 
@@ -87,8 +87,7 @@ def backfill(
     json: JsonOption = False,
 ) -> None:
     """Teach a ranker with the log of another search, in the form of User Behavior Insights; run again, it goes on where it was."""
-    from duelrank.ubi.history import History
-    from duelrank.ubi.records import check_files
+    from duelrank.adapters.ubi import History, check_files
 
     check_files(queries, events, features)
     with _destination(store, ranker, api_key, dry_run) as (info, send):
@@ -145,7 +144,7 @@ def _own_service(place: str, ranker: str, dry_run: bool) -> Iterator[tuple[Ranke
 
 
 async def _started(service: Service) -> None:
-    from duelrank.errors import StoreLocked
+    from duelrank.core.errors import StoreLocked
 
     try:
         await service.start()
@@ -188,7 +187,7 @@ def _chunks(lists: Iterable[LoggedImpression]) -> Iterator[list[LoggedImpression
 @contextmanager
 def _saying(sent: _Sent) -> Iterator[None]:
     """Say what has been done already where something ends the command early."""
-    from duelrank.errors import DuelrankError
+    from duelrank.core.errors import DuelrankError
 
     try:
         yield
@@ -210,7 +209,7 @@ class _Sent:
     def hand_over(self, chunk: Sequence[LoggedImpression], send: Send) -> None:
         """Send some lists, in smaller pieces where a service takes only these; a single one that is too large is refused."""
         from duelrank.api import BackfillCounts, Invalid
-        from duelrank.errors import DuelrankError
+        from duelrank.core.errors import DuelrankError
 
         try:
             counts = send(chunk)

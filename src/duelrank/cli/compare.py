@@ -107,7 +107,7 @@ def _write(table: Table, frame: Frame, csv_file: Path | None, latex: Path | None
 
 def _show(table: Table, frame: Frame, report: Path | None, charts: bool) -> None:
     from duelrank.cli.record import definition
-    from duelrank.grammar import parse
+    from duelrank.core.grammar import parse
     from duelrank.metrics import Metric
 
     console = out()

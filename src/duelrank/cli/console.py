@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from duelrank.progress import bytes_bar, count_bar, spinner
+from duelrank.core.progress import bytes_bar, count_bar, spinner
 
 __all__ = ["bytes_bar", "complain", "count_bar", "out", "print_json", "spinner", "tell"]
 

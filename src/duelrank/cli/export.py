@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from duelrank.cli.console import complain
-from duelrank.grammar import split_top_level
+from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.export import LinearModel
@@ -129,7 +129,7 @@ def export(
 
 
 def _write(model: LinearModel, format: str, out: Path | None, options: dict[str, Any]) -> None:
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
     from duelrank.experiments.files import write_bytes
     from duelrank.export import FORMATS
     from duelrank.export import export as write
@@ -149,9 +149,9 @@ def _model(
     """Read a snapshot, which is a zip archive, or else the JSON of a model."""
     from dataclasses import replace
 
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
+    from duelrank.core.snapshot import Snapshot
     from duelrank.export import LinearModel
-    from duelrank.snapshot import Snapshot
 
     given: dict[str, Any] = {
         key: value for key, value in {"name": name, "version": version}.items() if value is not None
@@ -171,8 +171,8 @@ def _representation(given: str, names: list[str]) -> Representation:
     """Read the text of a representation, or a file with its JSON."""
     import json
 
-    from duelrank.errors import DataFormatError
-    from duelrank.representation.written import read_representation
+    from duelrank.core.errors import DataFormatError
+    from duelrank.representation.fixed import read_representation
 
     if not given.endswith(".json"):
         return read_representation(given, names)
@@ -185,7 +185,7 @@ def _representation(given: str, names: list[str]) -> Representation:
 
 def feature_names(names: str | None, path: Path | None) -> list[str] | None:
     """Return the names of features from a text a,b,c or from the lines of a file; None if neither is given."""
-    from duelrank.errors import DataFormatError, InvalidValue
+    from duelrank.core.errors import DataFormatError, InvalidValue
 
     if names is not None and path is not None:
         raise InvalidValue("give feature names with --features or with --features-file, not with both")
@@ -198,7 +198,7 @@ def feature_names(names: str | None, path: Path | None) -> list[str] | None:
 
 
 def _read(path: Path) -> bytes:
-    from duelrank.errors import MissingData
+    from duelrank.core.errors import MissingData
 
     try:
         return path.read_bytes()

@@ -48,7 +48,7 @@ def versions() -> str:
 
 
 def _facts() -> dict[str, Any]:
-    from duelrank.home import home
+    from duelrank.core.home import home
 
     core, extras = _requirements()
     return {
@@ -114,7 +114,7 @@ def _processors() -> dict[str, Any]:
 
 def _kernels() -> dict[str, Any]:
     """Return where compiled kernels are kept, and how much is there; no folder if none is writable."""
-    from duelrank.compiling import kernel_folder
+    from duelrank.core.compiling import kernel_folder
 
     folder = kernel_folder()
     sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()] if folder else []

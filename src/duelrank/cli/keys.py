@@ -81,7 +81,7 @@ def revoke(
     store: StoreOption = SQLITE,
 ) -> None:
     """Revoke a key; a running service rejects it within seconds."""
-    from duelrank.errors import UnknownName
+    from duelrank.core.errors import UnknownName
     from duelrank.storage import open_storage
 
     with open_storage(store) as storage:

@@ -18,7 +18,7 @@ from duelrank.cli.console import out, print_json
 from duelrank.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from duelrank.registry import Part
+    from duelrank.core.registry import Part
 
 
 def list_parts(
@@ -54,7 +54,7 @@ def list_parts(
 
 def _describe(name: str, as_json: bool) -> None:
     """Show all parameters of a name or recipe, including those of its parts."""
-    from duelrank.registry import walk
+    from duelrank.core.registry import walk
 
     part = _named(name)
     if isinstance(part, type):
@@ -72,9 +72,9 @@ def _describe(name: str, as_json: bool) -> None:
 
 def _named(name: str) -> Part | type[Part]:
     """Return the part that a recipe describes, or its class if some parameters have no default."""
-    from duelrank.errors import InvalidRecipe, UnknownName
-    from duelrank.grammar import parse
-    from duelrank.registry import Part, classes, names
+    from duelrank.core.errors import InvalidRecipe, UnknownName
+    from duelrank.core.grammar import parse
+    from duelrank.core.registry import Part, classes, names
 
     if name in classes():
         try:
@@ -89,7 +89,7 @@ def _named(name: str) -> Part | type[Part]:
 
 def _settings(place: str, cls: type[Part], part: Part | None) -> Iterator[dict[str, Any]]:
     """Describe each parameter that is not itself a part: its value, the allowed values, its meaning."""
-    from duelrank.registry import Part, allowed
+    from duelrank.core.registry import Part, allowed
 
     meanings = _meanings(cls)
     for item in fields(cls):
@@ -133,7 +133,7 @@ def _description(entry: dict[str, Any]) -> RenderableType:
 
 
 def _algorithms_page(results: Path | None) -> str:
-    from duelrank.errors import MissingData
+    from duelrank.core.errors import MissingData
     from duelrank.experiments.algorithms_page import LeagueResults, algorithms_page, read_league
 
     if results is None:
@@ -179,7 +179,7 @@ def _kinds() -> dict[str, type[Part]]:
 
 
 def _entries(kind: type[Part]) -> list[dict[str, Any]]:
-    from duelrank.registry import aliases, classes
+    from duelrank.core.registry import aliases, classes
 
     short = [_entry(name, type(part), repr(part), _about(part)) for name, part in aliases(kind).items()]
     return short + [_entry(name, cls, None, _first_line(cls)) for name, cls in classes(kind).items()]
@@ -197,8 +197,8 @@ def _parameters(cls: type[Part]) -> dict[str, str | None]:
 def _about(part: Part) -> str:
     """Describe a short name; the first line of the class alone would not distinguish names of one class."""
     from duelrank.algorithms import Projected, Represented
+    from duelrank.core.registry import spell
     from duelrank.datasets import Imported, info
-    from duelrank.registry import spell
     from duelrank.users import Preset
 
     if isinstance(part, Projected):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def algorithm_names(incomplete: str) -> list[str]:
     """Return the short names of algorithms that begin like this, for shells that complete."""
     from duelrank.algorithms import Algorithm
-    from duelrank.registry import aliases
+    from duelrank.core.registry import aliases
 
     return [name for name in aliases(Algorithm) if name.startswith(incomplete)]
 
@@ -68,7 +68,7 @@ StoreArgument = Annotated[
 
 def check_file(path: Path) -> None:
     """Raise an error if a file cannot be written to the path, before any work is done."""
-    from duelrank.errors import InvalidValue, MissingData
+    from duelrank.core.errors import InvalidValue, MissingData
 
     if path.name.startswith("-"):
         raise InvalidValue(f"the name of a file is missing before {path}; to write to it, give ./{path}")
@@ -80,7 +80,7 @@ def check_file(path: Path) -> None:
 
 def opened_store(store: str, read_only: bool = False) -> Storage:
     """Open a store that exists, by its file or address."""
-    from duelrank.errors import MissingData
+    from duelrank.core.errors import MissingData
     from duelrank.storage import open_storage
 
     address = store_address(store)

@@ -199,7 +199,7 @@ def change(
     json: JsonOption = False,
 ) -> None:
     """Change a ranker; it keeps what it has learned. Settings of the guard that are not given stay."""
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     changes: dict[str, Any] = {
         "exploration": exploration,
@@ -225,7 +225,7 @@ def change(
 @app.command()
 def delete(name: NameArgument, yes: YesOption = None, url: UrlOption = URL, api_key: KeyOption = None) -> None:
     """Delete a ranker with all its data: model, versions, impressions and clicks."""
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     with connect(url, api_key) as client:
         info = client.ranker(name)
@@ -370,7 +370,7 @@ def connect(
 
 def _feature_names(names: str | None, file: Path | None) -> Iterable[str]:
     from duelrank.cli.export import feature_names
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     found = feature_names(names, file)
     if not found:
@@ -382,7 +382,7 @@ def _start(
     weights: list[str] | None, ranker: str | None, version: int | None, model: Path | None
 ) -> dict[str, Any] | None:
     """Return where the first weights come from, as the service takes it."""
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     if sum(bool(each) for each in (weights, ranker, model)) > 1:
         raise InvalidValue("first weights come from --weight, --from or --model: give only one of them")
@@ -397,7 +397,7 @@ def _start(
 
 def _numbers(option: str, given: list[str] | None, example: str) -> dict[str, float] | None:
     """Return the numbers of an option by name, None where there are none."""
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     found = {}
     for text in given or ():
@@ -411,7 +411,7 @@ def _numbers(option: str, given: list[str] | None, example: str) -> dict[str, fl
 
 def _guard(wanted: bool | None, settings: list[str] | None) -> dict[str, Any] | None:
     """Return the settings of a guard, {} for the defaults, or None where none was asked for."""
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     if wanted is False and settings:
         raise InvalidValue("--no-guard leaves nothing to set: give either --no-guard or --guard-with")
@@ -424,7 +424,7 @@ def _guard_setting(text: str) -> tuple[str, Any]:
     """Return the name and the value of a setting; what is not JSON is a text."""
     import json
 
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
@@ -450,7 +450,7 @@ def _representation(given: str | None) -> Any:
 def _read_json(path: Path) -> Any:
     import json
 
-    from duelrank.errors import DataFormatError, MissingData
+    from duelrank.core.errors import DataFormatError, MissingData
 
     try:
         return json.loads(path.read_bytes())

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from duelrank.algorithms import Algorithm
 from duelrank.cli.chart import Series, chart
+from duelrank.core.registry import spell
 from duelrank.experiments.report import outline
 from duelrank.metrics import DISCOUNT, Metric, nDCG
-from duelrank.registry import spell
 from duelrank.simulation import Record
 
 __all__ = ["definition", "show_record"]

@@ -48,9 +48,9 @@ def run(
 ) -> None:
     """Simulate one online learning run and report its performance."""
     from duelrank.algorithms import Algorithm
+    from duelrank.core.grammar import parse
     from duelrank.datasets import Dataset
     from duelrank.experiments.figures import write_figure
-    from duelrank.grammar import parse
     from duelrank.metrics import Metric
     from duelrank.simulation import RunSpec
     from duelrank.users import User

@@ -188,7 +188,7 @@ class _Work:
     def __call__(self, listening: socket.socket, ready: Connection) -> None:
         """Serve in a process of its own, and send the names of the rankers when it is ready."""
         from duelrank.cli.console import complain
-        from duelrank.errors import DuelrankError
+        from duelrank.core.errors import DuelrankError
         from duelrank.extensions import load_extensions
         from duelrank.serving.http import KeyRing
         from duelrank.serving.http.workers import FATAL
@@ -216,7 +216,7 @@ class _Work:
         self, service: Service, keys: KeyRing, listening: socket.socket, when_ready: Callable[[Service], None]
     ) -> None:
         """Serve until SIGINT or SIGTERM; raise where not all that was learned could be saved then."""
-        from duelrank.errors import StorageFailure
+        from duelrank.core.errors import StorageFailure
         from duelrank.serving.http import create_app
         from duelrank.serving.http.server import run_server
         from duelrank.serving.http.telemetry import traced
@@ -231,7 +231,7 @@ class _Work:
 
 
 def _log_format(text: str) -> LogFormat:
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     if text not in ("text", "json"):
         raise InvalidValue(f"the format of the log is text or json, got {text!r}")
@@ -241,7 +241,7 @@ def _log_format(text: str) -> LogFormat:
 def _webhook(address: str | None, private: bool) -> str | None:
     """Return the address of a webhook, or raise if nothing can be sent to it."""
     from duelrank.api import GuardSpec
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
     from duelrank.guard.guard import check_guard
     from duelrank.serving.webhooks import check_public
 
@@ -258,7 +258,7 @@ def _webhook(address: str | None, private: bool) -> str | None:
 
 def _check_shared(storage: Storage) -> None:
     """Refuse several processes on a store that one process must have for itself."""
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     if not storage.shared:
         raise InvalidValue(
@@ -269,7 +269,7 @@ def _check_shared(storage: Storage) -> None:
 
 def _seconds(text: str) -> float:
     """Return the number of seconds in 7d, 12h, 30m, 90s or a plain number."""
-    from duelrank.errors import InvalidValue
+    from duelrank.core.errors import InvalidValue
 
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
     if not found:
@@ -316,7 +316,7 @@ def address_of(host: str, port: int) -> str:
 
 def need_extra(module: str = "duelrank.serving.http.server") -> None:
     """Raise `MissingExtra` if a module of the service cannot be imported."""
-    from duelrank.errors import MissingExtra
+    from duelrank.core.errors import MissingExtra
 
     try:
         import_module(module)

@@ -23,7 +23,7 @@ from duelrank.cli.options import (
     algorithm_names,
 )
 from duelrank.cli.results import command_line, resumable
-from duelrank.grammar import split_top_level
+from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.experiments.tuning import Tuned
@@ -113,16 +113,16 @@ def tune(
 
 def _default_folder(algorithm: str) -> Path:
     from duelrank.algorithms import Algorithm
+    from duelrank.core.grammar import parse
+    from duelrank.core.registry import spell
     from duelrank.experiments.report import file_stem
-    from duelrank.grammar import parse
-    from duelrank.registry import spell
 
     return Path("results") / file_stem(f"tune-{spell(parse(algorithm, Algorithm))}")[:100]
 
 
 def _report(found: Tuned) -> Path | None:
     """Write the report; without matplotlib, say how to make it later."""
-    from duelrank.errors import MissingExtra
+    from duelrank.core.errors import MissingExtra
     from duelrank.experiments.tuning.report import write_report
 
     try:

@@ -33,7 +33,7 @@ try:
     if find_spec("httpx") is None:  # imported by the first client
         raise ModuleNotFoundError("No module named 'httpx'")
 except ImportError as error:  # pragma: no cover
-    from duelrank.errors import MissingExtra
+    from duelrank.core.errors import MissingExtra
 
     raise MissingExtra(f"duelrank.client needs httpx and msgspec: pip install 'duelrank[client]' ({error})") from None
 

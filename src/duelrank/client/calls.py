@@ -32,7 +32,7 @@ from duelrank.api import (
     VersionNumber,
 )
 from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Value, answer, encode_json, encode_messagepack, new_id
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 
 if TYPE_CHECKING:  # importing these takes time: httpx waits for the first client, the others for the first `model`
     import httpx
@@ -373,7 +373,7 @@ def _representation(given: Any, names: Sequence[str]) -> Any:
     if given is None or isinstance(given, str | Mapping):
         return given
     from duelrank.representation import Representation
-    from duelrank.representation.written import write_representation
+    from duelrank.representation.fixed import write_representation
 
     if not isinstance(given, Representation):
         raise InvalidValue(f'a representation is a text such as "query-scaled", an object or a part, got {given!r}')
@@ -451,7 +451,7 @@ def _linear_model(response: httpx.Response) -> LinearModel:
     import numpy as np
 
     from duelrank.export.model import LinearModel
-    from duelrank.representation.written import read_representation
+    from duelrank.representation.fixed import read_representation
 
     found = _read_model(response)
     names = tuple(found.weights)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duelrank.client import calls
 from duelrank.client.protocol import Call, Outcome
-from duelrank.errors import InvalidValue
-from duelrank.validation import whole_number
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 
 if TYPE_CHECKING:
     import httpx

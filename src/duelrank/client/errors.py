@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duelrank.errors import DuelrankError
+from duelrank.core.errors import DuelrankError
 
 __all__ = ["ServiceError", "ServiceUnreachable"]
 

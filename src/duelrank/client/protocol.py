@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from duelrank.client.errors import ServiceError, ServiceUnreachable
+from duelrank.core.errors import DataFormatError, InvalidValue
 from duelrank.decoding import json_decoder
-from duelrank.errors import DataFormatError, InvalidValue
 
 __all__ = [
     "JSON",

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from duelrank.datasets.layout import SHARES
+from duelrank.core.registry import Part
+from duelrank.core.validation import explained
 from duelrank.datasets.preparation import Preparation
-from duelrank.datasets.split import Fold, Split
-from duelrank.registry import Part
-from duelrank.validation import explained
+from duelrank.datasets.split import SHARES, Fold, Split
 
 if TYPE_CHECKING:
     from duelrank.datasets.own_data import SplitLike

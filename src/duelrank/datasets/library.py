@@ -1,40 +1,381 @@
-"""Adds, downloads, lists, describes and removes the data sets on this machine."""
+"""The library of data sets: the catalogue, downloads, installation, and look-up by name."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from keyword import iskeyword
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from re import fullmatch
-from typing import Any
+from secrets import token_hex
+from typing import IO, Any, Literal
 
-from duelrank import registry
-from duelrank.datasets import fetching
-from duelrank.datasets.cache import Meta, open_fold
-from duelrank.datasets.catalogue import CATALOGUE, Entry
-from duelrank.datasets.files import discard, new_folder, publish, writing
-from duelrank.datasets.installation import ImportReport, Progress, install
-from duelrank.datasets.preparation import Preparation, prepare_fold
-from duelrank.datasets.split import Fold
-from duelrank.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
-from duelrank.home import home
+from duelrank.core import registry
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, MissingData, StorageFailure, UnknownName
+from duelrank.core.files import discard, new_folder, publish, writing
+from duelrank.core.home import home
+from duelrank.core.registry import Part, alias, register, source
+from duelrank.datasets import fetching, library
+from duelrank.datasets.base import Dataset
+from duelrank.datasets.preparation import (
+    Meta,
+    Preparation,
+    SplitSize,
+    Written,
+    open_fold,
+    prepare_fold,
+    resize,
+    write_split,
+)
+from duelrank.datasets.reader import Block, Member, Source, open_source, read_blocks
+from duelrank.datasets.split import SPLITS, Fold, place
 
-__all__ = [
-    "ImportReport",
-    "Info",
-    "add",
-    "check_name",
-    "fetch",
-    "home",
-    "info",
-    "installed",
-    "is_installed",
-    "keep",
-    "remove",
-]
+# Lists the published data sets: their contents, where their owners publish them, and their terms of use.
+#
+# Sizes are those of one fold (training, validation and test together), the same for every fold of a set. MQ2007 and
+# MQ2008 were counted in the files; Yahoo! and Istella are as their owners state them; MSLR and LETOR 3.0 as the
+# literature does.
+
+
+_LETOR3 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-3-0/"
+_LETOR4 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-4-0/"
+_MSLR = "https://www.microsoft.com/en-us/research/project/mslr/"
+_YAHOO = "https://webscope.sandbox.yahoo.com/catalog.php?datatype=c"
+_ISTELLA = "http://quickrank.isti.cnr.it/istella-dataset/"
+
+_MICROSOFT_TERMS = "research use; the owner's agreement is accepted on its page"
+_YAHOO_TERMS = "research use; requested from the owner, who grants it to research institutions"
+_ISTELLA_TERMS = "non-commercial use only; the Istella LETOR licence agreement comes with the data"
+
+_FIVE_FOLDS = "FoldN/{train,vali,test}.txt"
+_LETOR3_FILES = "FoldN/{trainingset,validationset,testset}.txt"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One published data set.
+
+    Parameters
+    ----------
+    queries, documents
+        Numbers in one fold.
+    n_features
+        Number of features in the files.
+    n_grades
+        Number of grades; labels are from 0 to n_grades − 1.
+    files
+        The expected layout of the files.
+    page
+        The web page of the owner.
+    prefix
+        Prefix of the file names, if one archive contains several sets.
+    sparse
+        Whether the files omit zeros, so that the highest feature number may not occur in them.
+    url, archive, sha256
+        If the set can be downloaded: the address, the file name there and on mirrors, and the checksum.
+    """
+
+    name: str
+    title: str
+    queries: int
+    documents: int
+    n_features: int
+    n_grades: int
+    n_folds: int
+    files: str
+    page: str
+    terms: str
+    prefix: str = ""
+    sparse: bool = False
+    url: str = ""
+    archive: str = ""
+    sha256: str = ""
+
+
+def _letor3(name: str, title: str, queries: int, documents: int, n_features: int = 64, n_grades: int = 2) -> Entry:
+    return Entry(name, title, queries, documents, n_features, n_grades, 5, _LETOR3_FILES, _LETOR3, _MICROSOFT_TERMS)
+
+
+_ENTRIES = (
+    Entry("mq2007", "LETOR 4.0 MQ2007", 1_692, 69_623, 46, 3, 5, _FIVE_FOLDS, _LETOR4, _MICROSOFT_TERMS),
+    Entry("mq2008", "LETOR 4.0 MQ2008", 784, 15_211, 46, 3, 5, _FIVE_FOLDS, _LETOR4, _MICROSOFT_TERMS),
+    _letor3("np2003", "LETOR 3.0 named page finding 2003", 150, 148_657),
+    _letor3("np2004", "LETOR 3.0 named page finding 2004", 75, 73_834),
+    _letor3("hp2003", "LETOR 3.0 homepage finding 2003", 150, 147_606),
+    _letor3("hp2004", "LETOR 3.0 homepage finding 2004", 75, 74_409),
+    _letor3("td2003", "LETOR 3.0 topic distillation 2003", 50, 49_058),
+    _letor3("td2004", "LETOR 3.0 topic distillation 2004", 75, 74_146),
+    _letor3("ohsumed", "LETOR 3.0 OHSUMED", 106, 16_140, n_features=45, n_grades=3),
+    Entry(
+        "mslr-web10k", "MSLR-WEB10K", 10_000, 1_200_192, 136, 5, 5, _FIVE_FOLDS, _MSLR, _MICROSOFT_TERMS,
+        url="https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78/root/content",
+        archive="MSLR-WEB10K.zip",
+        sha256="2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
+    ),
+    Entry(
+        "mslr-web30k", "MSLR-WEB30K", 31_531, 3_771_125, 136, 5, 5, _FIVE_FOLDS, _MSLR, _MICROSOFT_TERMS,
+        url="https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8nbXGPBlwD1rnFdBY/root/content",
+        archive="MSLR-WEB30K.zip",
+        sha256="08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
+    ),
+    Entry(
+        "yahoo-set1", "Yahoo! Learning to Rank Challenge (C14), set 1", 29_921, 709_877, 700, 5, 1,
+        "set1.{train,valid,test}.txt", _YAHOO, _YAHOO_TERMS, prefix="set1", sparse=True,
+    ),
+    Entry(
+        "yahoo-set2", "Yahoo! Learning to Rank Challenge (C14), set 2", 6_330, 172_870, 700, 5, 1,
+        "set2.{train,valid,test}.txt", _YAHOO, _YAHOO_TERMS, prefix="set2", sparse=True,
+    ),
+    Entry(
+        "istella", "Istella LETOR", 33_018, 10_454_629, 220, 5, 1, "{train,test}.txt", _ISTELLA, _ISTELLA_TERMS,
+        url="http://library.istella.it/dataset/istella-letor.tar.gz",
+        archive="istella-letor.tar.gz",
+        sha256="d45899d9a6a0e48afb250aac7ee3dc50e73e263687f15761d754515cd8284e0b",
+    ),
+    Entry(
+        "istella-s", "Istella-S LETOR", 33_018, 3_408_630, 220, 5, 1, "{train,vali,test}.txt", _ISTELLA, _ISTELLA_TERMS,
+        url="http://library.istella.it/dataset/istella-s-letor.tar.gz",
+        archive="istella-s-letor.tar.gz",
+        sha256="41b21116a3650cc043dbe16f02ee39f4467f9405b37fdbcc9a6a05e230a38981",
+    ),
+)  # fmt: skip
+
+#: All entries by name.
+CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """The result of an import: sizes by fold and split, and differences from the catalogue.
+
+    Parameters
+    ----------
+    name
+        Of the set.
+    folds
+        From each fold and split to its numbers of queries and documents.
+    n_features, n_grades
+        Of all folds.
+    warnings
+        Differences from the catalogue, as sentences.
+    seconds, bytes_read
+        How long the import took, and how much text it read.
+    """
+
+    name: str
+    folds: dict[int, dict[str, SplitSize]]
+    n_features: int
+    n_grades: int
+    warnings: list[str]
+    seconds: float
+    bytes_read: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON-compatible values."""
+        return asdict(self)
+
+
+def install(name: str, source_path: Path, target: Path, replace: bool, progress: Progress | None) -> ImportReport:
+    """Import a source into ``target / "raw"``; on any error, nothing changes."""
+    started = time.perf_counter()
+    entry = CATALOGUE.get(name)
+    prefix = entry.prefix if entry else ""
+    source = open_source(source_path, lambda path: place(path, prefix) is not None)
+    try:
+        with new_folder(target) as folder:
+            written = _read_all(source, folder, prefix, entry, progress)
+            meta = _finish(name, folder, written, entry)
+            with writing("the cache", folder):
+                meta.write(folder)
+            _put(folder, target, replace)
+    finally:
+        with suppress(OSError):
+            target.rmdir()  # succeeds only if the folder is empty: nothing was installed
+    return ImportReport(
+        name, meta.folds, meta.n_features, meta.n_grades, meta.warnings, time.perf_counter() - started, source.size
+    )
+
+
+def _put(folder: Path, target: Path, replace: bool) -> None:
+    raw = target / "raw"
+    if not replace or not raw.exists():
+        publish(folder, raw)  # if another process was faster, its copy is equal
+        return
+    with new_folder(target) as trash, writing("the new cache in place of the old one", target):
+        raw.rename(trash / "raw")
+        try:
+            publish(folder, raw)
+        except BaseException:
+            (trash / "raw").rename(raw)
+            raise
+    discard(target / "prepared")
+
+
+def _read_all(
+    source: Source, folder: Path, prefix: str, entry: Entry | None, progress: Progress | None
+) -> dict[tuple[int, str], Written]:
+    written: dict[tuple[int, str], Written] = {}
+    origins: dict[tuple[int, str], str] = {}
+    width = entry.n_features if entry else 1
+    with closing(source.members()) as members:  # also where an error ends the reading
+        for member in members:
+            where = _place(member.path, prefix)
+            if where in origins:
+                raise DataFormatError(
+                    f"two files for the {where[1]} queries of fold {where[0]}: {origins[where]} and {member.display};"
+                    " give the folder of one data set"
+                )
+            origins[where] = member.display
+            blocks = _watched(member, source, width, progress)
+            written[where] = write_split(folder / f"fold{where[0]}", where[1], blocks)
+            width = max(width, written[where].columns)
+            if where[1] != "validation" and written[where].size.documents == 0:
+                raise DataFormatError(f"{member.display} has no documents")
+    _check_complete(source, written, entry)
+    return written
+
+
+def _place(path: PurePosixPath, prefix: str) -> tuple[int, str]:
+    where = place(path, prefix)
+    assert where is not None  # only such members are returned
+    return where
+
+
+def _watched(member: Member, source: Source, width: int, progress: Progress | None) -> Iterator[Block]:
+    for block in read_blocks(member.stream, member.display, width):
+        if progress is not None:
+            progress(min(source.position(), source.size), source.size)
+        yield block
+
+
+def _check_complete(source: Source, written: dict[tuple[int, str], Written], entry: Entry | None) -> None:
+    expected = entry.files if entry else "FoldN/{train,vali,test}.txt or {train,vali,test}.txt"
+    if not written:
+        raise DataFormatError(f"{source.path} has no files with the expected names: {expected}")
+    for fold in sorted({fold for fold, _ in written}):
+        for split in ("train", "test"):
+            if (fold, split) not in written:
+                raise DataFormatError(f"{source.path} has no {split} file for fold {fold}; expected: {expected}")
+    folds = {fold for fold, _ in written}
+    if folds != set(range(1, len(folds) + 1)):
+        raise DataFormatError(f"{source.path} has the folds {sorted(folds)}, expected 1 to {len(folds)} without gaps")
+
+
+def _finish(name: str, folder: Path, written: dict[tuple[int, str], Written], entry: Entry | None) -> Meta:
+    """Give all splits the same number of features, and compare the set with the catalogue."""
+    widest = max(max(item.widest for item in written.values()), 1)
+    n_features = max(widest, entry.n_features) if entry and entry.sparse else widest
+    n_grades = max(1 + max(item.highest for item in written.values()), entry.n_grades if entry else 2)
+    n_folds = len({fold for fold, _ in written})
+    folds: dict[int, dict[str, SplitSize]] = {number: {} for number in range(1, n_folds + 1)}
+    for number in folds:
+        for split in SPLITS:
+            place_of = folder / f"fold{number}"
+            if (number, split) not in written:
+                written[number, split] = write_split(place_of, split, [], n_features)
+            resize(place_of, split, written[number, split], n_features)
+            folds[number][split] = written[number, split].size
+    meta = Meta(name, token_hex(8), n_features, n_grades, folds)
+    meta.warnings.extend(_mismatches(meta, entry) if entry else [])
+    return meta
+
+
+def _mismatches(meta: Meta, entry: Entry) -> Iterator[str]:
+    """Return the differences between an imported set and the catalogue."""
+    if len(meta.folds) != entry.n_folds:
+        yield f"{entry.title}: expected {entry.n_folds} folds, found {len(meta.folds)}"
+    for what, expected, found in (
+        ("features", entry.n_features, meta.n_features),
+        ("grades", entry.n_grades, meta.n_grades),
+    ):
+        if expected != found:
+            yield f"{entry.title}: expected {expected} {what}, found {found}"
+    for number, splits in meta.folds.items():
+        queries = sum(size.queries for size in splits.values())
+        documents = sum(size.documents for size in splits.values())
+        if (queries, documents) != (entry.queries, entry.documents):
+            yield (
+                f"{entry.title}, fold {number}: expected {entry.queries:,} queries and {entry.documents:,} documents,"
+                f" found {queries:,} and {documents:,}"
+            )
+
+
+_PIECE = 1 << 18  # bytes
+_TIMEOUT = 60.0  # seconds without a byte
+
+
+def download(entry: Entry, mirror: str | None, folder: Path, progress: Progress | None) -> Path:
+    """Download an archive, verify its checksum if it is known, and return its path; one that is there already is used."""
+    name = entry.archive or f"{entry.name}.tar.xz"
+    url = f"{mirror.rstrip('/')}/{name}" if mirror else entry.url
+    if not url:
+        raise MissingData(
+            f"{entry.title} has no public download address: get it from its owner at {entry.page}"
+            f" ({entry.terms}), then: duelrank data add {entry.name} PATH; or name a mirror that has {name}"
+        )
+    path = folder / name
+    if path.is_file() and (not entry.sha256 or _checksum(path) == entry.sha256):
+        return path
+    with writing(f"the download {name}", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f"{name}.partial-{secrets.token_hex(4)}"
+    try:
+        _receive(url, partial, progress)
+        if entry.sha256 and (found := _checksum(partial)) != entry.sha256:
+            raise DataFormatError(
+                f"{url}: the checksum of the downloaded file is wrong (SHA-256 is {found}, not {entry.sha256})"
+            )
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _receive(url: str, path: Path, progress: Progress | None) -> None:
+    """Write what an address answers to a file."""
+    from http.client import HTTPException
+    from urllib.request import Request, urlopen  # imported here, because it imports a web client
+
+    if not url.startswith(("http://", "https://")):
+        raise MissingData(f"could not download {url}: addresses begin with http:// or https://")
+    try:
+        request = Request(url, headers={"User-Agent": "duelrank"})  # noqa: S310
+        with urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+            total = int(answer.headers.get("Content-Length") or 0)
+            done = _copy(answer, path, total, progress)
+    except DuelrankError:
+        raise
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: an address or a length that cannot be read
+        raise MissingData(f"could not download {url}: {error}") from error
+    if done < total:
+        raise MissingData(f"could not download {url}: the connection ended after {done:,} of {total:,} bytes")
+
+
+def _copy(source: IO[bytes], path: Path, total: int, progress: Progress | None) -> int:
+    """Copy to a file piece by piece, and return the number of bytes."""
+    done = 0
+    with writing(f"the download {path.name}", path.parent):
+        file = path.open("wb")
+    with file:
+        while piece := source.read(_PIECE):
+            with writing(f"the download {path.name}", path.parent):
+                file.write(piece)
+            done += len(piece)
+            if progress:
+                progress(done, total or None)
+    return done
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -279,3 +620,68 @@ def _how_to_get(name: str) -> str:
         f"{entry.title} ({name}) is not installed in {home()}. Get it: {fetched}from its owner at {entry.page}"
         f" ({entry.terms}), {how}"
     )
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Imported(Dataset):
+    """A data set that was imported from LETOR files with `duelrank data add`.
+
+    Parameters
+    ----------
+    name
+        The name in the catalogue, or the name given at the import.
+    drop_constant
+        Drop features that are constant in all training documents; the same ones in validation and test.
+    scale
+        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
+    drop_irrelevant_test
+        Drop test queries without a relevant document.
+
+    Examples
+    --------
+    Data of your own becomes an imported set too, here one that is not scaled:
+
+    >>> from dataclasses import replace
+    >>> from duelrank import Dataset
+    >>> prices, grades = [[5.0], [90.0], [20.0], [60.0], [10.0], [30.0]], [2, 0, 1, 0, 2, 1]
+    >>> data = Dataset.from_arrays(prices, grades, query_ids=[1, 1, 2, 2, 3, 3])
+    >>> [each.fold().test.features.tolist() for each in (data, replace(data, scale="none"))]
+    [[[0.0], [1.0]], [[20.0], [60.0]]]
+    """
+
+    name: str
+    drop_constant: bool = True
+    scale: Literal["query", "none"] = "query"
+    drop_irrelevant_test: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        library.check_spelling(self.name)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds: as installed, or else as published."""
+        known = library.info(self.name)
+        return len(known.meta.folds) if known.meta else CATALOGUE[self.name].n_folds
+
+    @property
+    def n_grades(self) -> int:
+        """Number of relevance grades; labels are from 0 to n_grades − 1."""
+        known = library.info(self.name)
+        return known.meta.n_grades if known.meta else CATALOGUE[self.name].n_grades
+
+    def fold(self, number: int = 1) -> Fold:
+        """Open one fold; the first use prepares it, which takes about as long as reading it."""
+        preparation = Preparation(self.drop_constant, self.scale, self.drop_irrelevant_test)
+        return library.open_prepared(self.name, number, preparation)
+
+
+for _name in CATALOGUE:
+    alias(_name, Imported(name=_name))
+
+
+@source
+def _added() -> Mapping[str, Part]:
+    """Return the imported sets that are not in the catalogue."""
+    return {name: Imported(name=name) for name in library.names() if name not in CATALOGUE}

@@ -18,19 +18,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from duelrank.core.errors import InvalidValue, ShapeMismatch
+from duelrank.core.randomness import stream
+from duelrank.core.types import checked_table
 from duelrank.datasets import library
-from duelrank.datasets.cache import Meta, write_split
-from duelrank.datasets.layout import SHARES, SPLITS, place
-from duelrank.datasets.letor import Imported
-from duelrank.datasets.memory import read_letor
-from duelrank.datasets.preparation import Preparation
-from duelrank.datasets.reader import Block
-from duelrank.datasets.sources import open_source
-from duelrank.datasets.split import Fold, Split, checked_labels
-from duelrank.errors import InvalidValue, ShapeMismatch
+from duelrank.datasets.library import Imported
+from duelrank.datasets.preparation import Meta, Preparation, write_split
+from duelrank.datasets.reader import Block, open_source, read_letor
+from duelrank.datasets.split import SHARES, SPLITS, Fold, Split, checked_labels, place
 from duelrank.kernels.random import permutation
-from duelrank.randomness import stream
-from duelrank.types import checked_table
 
 __all__ = ["SplitLike", "from_arrays", "from_dataframe", "from_letor", "from_splits"]
 

@@ -1,20 +1,52 @@
-"""Defines `Split`, a set of labelled queries, and `Fold`, which has three splits."""
+"""Splits and folds: queries in arrays, and the parts of a fold."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from duelrank.errors import InvalidValue, ShapeMismatch
-from duelrank.kernels.letor import MAX_LABEL
-from duelrank.types import Features, Labels, Query, checked_table, checked_vector, frozen
+from duelrank.core.errors import InvalidValue, ShapeMismatch
+from duelrank.core.types import Features, Labels, Query, checked_table, checked_vector, frozen
+from duelrank.kernels.datasets import MAX_LABEL
 
-__all__ = ["Fold", "Split", "checked_labels"]
+SPLITS = ("train", "validation", "test")
+SHARES = (0.6, 0.2, 0.2)  # shares of the queries, as in the published sets with five folds
+
+#: ``train.txt``, LETOR 3's ``trainingset.txt`` and Yahoo!'s ``set1.train.txt``.
+_FILE = re.compile(r"(?:(?P<prefix>set\d+)\.)?(?P<split>train|vali|test)(?:ing|d|dation)?(?:set)?\.txt", re.IGNORECASE)
+_FOLD = re.compile(r"fold[ _-]?(\d+)", re.IGNORECASE)
+
+
+def place(path: PurePosixPath, prefix: str = "") -> tuple[int, str] | None:
+    """Return the (fold, split) of a file by its path, or None if the path names no split.
+
+    Parameters
+    ----------
+    path
+        The path inside the folder or archive, without a compression suffix. A path without a ``FoldN`` folder is fold 1.
+    prefix
+        Only files with this prefix count, for archives with several sets.
+
+    Examples
+    --------
+    >>> place(PurePosixPath("MQ2008/Fold3/vali.txt"))
+    (3, 'validation')
+    >>> place(PurePosixPath("set2.train.txt"), prefix="set1") is None
+    True
+    """
+    found = _FILE.fullmatch(path.name)
+    if found is None or (prefix and (found["prefix"] or "").lower() != prefix) or "__MACOSX" in path.parts:
+        return None
+    split = {"train": "train", "vali": "validation", "test": "test"}[found["split"].lower()]
+    folds = [int(match[1]) for part in path.parts[:-1] if (match := _FOLD.fullmatch(part))]
+    return (folds[-1] if folds else 1), split
 
 
 class Split:

@@ -1,33 +1,133 @@
-"""Generates a synthetic data set: linear relevance over correlated features, with noise."""
+"""Generated data sets: linear, bumpy, and long-tailed worlds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.datasets.generated import (
-    Drawn,
-    Generated,
-    add_noise,
-    draw_latent,
-    draw_loadings,
-    draw_offsets,
-    graded,
-    scaled_in_queries,
-)
-from duelrank.datasets.split import Fold
-from duelrank.kernels.elementary import exps
-from duelrank.kernels.random import normals
+from duelrank.core.errors import InvalidValue
+from duelrank.core.randomness import stream
+from duelrank.core.registry import Between, alias, register
+from duelrank.core.types import Features, Labels, Stream
+from duelrank.datasets.base import Dataset
+from duelrank.datasets.split import Fold, Split
+from duelrank.kernels.datasets import scale_queries
+from duelrank.kernels.elementary import exps, log1ps, logs
+from duelrank.kernels.random import integers, normals, permutation
 from duelrank.kernels.ranking import scores as products
-from duelrank.randomness import stream
-from duelrank.registry import Between, alias, register
-from duelrank.types import Stream
 
-__all__ = ["Synthetic"]
+_IRRELEVANT = 0.65  # share of the training documents, as in the LETOR sets
+_FEATURES_PER_FACTOR = 6
+
+
+@dataclass(frozen=True, repr=False)
+class Generated(Dataset):
+    """A data set that is drawn at random from the parameters of its recipe; equal parameters give equal data."""
+
+    @property
+    def n_folds(self) -> int:
+        """Five, as in most published sets."""
+        return 5
+
+    def fold(self, number: int = 1) -> Fold:
+        """Generate one fold, or return it from the cache of this process."""
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.n_folds:
+            raise InvalidValue(f"fold of a generated set must be from 1 to {self.n_folds}, got {number!r}")
+        return self._generate(number)
+
+    @abstractmethod
+    def _generate(self, number: int) -> Fold:
+        """Generate one fold, whose number is valid."""
+
+
+class Drawn(NamedTuple):
+    """Queries before they are graded: features, noisy hidden scores, and where each query starts."""
+
+    features: Features
+    scores: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+
+
+def graded(draw: Callable[[str, int], Drawn], n_queries: int, n_grades: int) -> Fold:
+    """Return a fold of queries that ``draw(split, n_queries)`` makes; the training scores determine the grades of all."""
+    drawn = {
+        name: draw(name, size)
+        for name, size in (
+            ("train", n_queries),
+            ("validation", max(1, n_queries // 4)),
+            ("test", max(1, n_queries // 2)),
+        )
+    }
+    thresholds = _thresholds(drawn["train"].scores, n_grades)
+    splits = {
+        name: _split(features, np.searchsorted(thresholds, scores, side="right").astype(np.int8), offsets, name)
+        for name, (features, scores, offsets) in drawn.items()
+    }
+    return Fold(splits["train"], splits["validation"], splits["test"], n_grades)
+
+
+def draw_offsets(n_queries: int, n_documents: int, draws: Stream) -> NDArray[np.int64]:
+    """Draw where each query starts; it has from half to one and a half times the mean number of documents."""
+    fewest = (n_documents + 1) // 2
+    sizes = fewest + integers(draws, 2 * (n_documents - fewest) + 1, n_queries)
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def draw_loadings(n_features: int, draws: Stream) -> NDArray[np.float64]:
+    """Draw how much of each latent factor is in each feature, (n_factors, n_features), with columns of length 1."""
+    loadings: NDArray[np.float64] = normals(draws, max(2, n_features // _FEATURES_PER_FACTOR), n_features)
+    return np.asarray(loadings / np.sqrt(np.square(loadings).sum(axis=0)))
+
+
+def draw_latent(loadings: NDArray[np.float64], correlation: float, n_rows: int, draws: Stream) -> NDArray[np.float64]:
+    """Draw (n_rows, n_features) standard normal numbers that share latent factors."""
+    # Not BLAS, whose products may differ in the last bit with the processor and the number of threads.
+    shared = products(np.ascontiguousarray(loadings.T), normals(draws, n_rows, len(loadings))).T
+    own = normals(draws, n_rows, loadings.shape[1])
+    latent: NDArray[np.float64] = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own
+    return latent
+
+
+def add_noise(
+    scores: NDArray[np.float64], offsets: NDArray[np.int64], noise: float, draws: Stream
+) -> NDArray[np.float64]:
+    """Return the scores with noise; some queries have more relevant documents than others."""
+    spread, sizes = scores.std(), np.diff(offsets)
+    richness = np.repeat(0.5 * normals(draws, len(sizes), 1)[:, 0], sizes)
+    noisy: NDArray[np.float64] = scores + spread * (richness + noise * normals(draws, len(scores), 1)[:, 0])
+    return noisy
+
+
+def scaled_in_queries(features: Features, offsets: NDArray[np.int64]) -> Features:
+    """Return every feature scaled to [0, 1] within each query."""
+    scaled = np.empty_like(features)
+    scale_queries(features, offsets, np.arange(features.shape[1]), scaled)
+    return scaled
+
+
+def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float64]:
+    """Return the minimum score of each grade; every grade is rarer than the one below."""
+    shares = (1.0 - _IRRELEVANT) * np.cumprod(np.append(1.0, np.full(n_grades - 2, 0.4)))
+    thresholds: NDArray[np.float64] = np.quantile(scores, 1.0 - shares)
+    return thresholds
+
+
+def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name: str) -> Split:
+    sizes = np.diff(offsets)
+    kept = np.ones(len(sizes), np.bool_)
+    if name == "test":  # as in the published sets: queries without relevant documents are dropped
+        relevant = np.add.reduceat(labels > 0, offsets[:-1], dtype=np.int64) > 0
+        kept = relevant if relevant.any() else kept
+    ids = np.array([f"{name}{i + 1}" for i in np.flatnonzero(kept)], np.bytes_)
+    rows = np.repeat(kept, sizes)
+    return Split.trusted(features[rows], labels[rows], np.concatenate([[0], np.cumsum(sizes[kept])]), ids)
+
 
 _LEANING = 0.7  # mean of the hidden weights, in their standard deviations
 
@@ -111,3 +211,198 @@ def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> Dr
     features = scaled_in_queries(skewed, offsets)
     scores = products(world.weights[None, :], features)[0]
     return Drawn(features, add_noise(scores, offsets, recipe.noise, draws), offsets)
+
+
+_CORRELATION = 0.4  # share of the variance of a feature that comes from the latent factors
+_BETWEEN_QUERIES = 0.5  # standard deviation of the means of queries; within queries it is 1
+_WIDTH = 0.6  # of a bump, in standard deviations of the feature on its own scale
+_REFERENCE = 1024  # documents from which the spread of each curve is known
+
+Values = NDArray[np.float64]
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Bumpy(Generated):
+    """Synthetic queries with raw features as in a shop, whose relevance is a sum of hidden curves, one per feature, plus noise.
+
+    Eight kinds of features take turns: a price (log-normal; a middle price is best), a similarity in [0, 1] (linear), a number of
+    sales (log-normal; each further one counts less), a number of links (Pareto, with the longest tail; the same), a category 0, 1
+    or 2 (a bump), a number of reviews (two in three have none; the first ones count most), an age in whole days (a bump), and a
+    similarity that is 0 for all documents of every other query. The curves are the same in every fold and every query; queries
+    differ in the mean of each feature, as shoes and pens differ in price. A linear function of the features, scaled or not,
+    cannot follow the curves; a sum of curves can.
+
+    Parameters
+    ----------
+    n_queries
+        Number of training queries; there are a quarter as many for validation and half as many for test.
+    n_documents
+        Mean number of documents per query; a query has from half to one and a half times as many.
+    n_features
+        Number of features per document.
+    n_grades
+        Number of grades; labels are from 0 to n_grades − 1.
+    noise
+        Standard deviation of the noise that is added to the hidden score before grading, relative to that of the score.
+    scale
+        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
+    seed
+        Random seed of the data.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import Bumpy
+    >>> fold = Bumpy(n_queries=20, scale="none").fold(1)
+    >>> len(fold.train), fold.n_features, fold.n_grades
+    (20, 24, 3)
+    >>> price, similarity = fold.train.features[:, :2].T
+    >>> [round(float(each), 2) for each in (price.max() / price.mean(), similarity.min(), similarity.max())]
+    [19.66, 0.03, 0.97]
+    """
+
+    n_queries: Annotated[int, Between(1, 1_000_000)] = 300
+    n_documents: Annotated[int, Between(1, 100_000)] = 30
+    n_features: Annotated[int, Between(1, 100_000)] = 24
+    n_grades: Annotated[int, Between(2, 31)] = 3
+    noise: Annotated[float, Between(0)] = 0.3
+    scale: Literal["query", "none"] = "query"
+    seed: Annotated[int, Between(0)] = 0
+
+    def _generate(self, number: int) -> Fold:
+        return _make_bumpy(self, number)
+
+
+alias("bumpy", Bumpy())
+
+
+class _Kind(NamedTuple):
+    """A kind of feature."""
+
+    raw: Callable[[Values], Values]  # the values of the feature, from standard normal numbers
+    place: Callable[[Values], Values]  # back from a value to about a standard normal number
+    curve: Literal["bump", "rise", "first ones"]
+
+
+def _similarity(z: Values) -> Values:
+    return 1.0 / (1.0 + exps(-z))
+
+
+def _around_half(value: Values) -> Values:
+    return 4.0 * (value - 0.5)
+
+
+_KINDS = (
+    _Kind(lambda z: np.rint(100.0 * exps(3.0 + z)) / 100.0, lambda price: logs(np.maximum(price, 0.01)) - 3.0, "bump"),
+    _Kind(_similarity, _around_half, "rise"),
+    _Kind(lambda z: np.floor(exps(2.0 + 1.5 * z)), lambda sales: (log1ps(sales) - 2.2) / 1.3, "rise"),
+    _Kind(lambda z: exps(log1ps(exps(1.7 * z)) / 1.1), lambda links: logs(links) - 0.9, "rise"),
+    _Kind(lambda z: np.rint(z.clip(-1.0, 1.0)) + 1.0, lambda category: category - 1.0, "bump"),
+    _Kind(lambda z: np.floor(exps(1.5 * z) - 1.0).clip(0.0), lambda reviews: log1ps(reviews), "first ones"),
+    _Kind(lambda z: np.floor(exps(4.0 + 1.2 * z)), lambda days: (log1ps(days) - 4.0) / 1.2, "bump"),
+    _Kind(_similarity, _around_half, "rise"),
+)
+_NOW_AND_THEN = len(_KINDS) - 1  # the kind that is 0 for all documents of every other query
+
+
+@dataclass(frozen=True)
+class _BumpyWorld:
+    """The random parameters that all folds of one set share."""
+
+    loadings: NDArray[np.float64]  # (n_factors, n_features)
+    heights: NDArray[np.float64]  # (n_features,) how much the score moves with each feature, in standard deviations
+    centres: NDArray[np.float64]  # (n_features,) of the bumps
+
+
+@lru_cache(maxsize=8)
+def _make_bumpy(recipe: Bumpy, number: int) -> Fold:
+    world = _bumpy_world(recipe)
+
+    def draw(name: str, n_queries: int) -> Drawn:
+        return _draw_bumpy(recipe, world, n_queries, stream(recipe.seed, f"bumpy/{name}", number))
+
+    return graded(draw, recipe.n_queries, recipe.n_grades)
+
+
+def _bumpy_world(recipe: Bumpy) -> _BumpyWorld:
+    draws = stream(recipe.seed, "bumpy/world")
+    loadings = draw_loadings(recipe.n_features, draws)
+    heights, centres = normals(draws, 2, recipe.n_features)
+    sizes, centres = 0.5 + 0.5 * np.abs(heights), (0.4 * centres).clip(-0.8, 0.8)
+    reference = normals(draws, _REFERENCE, recipe.n_features)
+    spreads = np.array([_curve(n, _raw(n, z), centres[n]).std() for n, z in enumerate(reference.T)])
+    return _BumpyWorld(loadings, sizes / spreads, centres)
+
+
+def _draw_bumpy(recipe: Bumpy, world: _BumpyWorld, n_queries: int, draws: Stream) -> Drawn:
+    offsets = draw_offsets(n_queries, recipe.n_documents, draws)
+    means = _BETWEEN_QUERIES * normals(draws, n_queries, recipe.n_features)
+    query_of = np.repeat(np.arange(n_queries), np.diff(offsets))
+    latent = draw_latent(world.loadings, _CORRELATION, len(query_of), draws) + means[query_of]
+    features = np.ascontiguousarray(np.stack([_raw(n, z) for n, z in enumerate(latent.T)], axis=1))
+    features[query_of % 2 == 1, _NOW_AND_THEN :: len(_KINDS)] = 0.0
+    scores = add_noise(_scores(features, world), offsets, recipe.noise, draws)
+    return Drawn(scaled_in_queries(features, offsets) if recipe.scale == "query" else features, scores, offsets)
+
+
+def _scores(features: Features, world: _BumpyWorld) -> Values:
+    """Return the sum of the curves."""
+    scores = np.zeros(len(features))
+    for n, values in enumerate(features.T):
+        scores += world.heights[n] * _curve(n, values, world.centres[n])
+    return scores
+
+
+def _raw(feature: int, z: Values) -> Values:
+    return _KINDS[feature % len(_KINDS)].raw(z)
+
+
+def _curve(feature: int, values: Values, centre: float) -> Values:
+    """Return what the values of a feature add to the score, before the height of the curve."""
+    kind = _KINDS[feature % len(_KINDS)]
+    place = kind.place(values)
+    if kind.curve == "bump":
+        return exps(-0.5 * np.square((place - centre) / _WIDTH))
+    return place if kind.curve == "rise" else 1.0 - 2.0 / (1.0 + exps(2.0 * place))
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class LongTail(Dataset):
+    """A data set whose training queries have unequal frequencies: a few are frequent, most are rare.
+
+    By Zipf's law, P(query of popularity rank r) ∝ 1/r^exponent. The popularity rank of each query is random, but the same in
+    every run, whatever the run's seed. Offline evaluation does not change: every test query counts once. It replaces any
+    popularity that the base defines.
+
+    Parameters
+    ----------
+    base
+        The data set with the queries.
+    exponent
+        0: equal frequencies; 1: Zipf's law as found in query logs; more: a shorter head.
+    seed
+        Random seed of the order of popularity.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import LongTail, Synthetic
+    >>> fold = LongTail(Synthetic(n_queries=3)).fold(1)
+    >>> sorted(fold.popularity.round(3).tolist())
+    [0.333, 0.5, 1.0]
+    """
+
+    base: Dataset
+    exponent: Annotated[float, Between(0.0, 100.0)] = 1.0
+    seed: Annotated[int, Between(0)] = 0
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds of the base."""
+        return self.base.n_folds
+
+    def fold(self, number: int = 1) -> Fold:
+        """Open one fold of the base, and add the popularity of its training queries."""
+        fold = self.base.fold(number)
+        ranks = 1.0 + permutation(stream(self.seed, "long-tail", number), len(fold.train))
+        return replace(fold, popularity=exps(-self.exponent * logs(ranks)))

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 
 from duelrank.algorithms import Algorithm, Projected, Represented
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.registry import Part, aliases, classes, spell, walk
 from duelrank.exploration import Exploration
 from duelrank.inference import Inference
 from duelrank.multileaving import Multileaver
 from duelrank.projection import Examination, Projection
-from duelrank.registry import Part, aliases, classes, spell, walk
 from duelrank.representation import Representation
 from duelrank.updates import Update
 

@@ -16,7 +16,7 @@ from itertools import count
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from duelrank.errors import DuelrankError, InvalidValue, MissingExtra, UnreachableScheduler
+from duelrank.core.errors import DuelrankError, InvalidValue, MissingExtra, UnreachableScheduler
 from duelrank.experiments.workers import ONE_THREAD, pack, perform, unpack, workers_died
 from duelrank.simulation import Record, RunSpec
 

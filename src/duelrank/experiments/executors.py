@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, Protocol
 
-from duelrank.errors import InvalidValue, MissingExtra
+from duelrank.core.errors import InvalidValue, MissingExtra
+from duelrank.core.progress import Tell
+from duelrank.core.registry import spell
+from duelrank.core.validation import whole_number
 from duelrank.experiments.dask import DaskCluster, Scheduler
 from duelrank.experiments.workers import LocalProcesses, named_run, run_warm
-from duelrank.progress import Tell
-from duelrank.registry import spell
 from duelrank.simulation import Record, RunSpec
-from duelrank.validation import whole_number
 
 #: The device of runs: "cpu", "gpu" for an accelerator, or "lockstep" for the device that JAX finds, which may be a CPU.
 Device = Literal["cpu", "gpu", "lockstep"]

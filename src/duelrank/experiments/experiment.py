@@ -13,18 +13,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.grammar import as_part, listed
+from duelrank.core.registry import P, Part, spell
+from duelrank.core.validation import whole_number
 from duelrank.datasets import Dataset
-from duelrank.errors import InvalidValue, UnknownName
 from duelrank.experiments.report import Picture, Section
 from duelrank.experiments.results import Frame
 from duelrank.experiments.summary import MEASURES, Measure, Summary, corrected, summarise
 from duelrank.experiments.tables import Table
-from duelrank.grammar import as_part, listed
 from duelrank.metrics import Metric, nDCG
-from duelrank.registry import P, Part, spell
 from duelrank.simulation import Guarded, Logged, RunSpec
 from duelrank.users import User
-from duelrank.validation import whole_number
 
 _NDCG = nDCG(cutoff=10)
 

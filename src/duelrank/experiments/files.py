@@ -7,7 +7,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 
 __all__ = ["write_bytes"]
 

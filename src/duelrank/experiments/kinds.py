@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from duelrank.algorithms import Algorithm, Projected
-from duelrank.errors import UnknownName
+from duelrank.core.errors import UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.registry import Between, override, register, spell
 from duelrank.experiments.experiment import Comparison, Experiment, Grid, Study
 from duelrank.experiments.figures import Arm, CurveColumn, ablation, learning_curves, performance, sweep
 from duelrank.experiments.report import Picture
@@ -23,8 +25,6 @@ from duelrank.experiments.tabulate import (
     performance_table,
     replication_table,
 )
-from duelrank.grammar import parse
-from duelrank.registry import Between, override, register, spell
 from duelrank.simulation import Baseline, Guarded, Logged
 from duelrank.users import User
 

@@ -16,9 +16,13 @@ from typing import Any
 import numpy as np
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import InvalidValue, MissingData
+from duelrank.core.grammar import as_part, listed, parse
+from duelrank.core.progress import Tell, count_bar, spinner
+from duelrank.core.registry import P, spell, spelling_once
+from duelrank.core.validation import explained
 from duelrank.datasets import Dataset
 from duelrank.drawing import figure_class
-from duelrank.errors import InvalidValue, MissingData
 from duelrank.experiments.dask import Scheduler
 from duelrank.experiments.executors import Device, run_all
 from duelrank.experiments.reference import Reference, reference_for
@@ -27,13 +31,9 @@ from duelrank.experiments.results import Frame, Store, fingerprint, provenance
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
 from duelrank.experiments.summary import mean_curves
 from duelrank.experiments.tables import Table
-from duelrank.grammar import as_part, listed, parse
 from duelrank.metrics import Metric
-from duelrank.progress import Tell, count_bar, spinner
-from duelrank.registry import P, spell, spelling_once
 from duelrank.simulation import RunSpec
 from duelrank.users import User
-from duelrank.validation import explained
 
 _log = logging.getLogger(__name__)
 

@@ -15,19 +15,19 @@ from time import perf_counter
 
 import numpy as np
 
+from duelrank.core.errors import InvalidValue, StorageFailure
+from duelrank.core.home import home
+from duelrank.core.randomness import stream
+from duelrank.core.registry import canonical, register
+from duelrank.core.types import Weights, frozen
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.errors import InvalidValue, StorageFailure
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.results import fingerprint
-from duelrank.home import home
 from duelrank.kernels.lambdarank import descend
+from duelrank.kernels.projection import norm
 from duelrank.kernels.random import permutation
-from duelrank.kernels.span import norm
 from duelrank.metrics import evaluate, nDCG
-from duelrank.randomness import stream
-from duelrank.registry import canonical, register
 from duelrank.simulation import Baseline
-from duelrank.types import Weights, frozen
 
 FORMAT = 1  # version of the files and of the training; files of another version are not read
 _NDCG = nDCG(cutoff=10)
@@ -201,7 +201,7 @@ class Skyline(Baseline):
 
     >>> from duelrank import Synthetic, evaluate
     >>> from duelrank.experiments import Skyline
-    >>> from duelrank.randomness import stream
+    >>> from duelrank.core.randomness import stream
     >>> data = Synthetic(n_queries=40, n_features=20)
     >>> weights = Skyline().weights(data, fold=1)
     >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.registry import Part, spell
 from duelrank.experiments.figures import save, to_svg
 from duelrank.experiments.files import write_bytes
 from duelrank.experiments.tables import Table, template, to_csv, to_html, to_latex, to_markdown
-from duelrank.registry import Part, spell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

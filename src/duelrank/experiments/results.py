@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 
 from duelrank import __version__
 from duelrank.algorithms import Algorithm, Projected
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, MissingData, UnknownName
+from duelrank.core.files import sync_folder, write_json, writing
+from duelrank.core.grammar import parse
+from duelrank.core.registry import spell
+from duelrank.core.validation import explained
 from duelrank.datasets import Fold
-from duelrank.datasets.files import sync_folder, write_json, writing
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, MissingData, UnknownName
-from duelrank.grammar import parse
-from duelrank.registry import spell
 from duelrank.simulation import RunSpec
 from duelrank.simulation.guarded import NO_GUARD
-from duelrank.simulation.record import data_frame
-from duelrank.validation import explained
+from duelrank.simulation.run import data_frame
 
 if TYPE_CHECKING:
     import pandas

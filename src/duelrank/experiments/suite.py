@@ -13,13 +13,13 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import DuelrankError, InvalidValue, MissingData, UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.registry import Part, aliases, classes
 from duelrank.datasets import Dataset
-from duelrank.errors import DuelrankError, InvalidValue, MissingData, UnknownName
 from duelrank.experiments.experiment import Experiment, Grid, Study
 from duelrank.experiments.kinds import Ablation, Backfill, Curves, Guards, League, Sweep, Tables
-from duelrank.grammar import parse
 from duelrank.metrics import Metric
-from duelrank.registry import Part, aliases, classes
 from duelrank.simulation import Guarded, RunSpec
 from duelrank.users import User
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.statistics import holm, student_quantile, student_test
 from duelrank.experiments.results import Frame
-from duelrank.simulation.record import data_frame
-from duelrank.statistics import holm, student_quantile, student_test
+from duelrank.simulation.run import data_frame
 
 if TYPE_CHECKING:
     import pandas

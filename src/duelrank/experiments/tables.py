@@ -11,7 +11,7 @@ from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
-from duelrank.simulation.record import data_frame
+from duelrank.simulation.run import data_frame
 
 if TYPE_CHECKING:
     import pandas

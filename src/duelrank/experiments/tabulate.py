@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.grammar import parse
 from duelrank.experiments.results import Frame
 from duelrank.experiments.summary import (
     PUBLISHED_RUNS,
@@ -23,7 +24,6 @@ from duelrank.experiments.summary import (
     spread,
 )
 from duelrank.experiments.tables import Cell, Column, Row, Table
-from duelrank.grammar import parse
 from duelrank.simulation import Guarded
 
 #: Decimals, as in the paper.

@@ -28,9 +28,9 @@ from typing import Any, cast
 import cloudpickle
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import DuelrankError
+from duelrank.core.errors import DuelrankError
+from duelrank.core.registry import canonical
 from duelrank.extensions import loaded_extensions, use_extensions
-from duelrank.registry import canonical
 from duelrank.simulation import Record, RunSpec, simulate
 
 #: Number of workers that may die during a run before the run fails.
@@ -45,7 +45,7 @@ _warm: set[object] = set()  # kernels that are compiled in this process
 
 
 def warm_up(specs: Iterable[RunSpec]) -> None:
-    """Compile the kernels of the specs, or load them from disk; the logger ``duelrank.compiling`` announces compilations."""
+    """Compile the kernels of the specs, or load them from disk; the logger ``duelrank.core.compiling`` announces compilations."""
     for spec in specs:
         with named_run(spec):
             _prepare(spec)

@@ -1,18 +1,44 @@
-"""The registry of export formats, from which the options of the command line, of HTTP and of the documentation are generated."""
+"""Export formats: the interface, the registry of formats, and the names of features."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from duelrank.api import parameter_of_pair
-from duelrank.errors import Conflict, InvalidValue, UnknownName
+from duelrank.core.errors import Conflict, InvalidValue, UnknownName
 from duelrank.export.model import LinearModel
 
-__all__ = ["FORMATS", "Format", "Option", "export", "format_options", "register_format"]
+
+def json_object(feature: str, kind: str, given: str, example: str) -> dict[str, Any]:
+    """Return an object that was given as JSON, and that can be written as JSON again.
+
+    Parameters
+    ----------
+    feature
+        Which it computes.
+    kind
+        What it is, such as "a sub-query".
+    given
+        The text.
+    example
+        A text that is right, for those who gave one that is not.
+    """
+    try:
+        content = json.loads(given)
+        json.dumps(content, ensure_ascii=False, allow_nan=False).encode()  # Python reads NaN, which is no JSON
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValue(f"{feature!r} is computed by {kind} in JSON, such as {example}: {error}") from None
+    if not isinstance(content, dict) or not content:
+        raise InvalidValue(f"{feature!r} is computed by {kind}, in JSON an object such as {example}, got {given!r}")
+    return content
+
 
 F = TypeVar("F", bound="type[Format]")
 
@@ -186,3 +212,53 @@ def _check(format: str, cls: type[Format]) -> None:
         if option.name in others and others[option.name].type != option.type:
             formats = ", ".join(others[option.name].help)
             raise Conflict(f"the option {option.name} of the format {format} has another type in {formats}")
+
+
+def export_query() -> type[msgspec.Struct]:
+    """Return the struct of the query parameters of an export: format, version, and the options of all formats.
+
+    It has the formats that are registered now, so call it when an application is made. A mapping such as rank_features is a
+    tuple of texts NAME=VALUE, for a parameter that is repeated.
+    """
+    formats = Literal[tuple(sorted(FORMATS))]  # type: ignore[valid-type]
+    options = format_options()
+    repeated = [f"{each.parameter} may be repeated; {each.description}" for each in options if each.is_mapping]
+    about = "The format, the version of the model (the current one unless given), and the options of the format."
+    return msgspec.defstruct(
+        "ExportQuery",
+        [("format", formats), ("version", int | None, None), *map(_field, options)],
+        frozen=True,
+        forbid_unknown_fields=True,
+        namespace={"__doc__": " ".join([about, *repeated])},
+    )
+
+
+def _field(option: Option) -> tuple[str, Any, Any]:
+    if option.is_mapping:
+        return option.parameter, tuple[str, ...], ()
+    return option.parameter, Annotated[option.type | None, msgspec.Meta(description=option.description)], None
+
+
+def options_of(query: Any) -> dict[str, Any]:
+    """Return the keyword arguments of `duelrank.export.export` that an instance of that struct has."""
+    given = [(each, getattr(query, each.parameter)) for each in format_options()]
+    return {each.name: each.value(value, query.format) for each, value in given if value not in (None, ())}
+
+
+@register_format("json")
+@dataclass(frozen=True)
+class JsonModel(Format):
+    """JSON with everything, to be read back by duelrank.
+
+    Examples
+    --------
+    >>> from duelrank.export import LinearModel, export
+    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
+    >>> text = export(model, "json").decode()
+    >>> LinearModel.from_json(text).score([[1.0, 2.0]]).tolist()
+    [1.25]
+    """
+
+    def write(self, model: LinearModel) -> str:
+        """Return what `LinearModel.from_json` reads."""
+        return model.to_json()

@@ -7,14 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from duelrank.errors import InvalidValue, UnknownName
-from duelrank.export.base import Format, register_format
-from duelrank.export.given import json_object
-from duelrank.export.inputs import inputs_of
-from duelrank.export.model import LinearModel
-from duelrank.export.terms import finite, terms_of
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.validation import whole_number
+from duelrank.export.base import Format, json_object, register_format
+from duelrank.export.model import LinearModel, finite, inputs_of, terms_of
 from duelrank.representation import QueryScaled
-from duelrank.validation import whole_number
 
 __all__ = ["ElasticsearchLinear", "OpenSearchHybrid", "Qdrant"]
 

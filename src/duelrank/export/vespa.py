@@ -10,14 +10,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.validation import whole_number
 from duelrank.export.base import Format, register_format
-from duelrank.export.inputs import Inputs, inputs_of
-from duelrank.export.model import LinearModel
-from duelrank.export.pieces import Pieces, pieces_of
-from duelrank.export.terms import finite, terms_of
+from duelrank.export.model import Inputs, LinearModel, Pieces, finite, inputs_of, pieces_of, terms_of
 from duelrank.representation import QueryRanks, Scaling, Unscaled
-from duelrank.validation import whole_number
 
 __all__ = ["Vespa"]
 

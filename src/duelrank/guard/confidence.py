@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard.values import Value
 from duelrank.kernels.elementary import log
 

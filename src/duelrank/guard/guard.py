@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from duelrank.api import GuardSpec, OnAlarm
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.guard.confidence import ConfidenceSequence
 from duelrank.guard.detector import Detector
 from duelrank.guard.e_value import EValue

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.kernels import team_draft
+from duelrank.core.types import Clicks, Gains, Ranking, Stream
+from duelrank.kernels import multileaving as team_draft
 from duelrank.kernels.random import uniform
-from duelrank.types import Clicks, Gains, Ranking, Stream
 
 __all__ = ["BASELINE", "LEARNED", "Kind", "Outcome", "Teams", "draw_kind", "guard_list", "outcome_of"]
 
@@ -43,7 +43,9 @@ def draw_kind(stream: Stream, share: float, learned_share: float) -> Kind:
 
 def guard_list(baseline: Ranking, learned: Ranking, length: int, stream: Stream) -> tuple[Ranking, Teams]:
     """Return a team draft of two rankings of the same documents, and who owns each position."""
-    found: tuple[Ranking, Teams] = team_draft.leave(np.stack((baseline, learned)), min(length, len(baseline)), stream)
+    found: tuple[Ranking, Teams] = team_draft.team_draft_leave(
+        np.stack((baseline, learned)), min(length, len(baseline)), stream
+    )
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 
 __all__ = ["Value"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 
 __all__ = ["MOST_VOTERS", "Voters"]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from duelrank.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue, UnknownName
 
 __all__ = ["Document", "checked_documents", "checked_names", "checked_ranking", "place"]
 

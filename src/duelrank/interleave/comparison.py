@@ -7,18 +7,18 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue
-from duelrank.grammar import parse
+from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue
+from duelrank.core.grammar import parse
+from duelrank.core.randomness import stream
+from duelrank.core.statistics import anytime_test, holm, mean_test, sign_test
+from duelrank.core.types import Impression, Query, Rankings
+from duelrank.core.validation import explained, whole_number
 from duelrank.interleave.checks import Document, checked_documents, checked_names, checked_ranking, place
 from duelrank.interleave.history import History
 from duelrank.interleave.recorded import Recorded
 from duelrank.interleave.result import Result, Tally, Test
 from duelrank.interleave.shown import Shown
 from duelrank.multileaving import Multileaver
-from duelrank.randomness import stream
-from duelrank.statistics import anytime_test, holm, mean_test, sign_test
-from duelrank.types import Impression, Query, Rankings
-from duelrank.validation import explained, whole_number
 
 __all__ = ["Comparison"]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.errors import InvalidValue
-from duelrank.validation import whole_number
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 
 __all__ = ["Counts", "History"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from duelrank.errors import InvalidValue
-from duelrank.validation import whole_number
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 
 __all__ = ["Recorded"]
 

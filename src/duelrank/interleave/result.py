@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 from duelrank.drawing import WinRate
-from duelrank.errors import InvalidValue
 from duelrank.guard import ConfidenceSequence
 from duelrank.guard.confidence import check_level
 from duelrank.interleave.checks import place
 from duelrank.interleave.history import Counts, History
-from duelrank.validation import whole_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,10 +11,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.compiling import kernel
+from duelrank.core.compiling import kernel
 from duelrank.kernels.elementary import log
+from duelrank.kernels.multileaving import team_draft_credit as credit
+from duelrank.kernels.multileaving import team_draft_leave as leave
 from duelrank.kernels.random import permutation, uniform
-from duelrank.kernels.team_draft import credit, leave
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

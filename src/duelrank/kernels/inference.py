@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.compiling import kernel
+from duelrank.core.compiling import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

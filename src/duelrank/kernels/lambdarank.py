@@ -11,10 +11,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.compiling import kernel
+from duelrank.core.compiling import kernel
 from duelrank.kernels.elementary import exp, log2, power, power_of_two
 from duelrank.kernels.metrics import ideal_dcg
-from duelrank.kernels.span import dot
+from duelrank.kernels.projection import dot
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

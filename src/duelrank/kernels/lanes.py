@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.compiling import intrinsic
+from duelrank.core.compiling import intrinsic
 
 Floats = NDArray[np.float64]
 

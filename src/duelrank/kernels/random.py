@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.compiling import kernel
+from duelrank.core.compiling import kernel
 from duelrank.kernels.elementary import exp, log, log1p, log_gamma
 
 _LAYERS = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.compiling import kernel
+from duelrank.core.compiling import kernel
 from duelrank.kernels.elementary import power
 from duelrank.kernels.random import uniform
 

@@ -15,19 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
-from duelrank.errors import InvalidValue
-from duelrank.home import home
-from duelrank.lockstep import program
+from duelrank.core.errors import InvalidValue
+from duelrank.core.home import home
+from duelrank.core.randomness import stream_key
+from duelrank.core.registry import spell, walk
+from duelrank.lockstep import metrics, program, users
+from duelrank.lockstep.algorithms import prepared
 from duelrank.lockstep.library import Library, Place, load
-from duelrank.lockstep.memory import usable, within_memory
-from duelrank.lockstep.plan import alike, batches, padded_count
-from duelrank.lockstep.twin import obstacles, twin_of
-from duelrank.lockstep.twins import metrics, users
-from duelrank.lockstep.twins.represented import prepared
-from duelrank.lockstep.values import Sizes
+from duelrank.lockstep.program import alike, batches, padded_count
+from duelrank.lockstep.twin import Sizes, obstacles, twin_of, usable, within_memory
 from duelrank.projection import Observed
-from duelrank.randomness import stream_key
-from duelrank.registry import spell, walk
 from duelrank.simulation import Record, RunSpec
 from duelrank.users import PBM
 

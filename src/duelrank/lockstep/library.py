@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from duelrank.core.errors import InvalidValue
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.errors import InvalidValue
-from duelrank.lockstep.twins.metrics import ideals
+from duelrank.lockstep.metrics import ideals
 from duelrank.metrics import Metric
 from duelrank.representation import Raw, Representation
 

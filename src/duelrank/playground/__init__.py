@@ -5,7 +5,6 @@ It is also the reference for how to put a ranker behind a search of your own: `d
 """
 
 from duelrank.playground.app import Playground
-from duelrank.playground.documents import read_library
-from duelrank.playground.search import Search
+from duelrank.playground.search import Search, read_library
 
 __all__ = ["Playground", "Search", "read_library"]

@@ -19,13 +19,10 @@ from starlette.applications import Starlette
 
 from duelrank.algorithms import Algorithm
 from duelrank.api import RankerSpec, Start
-from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
-from duelrank.grammar import parse
+from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
+from duelrank.core.grammar import parse
 from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish, check_ranker, crowd_rankers
-from duelrank.playground.documents import Document
-from duelrank.playground.features import FEATURES
-from duelrank.playground.search import Search
-from duelrank.playground.taste import DEFAULT_TASTE
+from duelrank.playground.search import DEFAULT_TASTE, FEATURES, Document, Search
 from duelrank.serving import Service, Settings
 from duelrank.serving.http import KeyRing, create_app
 from duelrank.serving.http.dashboard import POLICY

@@ -14,16 +14,14 @@ import msgspec
 import numpy as np
 
 from duelrank.api import DocumentTable, FeedbackEvent, RankerSpec, RankRequest
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.types import Labels
 from duelrank.kernels.random import below, derive
 from duelrank.metrics import nDCG
-from duelrank.playground.features import FEATURES, words
-from duelrank.playground.search import Search
-from duelrank.playground.taste import DEFAULT_TASTE, N_GRADES, as_weights, grades
-from duelrank.randomness import stream, stream_key
+from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, Search, as_weights, grades, words
 from duelrank.serving import Service, Settings
 from duelrank.serving.ranker.definition import Definition
-from duelrank.types import Labels
 from duelrank.users import Preset, User
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Defines the interface of representations: what an algorithm sees of a document's features."""
+"""Representations: what an algorithm sees of the features."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.registry import Part
-from duelrank.types import Features, Memory, Stream, Weights, frozen
-
-__all__ = ["Curve", "Domain", "Representation"]
+from duelrank.core.errors import InvalidRecipe
+from duelrank.core.registry import Part, alias, register, spell
+from duelrank.core.types import Features, Memory, Stream, Weights, frozen
+from duelrank.kernels.datasets import scale_queries, scale_query
+from duelrank.kernels.representation import query_ranks
+from duelrank.representation.fixed import Fixed
 
 #: What curves are functions of: the value of a feature as it came, after fixed scalings, its place in the range of the query, or
 #: its rank there.
@@ -82,7 +84,6 @@ class Representation(Part, ABC):
 
     def __rshift__(self, then: object) -> Representation:
         """Return this representation followed by another one; an algorithm takes it as what it sees."""
-        from duelrank.representation.chain import Chain
 
         return Chain(self, then) if isinstance(then, Representation) else NotImplemented
 
@@ -173,3 +174,198 @@ def with_knots(memory: Memory, knots: NDArray[np.float64] | None) -> Memory:
     if knots is None:
         return memory
     return {**memory, "knots": knots}
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Raw(Representation):
+    """Weigh the features as they are: only where all of them have a similar range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import Raw
+    >>> Raw().apply(np.array([[5.0, 0.3]]), {}).tolist()
+    [[5.0, 0.3]]
+    """
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Return the features."""
+        return features
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Return the features."""
+        return features
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return a straight line of the weight's slope for each feature."""
+        return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
+
+
+alias("raw", Raw())
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class QueryScaled(Representation):
+    """Scale each feature to [0, 1] among the documents of a query; 0 if all values are equal: what the field has always done.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import QueryScaled
+    >>> QueryScaled().apply(np.array([[10.0, 3.0], [30.0, 3.0], [20.0, 3.0]]), {}).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
+    """
+
+    within_unit: ClassVar[bool] = True
+    domain: ClassVar[Domain] = "query range"
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Scale within these documents, bit for bit as data sets are scaled for training."""
+        return query_scaled(features)
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Scale within each query."""
+        scaled = np.empty(features.shape)
+        scale_queries(features, offsets, np.arange(features.shape[1]), scaled)
+        return scaled
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return a straight line from 0 to the weight for each feature."""
+        return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
+
+
+def query_scaled(features: Features) -> Features:
+    """Return the features of one query's documents, each scaled to [0, 1] among them."""
+    scaled: Features = scale_query(features)
+    return scaled
+
+
+alias("query-scaled", QueryScaled())
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class QueryRanks(Representation):
+    """Replace each value by its rank among the documents of the query: 0 for the least, 1 for the largest, ties in the middle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import QueryRanks
+    >>> QueryRanks().apply(np.array([[5.0], [900.0], [5.0], [20.0]]), {}).ravel().round(3).tolist()
+    [0.167, 1.0, 0.167, 0.667]
+    """
+
+    within_unit: ClassVar[bool] = True
+    domain: ClassVar[Domain] = "query rank"
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Rank within these documents."""
+        ranks: Features = query_ranks(features)
+        return ranks
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return a straight line from 0 to the weight for each feature."""
+        return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
+
+
+alias("query-ranks", QueryRanks())
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Chain(Representation):
+    """Apply one representation to what another returns; written ``first >> then``. Its memory is that of the second one.
+
+    Parameters
+    ----------
+    first
+        A representation that learns nothing, with one column for each feature.
+    then
+        Any representation but another chain.
+
+    Examples
+    --------
+    Prices become places in the range of the query, and then two ramps each:
+
+    >>> import numpy as np
+    >>> from duelrank.representation import QueryScaled, Ramps
+    >>> QueryScaled() >> Ramps(pieces=2)
+    Chain(first=QueryScaled(), then=Ramps(pieces=2))
+    >>> halves = {"knots": np.array([[0.0, 0.5, 1.0]])}
+    >>> (QueryScaled() >> Ramps(pieces=2)).apply(np.array([[10.0], [25.0], [30.0]]), halves).tolist()
+    [[0.0, 0.0], [1.0, 0.5], [1.0, 1.0]]
+    """
+
+    first: Representation
+    then: Representation
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.first.learns:
+            raise InvalidRecipe(
+                f"{self.first!r} learns from the documents, so it can only be the last representation before the algorithm"
+            )
+        if isinstance(self.then, Chain):
+            raise InvalidRecipe(f"write {self!r} as one chain, from left to right: a >> b >> c")
+
+    @property
+    def spelling(self) -> str:
+        """Both, with ``>>`` between them."""
+        return f"{spell(self.first)} >> {spell(self.then)}"
+
+    @property
+    def learns(self) -> bool:  # type: ignore[override]  # of this chain
+        """Whether the second one learns from the documents that it sees."""
+        return self.then.learns
+
+    @property
+    def within_unit(self) -> bool:  # type: ignore[override]  # of this chain
+        """Whether all columns are between 0 and 1."""
+        return self.then.within_unit
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]  # of this chain
+        """What the curves are functions of."""
+        if self.then.domain != "value":
+            return self.then.domain
+        return "scaled value" if isinstance(self.first, Fixed) else self.first.domain
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Start as the second one does; raise `ShapeMismatch` if the first is for another number of features."""
+        self.first.start(n_features)
+        return self.then.start(n_features, self.first.within_unit)
+
+    def n_columns(self, n_features: int, memory: Memory) -> int:
+        """Return the number of columns of the second one."""
+        return self.then.n_columns(n_features, memory)
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Apply both."""
+        return self.then.apply(self.first.apply(features, {}), memory)
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Apply both."""
+        return self.then.apply_all(self.first.apply_all(features, offsets, {}), offsets, memory)
+
+    def observe(
+        self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
+    ) -> Memory:
+        """Let the second one see what the first makes of the documents."""
+        return self.then.observe(memory, features, step, stream, self.first)
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Carry the weights of the second one."""
+        return self.then.carry(weights, before, after)
+
+    def selected(
+        self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
+    ) -> tuple[Weights, Memory]:
+        """Select as the second one does."""
+        return self.then.selected(weights, memory, features, self.first.within_unit)
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return the curves of the second one, over what the first returns."""
+        return self.then.curves(weights, memory)

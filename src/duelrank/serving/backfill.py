@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from duelrank.api import CLICK, Invalid, LoggedImpression
-from duelrank.errors import DuelrankError, InvalidValue
+from duelrank.core.errors import DuelrankError, InvalidValue
+from duelrank.core.validation import whole_number
 from duelrank.serving.feedback import Rejected, checked_action
 from duelrank.serving.log.attachments import pack_features
 from duelrank.serving.log.bodies import LOGGED, StoredLog, pack
@@ -15,7 +16,6 @@ from duelrank.serving.ranker.documents import DocumentReader, Troubles
 from duelrank.serving.settings import Settings
 from duelrank.storage import NewEvent
 from duelrank.storage.values import checked_text
-from duelrank.validation import whole_number
 
 __all__ = ["LogIntake"]
 

@@ -8,12 +8,12 @@ from hashlib import blake2b
 import msgspec
 
 from duelrank.api import CLICK, FeedbackCounts, FeedbackEvent, Invalid
-from duelrank.errors import DuelrankError, InvalidValue
+from duelrank.core.errors import DuelrankError, InvalidValue
+from duelrank.core.validation import printable_name
 from duelrank.serving.log.bodies import CLOSED, FEEDBACK, StoredFeedback, pack
 from duelrank.serving.log.impressions import KnownImpression
 from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Receipt
-from duelrank.validation import printable_name
 
 __all__ = ["InView", "Intake", "Rejected", "add_counts", "checked_action", "closing"]
 

@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from duelrank.errors import StorageFailure, StoreCorrupt, UnknownName
+from duelrank.core.errors import StorageFailure, StoreCorrupt, UnknownName
+from duelrank.core.types import Features, State
 from duelrank.serving.log.bodies import (
     CONTROL,
     CREATED,
@@ -29,7 +30,6 @@ from duelrank.serving.ranker.history import block_kind
 from duelrank.serving.ranker.machine import Machine, history_since
 from duelrank.serving.ranker.versions import CHECKPOINT, Versions, events, told
 from duelrank.storage import Event, Storage
-from duelrank.types import Features, State
 
 #: A service that runs meanwhile may drop what is being replayed: so often it is begun anew.
 ATTEMPTS = 5

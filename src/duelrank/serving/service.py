@@ -32,9 +32,11 @@ from duelrank.api import (
     RankRequest,
     VersionInfo,
 )
-from duelrank.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
+from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
+from duelrank.core.types import Features
+from duelrank.core.validation import printable_name, whole_number
 from duelrank.export import LinearModel
-from duelrank.representation.shown import ShownCurve
+from duelrank.representation.curves import ShownCurve
 from duelrank.serving.backfill import LogIntake
 from duelrank.serving.clock import Clock
 from duelrank.serving.feedback import Intake, Rejected, add_counts, closing
@@ -76,8 +78,6 @@ from duelrank.serving.settings import Settings
 from duelrank.serving.webhooks import Webhooks, check_public
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.values import checked_text
-from duelrank.types import Features
-from duelrank.validation import printable_name, whole_number
 
 __all__ = ["Service"]
 

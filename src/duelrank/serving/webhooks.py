@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 import msgspec
 
 from duelrank.api import GuardInfo
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.serving.observer import GuardEvent
 
 __all__ = ["Webhooks", "check_public", "is_public", "message", "without_secrets"]

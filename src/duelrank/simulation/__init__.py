@@ -1,11 +1,8 @@
 """Simulates runs: an algorithm learns from the clicks of a simulated user on the queries of a data set."""
 
-from duelrank.simulation.baseline import Baseline, BestFeature, Feature, FrozenWeights
 from duelrank.simulation.guarded import Guarded, GuardHistory
-from duelrank.simulation.logged import Logged
-from duelrank.simulation.loop import simulate
-from duelrank.simulation.record import Record
-from duelrank.simulation.spec import RunSpec
+from duelrank.simulation.production import Baseline, BestFeature, Feature, FrozenWeights, Logged
+from duelrank.simulation.run import Record, RunSpec, simulate
 
 __all__ = [
     "Baseline",

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.api import GuardSpec, OnAlarm
-from duelrank.errors import InvalidRecipe, InvalidValue
+from duelrank.core.errors import InvalidRecipe, InvalidValue
+from duelrank.core.randomness import stream_key
+from duelrank.core.registry import Between, Part, register, spell
+from duelrank.core.types import Feedback, Impression, Query, State, Weights, frozen
 from duelrank.guard import Guard
 from duelrank.guard.guard import check_guard
 from duelrank.guard.lists import Kind, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
-from duelrank.randomness import stream_key
-from duelrank.registry import Between, Part, register, spell
-from duelrank.simulation.baseline import Baseline, BestFeature, order
-from duelrank.types import Feedback, Impression, Query, State, Weights, frozen
+from duelrank.simulation.production import Baseline, BestFeature, order
 
 __all__ = ["NO_GUARD", "PROOF_LEVELS", "GuardHistory", "Guarded", "GuardedLearner"]
 

@@ -195,7 +195,7 @@ class Storage(ABC):
     """A store: an event log, snapshots, API keys and leases.
 
     All methods may be called from any thread. Whatever a method has returned from is on the disk for good. Everything
-    that goes wrong is a `duelrank.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed
+    that goes wrong is a `duelrank.core.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed
     later, or an `InvalidValue` where the call itself makes no sense. Open a store in the process that uses it: it does
     not survive a fork.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import unquote
 
-from duelrank.errors import InvalidValue, MissingExtra
+from duelrank.core.errors import InvalidValue, MissingExtra
 from duelrank.storage.base import Storage
 
 __all__ = ["open_storage", "register_storage", "without_password"]

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from duelrank.errors import InvalidValue
-from duelrank.validation import whole_number
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 
 __all__ = ["ApiKey", "Event", "NewEvent", "Receipt", "Snapshot", "SnapshotInfo", "Usage", "checked_number"]
 

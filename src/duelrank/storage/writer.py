@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from duelrank.errors import InvalidValue, StorageFailure, StoreLocked, StoreUnavailable
+from duelrank.core.errors import InvalidValue, StorageFailure, StoreLocked, StoreUnavailable
 from duelrank.storage.values import NewEvent, Receipt
 
 __all__ = ["GroupWriter"]

@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from duelrank.algorithms import Algorithm
-from duelrank.grammar import parse
+from duelrank.core.grammar import parse
 from duelrank.simulation import RunSpec, simulate
 from duelrank.testing.swap import swapped, twin
 from duelrank.testing.tiny import Tiny

@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import DuelrankError, InvalidRecipe
+from duelrank.core.grammar import as_part, parse
+from duelrank.core.memory import flatten
+from duelrank.core.registry import spell
+from duelrank.core.snapshot import Snapshot
+from duelrank.core.types import Feedback, Impression, Query, State
 from duelrank.datasets import Split
-from duelrank.errors import DuelrankError, InvalidRecipe
-from duelrank.grammar import as_part, parse
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
-from duelrank.memory import flatten
 from duelrank.metrics import nDCG
-from duelrank.registry import spell
-from duelrank.snapshot import Snapshot
 from duelrank.testing.parameters import variations
 from duelrank.testing.tiny import play, tiny_split
 from duelrank.testing.verdict import require, run_checks
-from duelrank.types import Feedback, Impression, Query, State
 
 __all__ = ["CHECKS", "check_algorithm"]
 

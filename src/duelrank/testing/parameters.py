@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from duelrank.errors import DuelrankError
-from duelrank.registry import Between, P, Part, classes, replaced_at, walk
+from duelrank.core.errors import DuelrankError
+from duelrank.core.registry import Between, P, Part, classes, replaced_at, walk
 
 __all__ = ["variations"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from reprlib import repr as shortened
 
-from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.storage import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Storage, Usage, open_storage
 from duelrank.testing.verdict import require, run_checks
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import duelrank.kernels
-from duelrank.compiling import Intrinsic, Kernel
+from duelrank.core.compiling import Intrinsic, Kernel
 
 __all__ = ["kernels", "swapped", "twin"]
 

@@ -9,11 +9,11 @@ from typing import Annotated
 import numpy as np
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.randomness import stream
+from duelrank.core.registry import Between
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.kernels.random import derive, normals
 from duelrank.learner import Learner
-from duelrank.randomness import stream
-from duelrank.registry import Between
 from duelrank.users import Cascade
 
 __all__ = ["Tiny", "play", "tiny_split"]

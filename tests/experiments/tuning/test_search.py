@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 
 from duelrank import parse
-from duelrank.errors import DataFormatError, DuelrankError, InvalidValue, UnknownName
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments import load_results, tune
 from duelrank.experiments.results import Store
 from duelrank.experiments.tuning import Settings, search_space

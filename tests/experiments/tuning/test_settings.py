@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
+from duelrank.core.registry import Between
 from duelrank.experiments.tuning import Objective, search_space, with_values
-from duelrank.registry import Between
 
 RIVALS = ("pdgd", "mgd-dsp", "nsgd-dsp", "wmgd", "wmgd-dsp", "wmgd-dsp-curves", "pairrank", "log-pairs", "dbgd")
 

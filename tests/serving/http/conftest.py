@@ -32,9 +32,9 @@ from duelrank.api import (
     VersionRanking,
 )
 from duelrank.cli import app
-from duelrank.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
 from duelrank.export import LinearModel
-from duelrank.representation.written import read_representation
+from duelrank.representation.fixed import read_representation
 from duelrank.serving import (
     FeedbackCounts,
     FeedbackEvent,

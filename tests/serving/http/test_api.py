@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.serving.http.conftest import DOCUMENTS, SHOP
 
-from duelrank.errors import NotReady, StoreCorrupt, StoreFull
+from duelrank.core.errors import NotReady, StoreCorrupt, StoreFull
 from duelrank.serving.http import WebSettings
 from duelrank.serving.http.routes import OPERATIONS
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.serving.http.conftest import DOCUMENTS
 
-from duelrank.errors import LimitExceeded
+from duelrank.core.errors import LimitExceeded
 from duelrank.serving import FeedbackEvent, Rejected
 from duelrank.serving.http.errors import MalformedBody
 from duelrank.serving.http.feedback import decode_events

@@ -2,8 +2,8 @@
 
 import pytest
 
-from duelrank import errors
-from duelrank.errors import DuelrankError
+from duelrank.core import errors
+from duelrank.core.errors import DuelrankError
 from duelrank.serving.http import errors as refusals
 from duelrank.serving.http.errors import TABLE, Kind, kind_of
 

@@ -13,7 +13,7 @@ import uvicorn
 from tests.serving.http.conftest import SHOP
 from tests.waiting import FOR_EVER, until
 
-from duelrank.errors import StoreCorrupt
+from duelrank.core.errors import StoreCorrupt
 from duelrank.serving.http import KeyRing, WebSettings, create_app
 from duelrank.serving.http.server import Protocol as ServerProtocol
 from duelrank.serving.http.server import listen, run_server

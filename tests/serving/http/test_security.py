@@ -8,7 +8,7 @@ from tests.serving.http.test_api import problem
 from tests.waiting import until
 
 from duelrank.api import GuardSpec, RankerSpec
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
 from duelrank.serving.http import WebSettings, auth, create_app, make_key
 from duelrank.serving.http.auth import Caller, KeyRing
 from duelrank.serving.http.errors import BodyTooLarge, ClientGone, NoKey, TooBusy, TooManyRequests, WrongScope

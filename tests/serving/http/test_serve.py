@@ -20,7 +20,7 @@ from tests.serving.http.conftest import DOCUMENTS, SHOP
 from tests.waiting import FOR_EVER, until
 
 from duelrank.cli import dashboard
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 from duelrank.serving.http import make_key, workers
 from duelrank.storage import open_storage
 

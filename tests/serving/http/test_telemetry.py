@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.serving.http.conftest import DOCUMENTS, SHOP, TestClient
 
-from duelrank.errors import StoreFull, StoreLocked
+from duelrank.core.errors import StoreFull, StoreLocked
 from duelrank.serving.http import KeyRing, create_app
 from duelrank.serving.http.telemetry import Repeats, configure_logging, traced
 
@@ -15,7 +15,7 @@ from duelrank.serving.http.telemetry import Repeats, configure_logging, traced
 @pytest.fixture
 def configured(capsys):
     """Configure the log, and return what was written since, line by line."""
-    names = ("", "duelrank", "uvicorn.access", "duelrank.compiling", "duelrank.experiments")
+    names = ("", "duelrank", "uvicorn.access", "duelrank.core.compiling", "duelrank.experiments")
     loggers = [logging.getLogger(name) for name in names]
     before = [(each.level, each.handlers[:], each.filters, each.propagate) for each in loggers]
 

@@ -10,14 +10,14 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
+from duelrank.core.progress import spinner
+from duelrank.core.registry import spell
 from duelrank.drawing import figure_class
 from duelrank.experiments.report import Picture, Report, Section
 from duelrank.experiments.results import load_results, provenance
 from duelrank.experiments.tables import Cell, Column, Row, Table
 from duelrank.experiments.tuning.search import SUITE, Tuned, best_first, quiet_optuna
 from duelrank.experiments.tuning.settings import Parameter, Scores, value_at
-from duelrank.progress import spinner
-from duelrank.registry import spell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,8 +22,13 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import DataFormatError, InvalidRecipe, InvalidValue, MissingExtra
+from duelrank.core.grammar import as_part
+from duelrank.core.progress import Tell, count_bar
+from duelrank.core.randomness import stream_key
+from duelrank.core.registry import spell, spelling_once
+from duelrank.core.validation import explained, whole_number
 from duelrank.datasets import Dataset
-from duelrank.errors import DataFormatError, InvalidRecipe, InvalidValue, MissingExtra
 from duelrank.experiments.dask import Scheduler
 from duelrank.experiments.executors import Device, choose, run_all
 from duelrank.experiments.experiment import parts
@@ -42,14 +47,9 @@ from duelrank.experiments.tuning.settings import (
     variants,
     with_values,
 )
-from duelrank.grammar import as_part
 from duelrank.metrics import Metric
-from duelrank.progress import Tell, count_bar
-from duelrank.randomness import stream_key
-from duelrank.registry import spell, spelling_once
 from duelrank.simulation import RunSpec
 from duelrank.users import User
-from duelrank.validation import explained, whole_number
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.errors import DataFormatError, InvalidValue, UnknownName
+from duelrank.core.registry import Between, P, Part, replaced_at, spell, type_hint, walk
+from duelrank.core.validation import whole_number
 from duelrank.datasets import Dataset
-from duelrank.errors import DataFormatError, InvalidValue, UnknownName
 from duelrank.experiments.files import write_bytes
 from duelrank.metrics import Metric, nDCG
-from duelrank.registry import Between, P, Part, replaced_at, spell, type_hint, walk
 from duelrank.simulation import RunSpec
 from duelrank.users import User
-from duelrank.validation import whole_number
 
 #: The first seed of the runs of a search. Reports use seeds from 1 up: no recipe is tuned on the runs that report its performance.
 FIRST_SEED = 101

@@ -19,7 +19,7 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duelrank import __version__
-from duelrank.errors import NotReady
+from duelrank.core.errors import NotReady
 from duelrank.serving.http.auth import Caller, Gate, KeyRing
 from duelrank.serving.http.errors import (
     BodyTooLarge,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.serving.http.errors import Forwarded, FromAWebPage, NoKey, TooManyRequests, WrongScope
 from duelrank.serving.http.limits import Buckets, WebSettings
 from duelrank.storage import ApiKey, Storage

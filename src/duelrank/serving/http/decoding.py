@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from duelrank.api import Document, DocumentTable, LoggedImpression, RankRequest
-from duelrank.errors import LimitExceeded
+from duelrank.core.errors import LimitExceeded
 from duelrank.serving.feedback import Rejected
 from duelrank.serving.http.errors import MalformedBody, wrong_shape
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from duelrank.api import Problem
-from duelrank.errors import (
+from duelrank.core.errors import (
     Conflict,
     DataFormatError,
     DuelrankError,

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from duelrank.adapters.ubi import UbiEvent, deed_of, fingerprint, id_text, user_of
 from duelrank.api import FeedbackEvent
 from duelrank.serving.feedback import InView, Rejected
 from duelrank.serving.http.decoding import BROKEN, decode_many
-from duelrank.ubi.events import UbiEvent, deed_of, fingerprint, id_text, user_of
 
 __all__ = ["NDJSON", "UbiEvent", "decode_events"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from duelrank.api import Live
-from duelrank.errors import DuelrankError
+from duelrank.core.errors import DuelrankError
 from duelrank.serving.http.auth import token_of
 from duelrank.serving.ranker.history import STEPS, Step
 

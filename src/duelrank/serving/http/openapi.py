@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 
 from duelrank.api import Problem
-from duelrank.errors import NotReady, ReadOnly, StorageFailure, StoreFull, StoreLocked, StoreUnavailable
+from duelrank.core.errors import NotReady, ReadOnly, StorageFailure, StoreFull, StoreLocked, StoreUnavailable
 from duelrank.serving.http.errors import (
     TABLE,
     BodyTooLarge,

@@ -36,7 +36,7 @@ from duelrank.api import (
     VersionLabel,
     VersionNumber,
 )
-from duelrank.errors import (
+from duelrank.core.errors import (
     Conflict,
     DataFormatError,
     InvalidRecipe,
@@ -49,9 +49,9 @@ from duelrank.errors import (
 )
 from duelrank.export import FORMATS, LinearModel
 from duelrank.export import export as write
-from duelrank.export.query import export_query, options_of
+from duelrank.export.base import export_query, options_of
 from duelrank.representation.base import by_feature
-from duelrank.representation.written import write_representation
+from duelrank.representation.fixed import write_representation
 from duelrank.serving.http.auth import Caller
 from duelrank.serving.http.dashboard import FILES, POLICY, read_file, render
 from duelrank.serving.http.decoding import decode_logged, decode_rank, decoded

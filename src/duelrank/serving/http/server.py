@@ -19,7 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from duelrank.errors import InvalidValue, StorageFailure
+from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.serving.http.auth import KeyRing
 from duelrank.serving.http.errors import HeadersTooLarge, explain
 from duelrank.serving.service import Service

@@ -33,7 +33,7 @@ def configure_logging(form: LogFormat = "text", access_log: bool = False) -> Non
     logging.getLogger("duelrank").setLevel(logging.INFO)
     logging.getLogger("uvicorn.access").setLevel(logging.INFO if access_log else logging.WARNING)
     # Other commands have the first two tell the user in plain lines; uvicorn cuts off the third where it logs no requests.
-    for name in ("duelrank.compiling", "duelrank.experiments", "uvicorn.access"):
+    for name in ("duelrank.core.compiling", "duelrank.experiments", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True

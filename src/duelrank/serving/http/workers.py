@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 from duelrank.serving.http.metrics import SHARED
 
 __all__ = ["FATAL", "Supervisor", "Work"]

@@ -10,8 +10,8 @@ from threading import Thread
 from time import perf_counter
 
 from duelrank.api import RankerSpec
-from duelrank.compiling import kernel_folder
-from duelrank.errors import StorageFailure, StoreLocked
+from duelrank.core.compiling import kernel_folder
+from duelrank.core.errors import StorageFailure, StoreLocked
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.learner import Learner, Overtaken
 from duelrank.serving.log.bodies import hash63, unpack

@@ -11,7 +11,8 @@ from itertools import takewhile
 from time import perf_counter, sleep
 
 from duelrank.api import GuardInfo
-from duelrank.errors import StorageFailure, StoreCorrupt
+from duelrank.core.errors import StorageFailure, StoreCorrupt
+from duelrank.core.types import Features
 from duelrank.guard import Guard
 from duelrank.serving.clock import Clock
 from duelrank.serving.leader.capacity import Capacity
@@ -51,7 +52,6 @@ from duelrank.serving.ranker.versions import (
 )
 from duelrank.serving.settings import Settings
 from duelrank.storage import Event, NewEvent, Storage
-from duelrank.types import Features
 
 __all__ = ["Announce", "Close", "Learner", "Overtaken"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from duelrank.errors import StoreCorrupt
+from duelrank.core.errors import StoreCorrupt
 from duelrank.serving.log.bodies import CREATED, DELETED, PURGED, RANKERS, Deleted, pack, unpack
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, needed

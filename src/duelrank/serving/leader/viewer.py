@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from threading import Event as Flag
 from threading import Thread
 
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
+from duelrank.core.types import Features, State
 from duelrank.serving.log.bodies import PUBLISHED, StoredImpression
 from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.machine import Machine
@@ -16,7 +17,6 @@ from duelrank.serving.ranker.rankers import Ranker, Rankers
 from duelrank.serving.ranker.versions import CHECKPOINT, Version, Versions, checkpoints, told
 from duelrank.serving.settings import Settings
 from duelrank.storage import Storage
-from duelrank.types import Features, State
 
 __all__ = ["Viewer"]
 

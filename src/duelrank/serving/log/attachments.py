@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import zstandard
 
-from duelrank.errors import StoreCorrupt
-from duelrank.types import Features
+from duelrank.core.errors import StoreCorrupt
+from duelrank.core.types import Features
 
 __all__ = ["pack_features", "unpack_features"]
 

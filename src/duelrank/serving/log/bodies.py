@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.api import Change, RankerSpec
+from duelrank.core.errors import StoreCorrupt
+from duelrank.core.memory import flatten, nest
+from duelrank.core.registry import Part
+from duelrank.core.types import State, frozen
 from duelrank.decoding import msgpack_decoder
-from duelrank.errors import StoreCorrupt
-from duelrank.memory import flatten, nest
-from duelrank.registry import Part
-from duelrank.types import State, frozen
 
 __all__ = [
     "BASELINE",

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.types import Features
 from duelrank.serving.log.attachments import unpack_features
 from duelrank.serving.log.bodies import CLOSED, FEEDBACK, IMPRESSION, StoredImpression, unpack
 from duelrank.storage import Event, Storage
 from duelrank.storage.values import checked_text
-from duelrank.types import Features
 
 __all__ = [
     "Impressions",

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from duelrank.api import Comparison, ImpressionInfo, RankedDocument, VersionRanking
-from duelrank.errors import UnknownName
+from duelrank.core.errors import UnknownName
+from duelrank.core.types import Features
 from duelrank.serving.log.bodies import CLOSED, FEEDBACK, IMPRESSION, StoredFeedback, StoredImpression, unpack
 from duelrank.serving.log.impressions import read_attached, read_impression
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.history import KINDS
 from duelrank.serving.ranker.versions import Version, events
 from duelrank.storage import Event, Storage
-from duelrank.types import Features
 
 __all__ = ["compare", "recent_impressions"]
 

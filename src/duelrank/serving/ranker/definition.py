@@ -14,25 +14,26 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.adapters.backfill import LogLearner
 from duelrank.algorithms import Algorithm
 from duelrank.algorithms.represented import Represented
 from duelrank.api import Change, RankerSpec
-from duelrank.backfill import LogLearner
-from duelrank.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
+from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.memory import replaced
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.registry import spell, walk
+from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
+from duelrank.core.validation import printable_name, whole_number
 from duelrank.export import LinearModel
-from duelrank.grammar import parse
 from duelrank.guard.guard import check_guard
 from duelrank.guard.lists import draw_kind, guard_list
+from duelrank.kernels.projection import norm
 from duelrank.kernels.random import derive, uniform
-from duelrank.kernels.span import norm
-from duelrank.memory import replaced
-from duelrank.randomness import stream, stream_key
-from duelrank.registry import spell, walk
 from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation
 from duelrank.representation.base import by_feature, knots_of, with_knots
-from duelrank.representation.knots import Knotted
-from duelrank.representation.shown import ShownCurve, shown_curves
-from duelrank.representation.written import read_representation, write_representation
+from duelrank.representation.curves import Knotted, ShownCurve, shown_curves
+from duelrank.representation.fixed import read_representation, write_representation
 from duelrank.serving.feedback import checked_action
 from duelrank.serving.log.bodies import (
     BASELINE,
@@ -45,8 +46,6 @@ from duelrank.serving.log.bodies import (
     pack_teams,
 )
 from duelrank.serving.settings import Settings
-from duelrank.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
-from duelrank.validation import printable_name, whole_number
 
 __all__ = ["Definition", "check_names", "settled"]
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from duelrank.api import Document, DocumentTable
-from duelrank.errors import InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.errors import InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.types import Features
 from duelrank.representation import Fixed, MinMax
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.settings import Settings
-from duelrank.types import Features
 
 __all__ = ["DocumentReader", "Troubles"]
 

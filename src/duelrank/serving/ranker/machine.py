@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from duelrank.api import CLICK, Change, RankerSpec
-from duelrank.errors import DuelrankError, StorageFailure, StoreCorrupt
+from duelrank.core.errors import DuelrankError, StorageFailure, StoreCorrupt
+from duelrank.core.types import Features, State
 from duelrank.guard import Guard, GuardSpec
 from duelrank.kernels.random import derive
 from duelrank.serving.log.bodies import (
@@ -44,7 +45,6 @@ from duelrank.serving.ranker.history import End, HistoryState, Recorder
 from duelrank.serving.ranker.steps import LearnedStep, feedback_on
 from duelrank.serving.ranker.watch import Watch, Watched
 from duelrank.storage import Event
-from duelrank.types import Features, State
 
 __all__ = [
     "MOST_LABELS",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 
 from duelrank.api import GuardInfo, History, RankerInfo
-from duelrank.errors import NotReady, UnknownName
+from duelrank.core.errors import NotReady, UnknownName
 from duelrank.serving.log.bodies import CREATED, DELETED, RANKERS, SALT, Created, Deleted, unpack
 from duelrank.serving.observer import Observer
 from duelrank.serving.ranker.definition import Definition

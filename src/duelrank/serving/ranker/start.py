@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from duelrank.api import RankerSpec, Start
-from duelrank.errors import InvalidValue
+from duelrank.core.errors import InvalidValue
+from duelrank.core.types import Memory
 from duelrank.export import LinearModel
 from duelrank.representation import QueryScaled, Representation
 from duelrank.representation.base import knots_of
-from duelrank.representation.written import write_representation
+from duelrank.representation.fixed import write_representation
 from duelrank.serving.ranker.definition import Definition, says_representation
 from duelrank.serving.ranker.versions import Version
 from duelrank.serving.settings import DEFAULT_REPRESENTATION
-from duelrank.types import Memory
 
 __all__ = ["Beginning", "beginning_of", "default_representation"]
 

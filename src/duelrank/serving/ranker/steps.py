@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms.base import StepExplanation
 from duelrank.api import LastStep, StepDocument
+from duelrank.core.types import Features, Feedback, State
 from duelrank.kernels.random import derive
 from duelrank.representation.base import by_feature
 from duelrank.serving.log.bodies import StoredImpression
 from duelrank.serving.ranker.definition import Definition
-from duelrank.types import Features, Feedback, State
 
 if TYPE_CHECKING:
     from duelrank.serving.ranker.machine import OpenImpression

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from duelrank.api import RankerSpec
-from duelrank.errors import StoreCorrupt
+from duelrank.core.errors import StoreCorrupt
+from duelrank.core.types import State
 from duelrank.guard import Guard
 from duelrank.serving.log.bodies import (
     CLOSED,
@@ -24,7 +25,6 @@ from duelrank.serving.log.bodies import (
 from duelrank.serving.ranker.definition import Definition
 from duelrank.serving.ranker.machine import Machine, Tally
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
-from duelrank.types import State
 
 __all__ = [
     "CHECKPOINT",

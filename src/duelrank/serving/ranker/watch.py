@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from duelrank.api import GuardSpec
+from duelrank.core.registry import Part
+from duelrank.core.types import Gains, State
 from duelrank.guard import Guard, Voters
 from duelrank.guard.guard import Vote
 from duelrank.guard.lists import outcome_of
-from duelrank.registry import Part
 from duelrank.serving.log.bodies import Control, Evidence, pack_state, unpack_state, unpack_teams
-from duelrank.types import Gains, State
 
 __all__ = ["Watch", "Watched"]
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import PoolClosed
 
-from duelrank.errors import InvalidValue, StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
+from duelrank.core.errors import InvalidValue, StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
 from duelrank.storage.opening import without_password
 
 __all__ = ["Connection", "Server", "close"]

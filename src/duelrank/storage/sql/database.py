@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from duelrank.errors import StoreCorrupt
+from duelrank.core.errors import StoreCorrupt
 from duelrank.storage.values import NewEvent, Receipt, Usage
 from duelrank.storage.writer import GroupWriter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from duelrank.errors import InvalidValue, StoreCorrupt
+from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.storage.base import Keys
 from duelrank.storage.sql.database import Database, Session
 from duelrank.storage.values import ApiKey, checked_text

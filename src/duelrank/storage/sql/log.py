@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from duelrank.errors import InvalidValue, StoreCorrupt
+from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.storage.base import EventLog
 from duelrank.storage.sql.checksums import intact
 from duelrank.storage.sql.database import LAST_NUMBER, Database, Session, counter

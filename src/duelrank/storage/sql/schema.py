@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from duelrank.errors import StoreTooNew
+from duelrank.core.errors import StoreTooNew
 from duelrank.storage.sql.database import Session
 
 __all__ = ["MIGRATIONS", "TABLES", "Migration", "migrate", "too_new"]

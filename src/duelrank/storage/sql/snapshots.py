@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from duelrank.errors import InvalidValue, StoreCorrupt
+from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.storage.base import Snapshots
 from duelrank.storage.sql.checksums import checksum, intact
 from duelrank.storage.sql.database import LAST_NUMBER, Database, Session, counter

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
-from duelrank.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew
+from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew
 from duelrank.storage.sql.database import Database, Session, counter
 from duelrank.storage.sql.schema import Migration, migrate, too_new
 from duelrank.storage.sqlite.events import finding, insert

@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from duelrank.errors import StoreUnavailable
+from duelrank.core.errors import StoreUnavailable
 from duelrank.storage.values import Usage
 
 __all__ = ["StoreFile", "create_private", "inode", "on_read_only_disk", "size"]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 from typing import Generic, TypeVar
 
-from duelrank.errors import StorageFailure
+from duelrank.core.errors import StorageFailure
 
 __all__ = ["Pool"]
 

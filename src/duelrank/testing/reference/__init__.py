@@ -1,6 +1,6 @@
 """Slow, obvious twins of the kernels: the same names, arguments and random draws."""
 
-from duelrank.errors import MissingExtra
+from duelrank.core.errors import MissingExtra
 
 try:
     import scipy  # noqa: F401

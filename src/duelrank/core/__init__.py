@@ -1,0 +1,1 @@
+"""The foundations that every other room uses: values, errors, names, randomness, memory, compiling."""

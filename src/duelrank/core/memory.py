@@ -1,0 +1,87 @@
+"""Converts the memory of an algorithm between its nested form in a `State` and its flat form in storage.
+
+A memory is a mapping from names to arrays. A part that contains other parts stores their memories under the names of its fields,
+so each part has its own namespace and never sees the memory of another part::
+
+    {"exploration": {"losers": …}, "inference": {"hard_since": …}, "step": {"velocity": …}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from numpy.typing import NDArray
+
+from duelrank.core.registry import Part, walk
+from duelrank.core.types import Memory
+
+Path = tuple[str, ...]
+
+_EXPLORATION: tuple[Path, ...] = (("base", "exploration"), ("exploration",))
+#: Prefixes of names from before parts had namespaces, and the location of their parts in a recipe. These names are still stored
+#: without a path, so that stores, snapshots and digests of all versions stay compatible; all others are stored with their path.
+_SHORT: dict[str, tuple[Path, ...]] = {
+    "avoided": _EXPLORATION,
+    "loser": _EXPLORATION,
+    "history_": _EXPLORATION,
+    "checkpoint": _EXPLORATION,
+    "cascaded": _EXPLORATION,
+    "references": (("base", "exploration", "fast"), ("exploration", "fast"), *_EXPLORATION),
+    "hard_": (("base", "inference"), ("inference",)),
+    "examined": (("projection",),),
+    "examination_": (("projection", "examination"), ("examination",)),
+    "inverse": (("base",), ()),
+    "queries_": (("base",), ()),
+}
+
+
+def replaced(memory: Memory, part: str, own: Memory) -> Memory:
+    """Return the memory with a new memory for the part in the field ``part``; the same object if nothing changes."""
+    before = memory.get(part)
+    if own is before or (before is None and not own):
+        return memory
+    return {**memory, part: own}
+
+
+def flatten(memory: Memory) -> dict[str, NDArray[Any]]:
+    """Return all arrays of a nested memory by flat names, such as ``step/velocity``."""
+    flat: dict[str, NDArray[Any]] = {}
+    for (*parents, name), array in sorted(_arrays(memory), key=lambda item: item[0]):
+        short = tuple(parents) in _places(name) and name not in flat
+        flat[name if short else "/".join((*parents, name))] = array
+    return flat
+
+
+def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
+    """Return the nested memory of a recipe from the flat names of `flatten`."""
+    while recipe.kind == "algorithm" and hasattr(
+        recipe, "representation"
+    ):  # its memory is that of its base, and its own
+        recipe = recipe.base  # type: ignore[attr-defined]
+    parts = {path for path, _ in walk(recipe)}
+    memory: dict[str, Any] = {}
+    for stored, array in flat.items():
+        *path, name = stored.split("/")
+        inner = memory
+        for part in path or _location(name, parts):
+            inner = inner.setdefault(part, {})
+        inner[name] = array
+    return memory
+
+
+def _location(name: str, parts: Set[Path]) -> Path:
+    """Return the location of the part that a name without a path belongs to; by default the algorithm itself."""
+    return next((place for place in _places(name) if place in parts), ())
+
+
+def _places(name: str) -> tuple[Path, ...]:
+    return next((places for start, places in _SHORT.items() if name.startswith(start)), ())
+
+
+def _arrays(memory: Memory, parents: Path = ()) -> Iterator[tuple[Path, NDArray[Any]]]:
+    for name, value in memory.items():
+        if isinstance(value, Mapping):
+            yield from _arrays(value, (*parents, name))
+        else:
+            yield (*parents, name), value

@@ -1,0 +1,583 @@
+"""Representations by curves: knots, ramps, steps, bent lines, and how a learned curve is shown."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.core.registry import Between, alias, register
+from duelrank.core.types import Features, Memory, Stream, Weights, frozen
+from duelrank.kernels.representation import NARROWEST, is_within, line_and_ramps, ramps, sample_slots, shares, steps
+from duelrank.representation.base import Curve, Domain, QueryScaled, Representation, by_feature, query_scaled, rows_of
+
+#: From so many documents on the sample forgets: a new one takes the place of an old one at a rate that no longer falls.
+HORIZON = 50_000
+#: Knots may move after 16, 32, 64, … lists, and then after every so many.
+EVERY = 1024
+FIRST = 16
+#: A feature's knots move when one of them is off by more than this share of the values; a sample of 200 is surer than that.
+OFF = 0.1
+#: Without known bounds, the first and the last knot leave out this share of the values at either end.
+BEYOND = 0.01
+_LARGEST = np.float32(1e38)
+
+Knots = NDArray[np.float64]  # (n_features, n_knots), each row ascending; NaN before anything is known
+
+
+@dataclass(frozen=True, repr=False)
+class Knotted(Representation):
+    """A representation with knots on the axis of each feature, learned without labels from the lists that are learned from.
+
+    The memory holds a sample of the documents, each as likely in it as any other (the last `HORIZON` of them, roughly, when there
+    were more). By the Dvoretzky-Kiefer-Wolfowitz inequality the shares in a sample of 200 independent documents are all within
+    0.096 of the true ones, with probability 0.95. Knots are quantiles of the different values in the sample, so that a value
+    which many documents share takes one knot only. A feature that is the same in nearly all of the sample has knots between the
+    least and the largest value of all documents. They are checked after 16, 32, 64, … lists and after every 1,024th, and every 16
+    lists while a feature that varies has none; the knots of a feature stay where they are until one is off by a tenth of the values
+    of a full sample.
+    """
+
+    learns: ClassVar[bool] = True
+    within_unit: ClassVar[bool] = True
+
+    pieces: Annotated[int, Between(1, 64, choices=(2, 4, 8))] = 4
+    sample: Annotated[int, Between(10, 2000)] = 200
+
+    @abstractmethod
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
+        """Return how many pieces each feature is to have after so many lists, where it had so many before."""
+
+    @abstractmethod
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
+        """Return what each feature adds to the score, once there are knots."""
+
+    @abstractmethod
+    def _columns(self, features: Features, knots: Knots) -> Features:
+        """Return the columns, once there are knots."""
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Start with one piece: from 0 to 1, or as each query has it."""
+        ends = np.tile([0.0, 1.0] if unit else [np.nan, np.nan], (n_features, 1))
+        nothing = np.zeros((0, n_features), np.float32)
+        widest = np.tile([np.inf, -np.inf], (n_features, 1))
+        seen = frozen(np.zeros(1, np.int64))
+        return {"knots": frozen(ends), "sample": frozen(nothing), "seen": seen, "ends": frozen(widest)}
+
+    def apply(self, features: Features, memory: Memory) -> Features:
+        """Return the columns; before there are knots, the place of each value in the range of the query."""
+        knots: Knots = memory["knots"]
+        return query_scaled(features) if np.isnan(knots[0, 0]) else self._columns(features, knots)
+
+    def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
+        """Return the columns of many queries' documents at once, where they do not depend on the query."""
+        knots: Knots = memory["knots"]
+        return super().apply_all(features, offsets, memory) if np.isnan(knots[0, 0]) else self._columns(features, knots)
+
+    def observe(
+        self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
+    ) -> Memory:
+        """Add some of the documents to the sample, and look whether the knots should move."""
+        unit = first is not None and first.within_unit
+        memory = self._sampled(memory, features, stream, first)
+        knots: Knots = memory["knots"]
+        if not (_is_due(step + 1) or (step % FIRST == FIRST - 1 and _lacks_knots(knots, memory["ends"]))):
+            return memory
+        n_pieces = self._n_pieces(knots.shape[1] - 1, step + 1)
+        after = self._moved(knots, memory, n_pieces, unit)
+        return memory if after is knots else {**memory, "knots": frozen(after)}
+
+    def _moved(self, knots: Knots, memory: Memory, n_pieces: int, unit: bool) -> Knots:
+        ends = None if unit else memory["ends"]
+        return moved(knots, memory["sample"], n_pieces, ends, len(memory["sample"]) == self.sample)
+
+    def _sampled(self, memory: Memory, features: Features, stream: Stream, first: Representation | None) -> Memory:
+        before: NDArray[np.int64] = memory["seen"]
+        slots = sample_slots(before[0], features.shape[0], self.sample, HORIZON, stream)
+        seen, sample, ends = before + features.shape[0], memory["sample"], memory["ends"]
+        seen.flags.writeable = False
+        unit = first is not None and first.within_unit
+        if unit and not len(slots):  # later, few lists give a document to the sample, and only for those it is copied
+            return {**memory, "seen": seen}
+        given = features if first is None else first.apply(features, {})
+        if len(slots):
+            sample = _with_documents(sample, given, slots, min(self.sample, int(seen[0])))
+        return {**memory, "sample": sample, "seen": seen, "ends": ends if unit else _widened(ends, given)}
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Keep the weights: one for each feature means the same for any knots."""
+        return weights
+
+    def selected(
+        self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
+    ) -> tuple[Weights, Memory]:
+        """Select knots, sample and ends, too.
+
+        The documents in the sample count as if a new feature had been 0 in them, which is one value of many where knots are
+        placed. Its knots are even from 0 to 1 where all values are known to be there; else all of them are at 0, where it has
+        one step at most, until the next check places them.
+        """
+        if not (features >= 0).any():
+            memory = self.start(len(features), unit)
+            return frozen(np.zeros(self.n_columns(len(features), memory))), memory
+        knots: Knots = memory["knots"]
+        fresh = np.linspace(0.0, 1.0, knots.shape[1]) if unit else 0.0
+        new = np.nan if np.isnan(knots[0, 0]) else fresh
+        selected = rows_of(by_feature(weights, len(knots)), features, 0.0).T.ravel()
+        sample = np.ascontiguousarray(rows_of(memory["sample"].T, features, 0.0).T)
+        ends = rows_of(memory["ends"], features, (np.inf, -np.inf))
+        kept = {"knots": rows_of(knots, features, new), "sample": sample, "ends": ends}
+        return frozen(selected), {**memory, **{name: frozen(array) for name, array in kept.items()}}
+
+    def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
+        """Return what each feature adds to the score; before there are knots, lines over its place in the query's range."""
+        knots: Knots = memory["knots"]
+        return QueryScaled().curves(weights, {}) if np.isnan(knots[0, 0]) else self._curves(weights, knots)
+
+
+def risen(knots: Knots, rises: NDArray[np.float64]) -> list[Curve]:
+    """Return the curves that rise by so much from knot to knot; a piece without width has no ramp, so it does not rise."""
+    live = np.where(np.diff(knots, axis=1) > NARROWEST, rises, 0.0)
+    heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(live, axis=1)], axis=1)
+    return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
+
+
+def _widened(ends: NDArray[np.float64], features: Features) -> NDArray[np.float64]:
+    """Return the least and the largest value of each feature so far; the same array where they do not change."""
+    if is_within(features, ends):
+        return ends
+    low, high = features.min(axis=0), features.max(axis=0)
+    wider = np.stack([np.minimum(ends[:, 0], low), np.maximum(ends[:, 1], high)], axis=1)
+    return frozen(np.clip(wider, -_LARGEST, _LARGEST))
+
+
+def _lacks_knots(knots: Knots, ends: NDArray[np.float64]) -> bool:
+    """Whether there are knots, but all of a feature's at one value although it varies."""
+    return bool(((knots[:, 0] == knots[:, -1]) & (ends[:, 0] < ends[:, 1])).any())
+
+
+def _with_documents(
+    sample: NDArray[np.float32], features: Features, slots: NDArray[np.int64], size: int
+) -> NDArray[np.float32]:
+    """Return the sample with some documents in their slots; of two for one slot the later stays."""
+    grown = np.empty((size, features.shape[1]), np.float32)
+    grown[: len(sample)] = sample
+    chosen = np.flatnonzero(slots >= 0)
+    grown[slots[chosen]] = np.clip(features[chosen], -_LARGEST, _LARGEST)
+    grown.flags.writeable = False
+    return grown
+
+
+def heights_at(curves: list[Curve], knots: Knots) -> NDArray[np.float64]:
+    """Return the heights of curves at the knots of their features, (n_features, n_knots)."""
+    return np.array([curve.at(row) for curve, row in zip(curves, knots, strict=True)])
+
+
+def _is_due(lists: int) -> bool:
+    return lists % EVERY == 0 or (FIRST <= lists < EVERY and lists & (lists - 1) == 0)
+
+
+def moved(
+    knots: Knots, sample: NDArray[np.float32], n_pieces: int, ends: NDArray[np.float64] | None, full: bool = True
+) -> Knots:
+    """Return the knots that go with a sample; the same array where none has to move.
+
+    Parameters
+    ----------
+    knots
+        Of now.
+    sample
+        (n, n_features) of the documents seen.
+    n_pieces
+        How many pieces each feature is to have.
+    ends
+        (n_features, 2) the least and the largest value of each feature; None where all are known to be from 0 to 1.
+    full
+        Whether the sample is large enough to move knots that are there.
+    """
+    before, known = knots.shape[1] - 1, not np.isnan(knots[0, 0])
+    target = np.linspace(0.0, 1.0, n_pieces + 1)
+    fresh: Any = np.empty((len(knots), n_pieces + 1))
+    for feature, values in enumerate(np.asarray(sample, np.float64).T):
+        row, found = knots[feature], different(values, None if ends is None else ends[feature])
+        places, placed = np.linspace(0.0, 1.0, len(found)), known and row[0] < row[-1]
+        if placed and n_pieces == 2 * before:
+            fresh[feature] = _split(row, found)
+        elif placed and n_pieces == before and (not full or _fits(row, found, places, target)):
+            fresh[feature] = row
+        else:
+            fresh[feature] = np.interp(target, places, found)
+    return knots if np.array_equal(fresh, knots) else fresh
+
+
+def different(values: NDArray[np.float64], ends: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return the different values of a feature in a sample, ascending.
+
+    The first and the last are 0 and 1 if no ends are given. Else they leave out the outermost values; where only one value is left
+    by that, they are the ends.
+    """
+    if ends is None:
+        return np.unique(np.concatenate([values, [0.0, 1.0]]))
+    low, high = np.quantile(values, [BEYOND, 1.0 - BEYOND], method="nearest")
+    if low == high and ends[0] < ends[1]:
+        return np.unique(np.concatenate([values, ends]))
+    return np.unique(np.clip(values, low, high))
+
+
+def _fits(
+    knots: NDArray[np.float64], found: NDArray[np.float64], places: NDArray[np.float64], target: NDArray[np.float64]
+) -> bool:
+    return bool(np.abs(np.interp(knots, found, places) - target).max() <= OFF)
+
+
+def _split(knots: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Halve each piece at the median of the different values within it, so that no curve changes."""
+    halved = np.empty(2 * len(knots) - 1)
+    halved[::2] = knots
+    for piece in range(len(knots) - 1):
+        low, high = knots[piece], knots[piece + 1]
+        inside = found[(found > low) & (found < high)]
+        halved[2 * piece + 1] = np.median(inside) if len(inside) else 0.5 * low + 0.5 * high
+    return halved
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Distribution(Knotted):
+    """Replace each value by its share: how much of the feature's distribution is below it (ties: the middle).
+
+    The distribution is that of the different values in a sample of the documents seen, kept as ``pieces`` pieces.
+
+    Parameters
+    ----------
+    pieces
+        Pieces between quantiles; shares are interpolated on each.
+    sample
+        How many documents are remembered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import Distribution
+    >>> price = {"knots": np.array([[5.0, 20.0, 60.0, 900.0]])}
+    >>> Distribution(pieces=3).apply(np.array([[2.0], [40.0], [900.0]]), price).ravel().tolist()
+    [0.0, 0.5, 1.0]
+    """
+
+    pieces: Annotated[int, Between(1, 1024)] = 32
+
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
+        return self.pieces
+
+    def _columns(self, features: Features, knots: Knots) -> Features:
+        columns: Features = shares(features, knots)
+        return columns
+
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
+        """Return the distribution of each feature, times its weight."""
+        rise = np.linspace(0.0, 1.0, knots.shape[1])
+        return [Curve(row, weight * rise, "ramps") for row, weight in zip(knots, weights.tolist(), strict=True)]
+
+
+alias("distribution", Distribution())
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Ramps(Knotted):
+    """Cut the axis of each feature into pieces; on each, a ramp climbs from 0 to 1: r(x) = clip((x − q_k) / (q_{k+1} − q_k), 0, 1).
+
+    One weight for each ramp makes the score a sum of curves, one per feature, that are straight between the knots q. A straight
+    line is one of them, and a piece can be halved without changing a curve: a ranker starts with one piece per feature and halves
+    them as it has seen more, at the checks of `Knotted`. When knots move, each curve is drawn anew through its heights at the new
+    ones.
+
+    Parameters
+    ----------
+    pieces
+        The most pieces per feature.
+    sample
+        How many documents are remembered to place the knots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import Ramps
+    >>> price = {"knots": np.array([[5.0, 20.0, 60.0, 900.0]])}
+    >>> Ramps(pieces=3).apply(np.array([[2.0], [40.0], [900.0]]), price).tolist()
+    [[0.0, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, 1.0, 1.0]]
+    """
+
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
+        return min(self.pieces, 2 * n_pieces)
+
+    def n_columns(self, n_features: int, memory: Memory) -> int:
+        """Return one column for each piece of each feature."""
+        return n_features * (len(memory["knots"][0]) - 1)
+
+    def _columns(self, features: Features, knots: Knots) -> Features:
+        columns: Features = ramps(features, knots)
+        return columns
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Draw each curve anew, through its heights at the new knots."""
+        old, new = before["knots"], after["knots"]
+        if np.isnan(new[0, 0]):  # back to the range of each query: one straight line
+            return frozen(weights.reshape(-1, len(old)).sum(axis=0))
+        if np.isnan(old[0, 0]):
+            old = new[:, [0, -1]]
+        heights = heights_at(self.curves(weights, {"knots": old}), new)
+        return frozen(np.diff(heights, axis=1).T.ravel())
+
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
+        """Return for each feature the sum of its ramps."""
+        return risen(knots, weights.reshape(-1, len(knots)).T)
+
+
+alias("ramps", Ramps())
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Steps(Knotted):
+    """Cut the axis of each feature into pieces of equal height: a step from 0 to 1 behind each knot, which is 1 if x > q_k.
+
+    The score is a sum of staircases, one per feature, which engines that know decision trees take exactly. Before the first
+    knots it is linear in the place of each value in the range of its query; that line becomes a staircase of the same rise.
+
+    Parameters
+    ----------
+    pieces
+        Pieces per feature; there is one step fewer.
+    sample
+        How many documents are remembered to place the knots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import Steps
+    >>> price = {"knots": np.array([[5.0, 20.0, 60.0, 900.0]])}
+    >>> Steps(pieces=3).apply(np.array([[20.0], [40.0], [900.0]]), price).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
+    """
+
+    pieces: Annotated[int, Between(2, 64, choices=(2, 4, 8))] = 4
+
+    def start(self, n_features: int, unit: bool = False) -> Memory:
+        """Start without knots, whatever is known of the values."""
+        return super().start(n_features, unit=False)
+
+    def _moved(self, knots: Knots, memory: Memory, n_pieces: int, unit: bool) -> Knots:
+        """Place each threshold midway between two different values, so that rounding one of them changes nothing."""
+        after = super()._moved(knots, memory, n_pieces, unit)
+        if after is knots:
+            return knots
+        for row, values in zip(after, np.asarray(memory["sample"], np.float64).T, strict=True):
+            found = np.unique(values)
+            if len(found) > 1:
+                left = np.clip(np.searchsorted(found, row[1:-1], "right") - 1, 0, len(found) - 2)
+                row[1:-1] = np.sort(0.5 * found[left] + 0.5 * found[left + 1])
+        return knots if np.array_equal(after, knots) else after
+
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
+        return self.pieces
+
+    def n_columns(self, n_features: int, memory: Memory) -> int:
+        """Return one column for each inner knot of each feature."""
+        return n_features * max(1, len(memory["knots"][0]) - 2)
+
+    def _columns(self, features: Features, knots: Knots) -> Features:
+        columns: Features = steps(features, knots)
+        return columns
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Give each step what the old curve rises around its knot: from the middle of the piece before to that of the next."""
+        old, new = before["knots"], after["knots"]
+        if np.isnan(new[0, 0]):
+            return frozen(weights.reshape(-1, len(old)).sum(axis=0))
+        middles = 0.5 * new[:, 1:] + 0.5 * new[:, :-1]
+        if np.isnan(old[0, 0]):
+            share = np.arange(1, new.shape[1]) / (new.shape[1] - 1) - 0.5 / (new.shape[1] - 1)
+            heights = weights[:, None] * share
+        else:
+            heights = heights_at(self.curves(weights, before), middles)
+        return frozen(np.diff(heights, axis=1).T.ravel())
+
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
+        """Return for each feature the sum of its steps."""
+        rises = weights.reshape(-1, len(knots)).T
+        heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(rises, axis=1)], axis=1)
+        return [Curve(*each, "steps") for each in zip(knots[:, :-1], heights, strict=True)]
+
+
+alias("steps", Steps())
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class BentLines(Knotted):
+    """Offer each feature as a line and as ramps (see `Ramps`), the ramps lower: what is linear stays easy to learn.
+
+    The columns of a feature are its line, from 0 at the first knot to 1 at the last, and ``bend`` times the ramp of each piece.
+    A lower column moves the score less for the same step of its weight, so a curve bends only where users keep asking for it. A
+    ranker starts with the lines alone, and gets ramps as it has seen more: two pieces after 16 lists, four after 16,384 and eight
+    after 16,777,216. Neither the first ramps nor halving a piece changes a score.
+
+    Parameters
+    ----------
+    pieces
+        The most pieces per feature.
+    sample
+        How many documents are remembered to place the knots.
+    bend
+        Height of the ramps; 0.5 was chosen on validation data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import BentLines
+    >>> price = {"knots": np.array([[0.0, 20.0, 100.0]])}
+    >>> BentLines(pieces=2).apply(np.array([[10.0], [60.0]]), price).tolist()
+    [[0.1, 0.25, 0.0], [0.6, 0.5, 0.25]]
+    """
+
+    bend: Annotated[float, Between(1e-6, 1e6, tuned=(0.01, 10.0), log=True)] = 0.5
+
+    def _n_pieces(self, n_pieces: int, lists: int) -> int:
+        """Halve the pieces after 16 lists, and again after 1,024 times as many as the last time: columns cost noise."""
+        enough = FIRST * EVERY ** (n_pieces.bit_length() - 1)
+        return min(self.pieces, 2 * n_pieces) if lists >= enough else n_pieces
+
+    def n_columns(self, n_features: int, memory: Memory) -> int:
+        """Return one column for the line of each feature and, with two pieces or more, one for each of its pieces."""
+        n_pieces = len(memory["knots"][0]) - 1
+        return n_features * (n_pieces + 1 if n_pieces > 1 else 1)
+
+    def _columns(self, features: Features, knots: Knots) -> Features:
+        columns: Features = line_and_ramps(features, knots, self.bend)
+        return columns
+
+    def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
+        """Keep each line's rise, and let the ramps make the rest of the curve, through its heights at the new knots."""
+        old, new = before["knots"], after["knots"]
+        if np.isnan(new[0, 0]):
+            return frozen(np.array([curve.heights[-1] for curve in self.curves(weights, before)]))
+        if np.isnan(old[0, 0]):
+            old = new[:, [0, -1]]
+        heights = heights_at(self._curves(weights, old), new)
+        lines, width = weights[: len(old)], new[:, -1:] - new[:, :1]
+        if new.shape[1] == 2:
+            return frozen(np.where(width[:, 0] > 0.0, heights[:, 1] - heights[:, 0], lines))
+        shares = np.diff(new, axis=1) / np.where(width > 0.0, width, 1.0)
+        bends = (np.diff(heights, axis=1) - lines[:, None] * shares) / self.bend
+        return frozen(np.concatenate([lines, bends.T.ravel()]))
+
+    def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
+        """Return for each feature the sum of its line and its ramps."""
+        columns = weights.reshape(-1, len(knots)).T
+        width = knots[:, -1:] - knots[:, :1]
+        rises = columns[:, :1] * np.diff(knots, axis=1) / np.where(width > 0.0, width, 1.0)
+        if columns.shape[1] > 1:
+            rises = rises + self.bend * columns[:, 1:]
+        return risen(knots, rises)
+
+
+alias("curves", BentLines())
+
+#: Bins of the density of documents.
+BINS = 20
+#: The axis of a feature is logarithmic when its largest values are so many times its small ones.
+DECADES = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class ShownCurve:
+    """The curve of one feature, with what one needs to judge it.
+
+    Parameters
+    ----------
+    name
+        Of the feature.
+    curve
+        What it adds to the score.
+    importance
+        How much it moves rankings: the standard deviation of its heights over the documents that were seen; where none are
+        remembered, the difference between its highest and its lowest point.
+    edges
+        (n_bins + 1,) of bins over the axis, even on a logarithmic axis where the values span decades; nothing where no documents
+        are remembered.
+    shares
+        (n_bins,) the share of the seen documents in each bin; the outermost have also what is beyond them.
+    domain
+        What the curve is a function of: "value", "scaled value", "query range" or "query rank".
+    """
+
+    name: str
+    curve: Curve
+    importance: float
+    edges: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    domain: Domain
+
+
+def shown_curves(
+    representation: Representation, weights: Weights, memory: Memory, names: Sequence[str]
+) -> list[ShownCurve]:
+    """Return the curves of all features, the most important first.
+
+    Parameters
+    ----------
+    representation
+        What the weights are for; `Raw()` of an algorithm that has none.
+    weights
+        (n_columns,) of a state.
+    memory
+        What the representation has learned of the features: in a state's memory, that under "representation".
+    names
+        Of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from duelrank.representation import QueryScaled
+    >>> for each in shown_curves(QueryScaled(), np.array([0.5, -2.0]), {}, ["bm25", "price"]):
+    ...     print(each.name, each.importance, each.curve.heights.tolist(), each.domain)
+    price 2.0 [0.0, -2.0] query range
+    bm25 0.5 [0.0, 0.5] query range
+    """
+    sample, knots = memory.get("sample"), memory.get("knots")
+    if knots is not None and np.isnan(knots[0, 0]):  # linear until the first knots, in what the sample does not have
+        lines = QueryScaled().curves(weights, {})
+        found = [_shown(name, line, np.empty(0), "query range") for name, line in zip(names, lines, strict=True)]
+    else:
+        curves = representation.curves(weights, memory)
+        values = [np.empty(0)] * len(curves) if sample is None else np.asarray(sample, np.float64).T
+        found = [_shown(*each, representation.domain) for each in zip(names, curves, values, strict=True)]
+    return sorted(found, key=lambda each: -each.importance)
+
+
+def _shown(name: str, curve: Curve, values: NDArray[np.float64], domain: Domain) -> ShownCurve:
+    if not len(values):
+        nothing = frozen(np.empty(0))
+        return ShownCurve(name, curve, float(np.ptp(curve.heights)), nothing, nothing, domain)
+    low, high = (0.0, 1.0) if domain.startswith("query") else np.quantile(values, [BEYOND, 1.0 - BEYOND])
+    if low == high:  # one bin, for a value that nearly all documents have
+        edges, share = np.array([low, np.nextafter(low, np.inf)]), np.ones(1)
+        return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(share), domain)
+    counts, edges = np.histogram(np.clip(values, low, high), _edges(values, low, high))
+    return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(counts / len(values)), domain)
+
+
+def _edges(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
+    """Return even bins; of values with a long tail, bins that are even in asinh, which is a logarithm that knows 0 and signs."""
+    sizes, largest = np.abs(values[values != 0.0]), max(abs(low), abs(high))
+    small, middle = np.quantile(sizes, [0.1, 0.5]) if len(sizes) else (1.0, 1.0)
+    if not low < high or largest < DECADES * small or middle > 0.2 * largest:
+        return np.histogram_bin_edges(values, BINS, (low, high))
+    edges = small * np.sinh(np.linspace(np.arcsinh(low / small), np.arcsinh(high / small), BINS + 1))
+    edges[[0, -1]] = low, high  # not a rounding error beside them
+    return np.asarray(edges)

@@ -1,0 +1,252 @@
+"""Slow twins of `duelrank.kernels.multileaving`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.kernels.multileaving import MISSING
+from duelrank.kernels.random import below, categories, multinomial, permutation, uniform
+
+Ints = NDArray[np.int64]
+
+
+def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
+    """Rank of each shown document in each ranking."""
+    orders = [order.tolist() for order in rankings]
+    return np.array([[order.index(d) if d in order else MISSING for d in ranking] for order in orders], np.int64)
+
+
+def returned(rankings: Ints) -> Ints:
+    """How many documents each ranker returned."""
+    return np.array([len([d for d in order if d >= 0]) for order in rankings], np.int64)
+
+
+def next_new(order: Ints, start: int, shown: Any) -> int:
+    """The first rank of a document that is not yet shown."""
+    return next((r for r in range(start, len(order)) if order[r] >= 0 and not shown[order[r]]), -1)
+
+
+def draw_lists(rankings: Ints, length: int, n_lists: int, stream: Any) -> Ints:
+    """Draw lists whose every position is some ranker's best document not yet there."""
+    lists: list[list[int]] = []
+    for _ in range(n_lists):
+        shown: list[int] = []
+        for _ in range(length):
+            left: list[int] = []
+            while not left:
+                order = rankings[below(stream, rankings.shape[0])]
+                left = [int(document) for document in order if document >= 0 and document not in shown]
+            shown.append(left[0])
+        lists.append(shown)
+    return np.array(lists, np.int64)
+
+
+# Slow twins of `duelrank.kernels.multileaving`.
+
+
+def team_draft_leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints]:
+    """Return the list and the ranker that owns each position; −1 on the top that all agree on."""
+    ranking: list[int] = []
+    teams: list[int] = []
+    for column in rankings.T[:length]:
+        if column[0] < 0 or (column != column[0]).any():
+            break
+        ranking.append(int(column[0]))
+        teams.append(-1)
+    while len(ranking) < length:
+        for i in permutation(stream, rankings.shape[0]):
+            left = [int(document) for document in rankings[i] if document >= 0 and document not in ranking]
+            if left and len(ranking) < length:
+                ranking.append(left[0])
+                teams.append(int(i))
+    return np.array(ranking, np.int64), np.array(teams, np.int64)
+
+
+def team_draft_credit(teams: Ints, gains: NDArray[np.float64], n_rankers: int) -> NDArray[np.float64]:
+    """Add up the gains of each ranker's documents."""
+    return np.array([np.sum(gains[teams == i]) for i in range(n_rankers)])
+
+
+# Slow twins of `duelrank.kernels.multileaving`.
+
+
+def balanced_leave(rankings: Ints, length: int, stream: Any) -> Ints:
+    """Two pointers, as in the paper: the one behind moves, and where both are level the one that the coin chose."""
+    first_leads = below(stream, 2) == 0
+    ranking: list[int] = []
+    a = b = 0
+    while len(ranking) < length:
+        if a < b or (a == b and first_leads):
+            document, a = int(rankings[0, a]), a + 1
+        else:
+            document, b = int(rankings[1, b]), b + 1
+        if document >= 0 and document not in ranking:
+            ranking.append(document)
+    return np.array(ranking, np.int64)
+
+
+def balanced_credit(ranks: Ints, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up the gains in the top k of each ranker, k the better rank of the lowest click."""
+    clicked = ranks[:, gains > 0.0]
+    if clicked.shape[1] == 0:
+        return np.zeros(2)
+    return np.asarray((clicked <= clicked[:, -1].min()) @ gains[gains > 0.0])
+
+
+# Slow twins of `duelrank.kernels.multileaving`.
+
+
+Floats = NDArray[np.float64]
+
+
+def probabilistic_leave(rankings: Ints, length: int, tau: float, stream: Any) -> tuple[Ints, Ints, Ints]:
+    """Fill each position from a random ranker's softmax over the documents not yet shown."""
+    masses = np.arange(1, rankings.shape[1] + 1.0) ** -tau
+    ranking: list[int] = []
+    for _ in range(length):
+        free = np.zeros(1, bool)
+        while not free.any():
+            order = rankings[below(stream, rankings.shape[0])]
+            free = (order >= 0) & ~np.isin(order, ranking)
+            bounds = np.cumsum(np.where(free, masses, 0.0))
+            target = uniform(stream) * bounds[-1]
+        rank = (
+            int(np.flatnonzero(free & (target < bounds))[0]) if target < bounds[-1] else int(np.flatnonzero(free)[-1])
+        )
+        ranking.append(int(order[rank]))
+    shown = np.array(ranking, np.int64)
+    return shown, shown_ranks(rankings, shown), returned(rankings)
+
+
+def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
+    """P(ranker i placed the document | the list), for each clicked position."""
+    table = []
+    for position in np.flatnonzero(gains):
+        chances = np.zeros(len(ranks))
+        for i, row in enumerate(ranks):
+            left = {r: (r + 1.0) ** -tau for r in range(sizes[i]) if r not in row[:position]}
+            chances[i] = 0.0 if row[position] == MISSING else left[row[position]] / sum(left.values())
+        table.append(chances / chances.sum())
+    return np.array(table).reshape(-1, ranks.shape[0])
+
+
+def whole_gains(gains: Floats) -> Ints:
+    """Whole numbers in the proportions of the positive gains: the first multiples of the smallest that are all whole."""
+    exact = [Fraction(gain) for gain in gains.tolist() if gain > 0.0]
+    for parts in range(1, 1001):
+        multiples = [gain / min(exact) * parts for gain in exact]
+        if sum(multiples) <= 1000 and all(abs(each - round(each)) <= Fraction(1, 10**9) * each for each in multiples):
+            return np.array([round(each) for each in multiples], np.int64)
+    return np.array([max(1, round(1000 * gain / sum(exact))) for gain in exact], np.int64)
+
+
+def preference(wins: Floats, losses: Floats, steps: Ints) -> float:
+    """E[sign] of a sum of independent steps: convolve their distributions, then compare both sides of zero."""
+    chance, zero = np.array([1.0]), int(steps.sum())
+    for win, loss, step in zip(wins, losses, steps, strict=True):
+        each = np.zeros(2 * step + 1)
+        each[[0, step, 2 * step]] = loss, 1.0 - win - loss, win
+        chance = np.convolve(chance, each)
+    return float(chance[zero + 1 :].sum() - chance[:zero].sum())
+
+
+def probabilistic_credit(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
+    """Expected preference of each candidate over the current ranker."""
+    table, steps = placements(ranks, gains, sizes, tau), whole_gains(gains)
+    return np.array([0.0] + [preference(table[:, i], table[:, 0], steps) for i in range(1, ranks.shape[0])])
+
+
+def assignments(table: Floats, samples: int, stream: Any) -> tuple[Ints, Ints]:
+    """Draw who placed each clicked document: groups of samples that agree are divided, small ones fall apart."""
+    groups: list[tuple[list[int], int]] = [([], samples)]
+    single: list[list[int]] = []
+    for chances in table:
+        many = sum(size for _, size in groups if size > 16 * len(chances))
+        drawn = categories(stream, chances, samples - many).tolist()
+        single = [[*owners, drawn.pop(0)] for owners in single]
+        divided = []
+        for owners, size in groups:
+            if size > 16 * len(chances):
+                counts = multinomial(stream, size, chances)
+                divided += [([*owners, i], count) for i, count in enumerate(counts.tolist()) if count]
+            else:
+                for _ in range(size):
+                    single.insert(0, [*owners, drawn.pop(0)])
+        groups = divided
+    drawn_owners = [each for each, _ in groups] + single
+    times = [size for _, size in groups] + [1] * len(single)
+    return np.array(drawn_owners, np.int64).reshape(len(times), len(table)), np.array(times, np.int64)
+
+
+def sampled_preference(owners: Ints, times: Ints, steps: Ints, n_rankers: int, rival: int) -> Floats:
+    """Mean of sign(gains of each ranker − gains of the rival)."""
+    counts = np.array([np.bincount(each, steps, n_rankers) for each in owners]).reshape(-1, n_rankers)
+    return np.average(np.sign(counts - counts[:, [rival]]), axis=0, weights=times)
+
+
+# Slow twins of `duelrank.kernels.multileaving`.
+
+
+def sample_only_scored_credit(ranks: NDArray[np.int64], gains: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
+    """Rank the shown documents again by each ranker, then add up 1/r^τ times the gains."""
+    again = ranks.argsort(axis=1).argsort(axis=1) + 1.0
+    points = np.where(ranks < MISSING, again**-tau, 0.0)
+    return np.asarray(points @ gains)
+
+
+# Slow twins of `duelrank.kernels.multileaving`.
+
+
+def pairwise_preference_leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints, Ints]:
+    """Draw each position from the union of the rankers' tops that reach as far down."""
+    ranking: list[int] = []
+    choices: list[int] = []
+    pool: list[int] = []
+    for position in range(length):
+        pool += [d for d in dict.fromkeys(rankings[:, position].tolist()) if d >= 0 and d not in pool + ranking]
+        chosen = below(stream, len(pool))
+        choices.append(len(pool))
+        ranking.append(pool[chosen])
+        pool[chosen] = pool[-1]  # the last one takes the free place
+        pool.pop()
+    earliest = [min(order.tolist().index(document) for order in rankings if document in order) for document in ranking]
+    return np.array(ranking, np.int64), np.array(earliest, np.int64), np.array(choices, np.int64)
+
+
+def pair_weights(earliest: Ints, choices: Ints, gains: Floats) -> Floats:
+    """The lead in gain, over the probability that neither was placed before both could be, for each pair of different gains."""
+    weights = np.zeros((gains.size, gains.size))
+    clicked = np.flatnonzero(gains)
+    for better in clicked:
+        for worse in np.flatnonzero(gains[: clicked[-1] + 2] < gains[better]):
+            low, high = sorted((earliest[better], earliest[worse]))
+            if better >= high and worse >= high:
+                weights[better, worse] = (gains[better] - gains[worse]) / np.prod(1.0 - 1.0 / choices[low:high])
+    return weights
+
+
+def pairwise_preference_credit(ranks: Ints, earliest: Ints, choices: Ints, gains: Floats) -> Floats:
+    """Add up the weights of all preferences, with the sign of how each ranker orders the two."""
+    weights = pair_weights(earliest, choices, gains)
+    return np.array([np.sum(weights * np.where(row[:, np.newaxis] < row[np.newaxis, :], 1.0, -1.0)) for row in ranks])
+
+
+# Slow twins of `duelrank.kernels.multileaving`.
+
+
+def contested_pairs_credit(ranks: NDArray[np.int64], gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Go through all ordered pairs of positions; the first of a pair has gained more."""
+    sums = np.zeros(len(ranks))
+    clicked = np.flatnonzero(gains > 0.0)
+    depth = clicked[-1] + 2 if clicked.size else 0
+    for better, worse in permutations(range(min(depth, gains.size)), 2):
+        if gains[better] > gains[worse]:
+            agree, contradict = ranks[:, better] < ranks[:, worse], ranks[:, worse] < ranks[:, better]
+            other_way = contradict if better < worse else agree
+            sums += (gains[better] - gains[worse]) * other_way.mean() * agree
+    return sums

@@ -1,0 +1,60 @@
+"""Slow twins of `duelrank.kernels.pdgd`: the formulas of the paper, the probability of each list computed anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.kernels.random import uniform
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def draw(weights: Floats, features: Floats, length: int, stream: Any) -> tuple[Ints, Floats]:
+    """Show the documents that arrive first, each after an exponential time of rate exp(score)."""
+    scored = features @ weights
+    with np.errstate(divide="ignore"):
+        late = np.log(-np.log1p([-uniform(stream) for _ in scored]))
+    return np.argsort(late - scored, kind="stable")[:length], scored
+
+
+def _log_chance(scored: Floats, ranking: Ints) -> float:
+    """Return log P(list): at each position the softmax over what was not shown above."""
+    total = 0.0
+    for position, document in enumerate(ranking):
+        left = np.delete(scored, ranking[:position])
+        total += scored[document] - np.logaddexp.reduce(left)
+    return total
+
+
+def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, gains: Floats) -> Floats:
+    """Σ (g_i − g_j) ρ e^{f_i} e^{f_j} / (e^{f_i} + e^{f_j})² (x_i − x_j) over i and j of less gain that was looked at."""
+    gradient = np.zeros(features.shape[1])
+    depth = int(np.flatnonzero(gains)[-1]) + 2 if np.any(gains) else 0
+    for i in np.flatnonzero(gains):
+        for j in np.flatnonzero(gains[:depth] < gains[i]):
+            swapped = ranking.copy()
+            swapped[i], swapped[j] = ranking[j], ranking[i]
+            share = _sigmoid(_log_chance(scored, swapped) - _log_chance(scored, ranking))
+            difference = features[ranking[i]] - features[ranking[j]]
+            chance = _sigmoid(weights @ difference)
+            gradient += (gains[i] - gains[j]) * share * chance * _sigmoid(-(weights @ difference)) * difference
+    return gradient
+
+
+def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Floats, seen: Floats) -> Floats:
+    """¼ Σ (g_i − g_j) seen_j e^{f_j} / (e^{f_i} + e^{f_j}) (x_i − x_j) over i and j of less gain."""
+    gradient = np.zeros(features.shape[1])
+    for i in np.flatnonzero(gains):
+        for j in np.flatnonzero(gains < gains[i]):
+            difference = features[ranking[i]] - features[ranking[j]]
+            gradient += 0.25 * (gains[i] - gains[j]) * seen[j] * _sigmoid(-(weights @ difference)) * difference
+    return gradient
+
+
+def _sigmoid(x: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(1.0 / (1.0 + np.exp(-x)))

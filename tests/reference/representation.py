@@ -1,0 +1,69 @@
+"""Slow twins of `duelrank.kernels.representation`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.reference.random import below, uniform
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def ramps(features: Floats, knots: Floats) -> Floats:
+    """Climb from 0 to 1 over each piece between two knots."""
+    columns = []
+    for lows, highs in zip(knots.T[:-1], knots.T[1:], strict=True):
+        for values, low, high in zip(features.T, lows, highs, strict=True):
+            flat = high - low <= 1e-300
+            columns.append(np.zeros(len(values)) if flat else np.interp(values, [low, high], [0.0, 1.0]))
+    return np.array(columns).T.reshape(len(features), -1)
+
+
+def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
+    """Climb from 0 to 1 from the first knot to the last, and, lower, over each piece if there are two or more."""
+    lines = ramps(features, knots[:, [0, -1]])
+    if knots.shape[1] == 2:
+        return lines
+    return np.concatenate([lines, bend * ramps(features, knots)], axis=1)
+
+
+def steps(features: Floats, knots: Floats) -> Floats:
+    """Step from 0 to 1 behind each inner knot."""
+    return np.concatenate([features > row for row in knots.T[1:-1]], axis=1).astype(np.float64)
+
+
+def shares(features: Floats, knots: Floats) -> Floats:
+    """Share of the distribution below each value: the mean of both sides where quantiles are equal."""
+    place = np.arange(knots.shape[1]) / (knots.shape[1] - 1)
+    columns = []
+    for values, row in zip(features.T, knots, strict=True):
+        found = np.interp(values, row, place)
+        for value in np.unique(row):
+            found[values == value] = place[row == value].mean()
+        columns.append(found)
+    return np.array(columns).T
+
+
+def query_ranks(features: Floats) -> Floats:
+    """Number of values below, and half of the other equal ones, as a share of all others."""
+    less = (features[None, :, :] < features[:, None, :]).sum(axis=1)
+    equal = (features[None, :, :] == features[:, None, :]).sum(axis=1) - 1
+    return np.asarray((less + 0.5 * equal) / max(1, len(features) - 1))
+
+
+def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: NDArray[np.uint64]) -> Ints:
+    """Draw the slot of a sample that each next document takes, −1 for none; nothing if there is none for any."""
+    slots = []
+    for number in range(n_seen + 1, n_seen + n_documents + 1):
+        if number <= size:
+            slots.append(number - 1)
+        else:
+            taken = uniform(stream) < size / min(number, horizon)
+            slots.append(int(below(stream, size)) if taken else -1)
+    return np.array(slots if max(slots) >= 0 else [], np.int64)
+
+
+def is_within(features: Floats, ends: Floats) -> bool:
+    """Whether all values are between the least and the largest one of their feature."""
+    return bool((features >= ends[:, 0]).all() and (features <= ends[:, 1]).all())
