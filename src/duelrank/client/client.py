@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, Value, answer, encode, new_id
+from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, QueryValue, answer, encode, new_id
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.core.registry import singular
 from duelrank.core.validation import whole_number
@@ -355,10 +355,10 @@ class _BaseClient:
         name: str,
         format: str = "json",
         version: int | None = None,
-        **options: Value | Mapping[str, str] | None,
+        **options: QueryValue | Mapping[str, str] | None,
     ) -> Call[bytes]:
         """Return the model in the format of a search engine."""
-        query: dict[str, Value] = {"format": format} | _version(version)
+        query: dict[str, QueryValue] = {"format": format} | _version(version)
         for key, value in options.items():
             if isinstance(value, Mapping):  # in a query string: one parameter for each pair
                 query[singular(key)] = [f"{each}={text}" for each, text in value.items()]
@@ -373,7 +373,7 @@ def _path(name: str, *rest: str) -> str:
     return "/".join(["/v1/rankers", quote(name, safe=""), *rest])
 
 
-def _version(version: int | None) -> dict[str, Value]:
+def _version(version: int | None) -> dict[str, QueryValue]:
     return {} if version is None else {"version": version}
 
 
@@ -488,7 +488,7 @@ def _options(base_url: str, api_key: str | None, timeout: float | None, retries:
     if url.scheme not in ("http", "https") or not url.host:
         raise InvalidValue(f"the address of the service must be like http://127.0.0.1:8000, got {base_url!r}")
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key and api_key):
-        raise InvalidValue("an API key must be one word of ASCII letters, digits and signs")  # the key is never shown
+        raise InvalidValue("an API key must be one word of printable ASCII characters")  # the key is never shown
     headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
     return {"base_url": url, "headers": headers, "timeout": timeout}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: A value of a query string, which may be repeated.
-Value = str | float | bool | list[str]
+QueryValue = str | float | bool | list[str]
 #: The result of one attempt: a response of any status, or the error of a connection.
 Outcome: TypeAlias = "httpx.Response | httpx.RequestError"
 
@@ -106,7 +106,7 @@ class Call(Generic[T]):
     read: Callable[[httpx.Response], T]
     body: bytes | None = None
     content_type: str = JSON
-    query: Mapping[str, Value] = field(default_factory=dict)
+    query: Mapping[str, QueryValue] = field(default_factory=dict)
     answers: range | tuple[int, ...] = range(200, 300)
     retried_answers: tuple[int, ...] = ()
     patience: float = 0.0
