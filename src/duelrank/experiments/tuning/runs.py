@@ -13,7 +13,7 @@ import numpy as np
 
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidValue
-from duelrank.core.progress import Tell
+from duelrank.core.progress import ProgressCallback
 from duelrank.core.registry import spell
 from duelrank.experiments.pipeline import check_data, fingerprints, timed
 from duelrank.experiments.results.store import Store
@@ -52,7 +52,7 @@ class Runs:
         self,
         settings: Settings,
         store: Store,
-        tell: Tell,
+        tell: ProgressCallback,
         workers: int | None = None,
         scheduler: Scheduler | None = None,
         device: Device = "cpu",
