@@ -13,7 +13,7 @@ from duelrank.core.errors import InvalidRecipe
 from duelrank.core.grammar import parse
 from duelrank.core.registry import classes
 from duelrank.core.types import Feedback, Impression, Query
-from duelrank.projection import ClickModel, DependentClick, DynamicBayesian, PositionBased
+from duelrank.projection import DependentClick, DynamicBayesian, ModelledExamination, PositionBased
 
 CHANCE = st.floats(0.02, 0.98)
 CLICKS = st.lists(st.booleans(), min_size=1, max_size=6)
@@ -24,7 +24,7 @@ def shown(features: np.ndarray) -> Impression:
     return Impression(Query("q", features), np.arange(len(features)))
 
 
-def weights(model: ClickModel, clicks, memory=None) -> np.ndarray:
+def weights(model: ModelledExamination, clicks, memory=None) -> np.ndarray:
     return model.weights(memory or {}, shown(np.zeros((len(clicks), 2))), Feedback(clicks))
 
 
