@@ -13,7 +13,7 @@ from scipy.special import rel_entr
 from duelrank import Feedback, Learner, Projected, Query, Snapshot, parse
 from duelrank.algorithms import BatchRank, CascadeKLUCB, ClickBandit
 from duelrank.algorithms.batch_rank import _end_stage
-from duelrank.algorithms.query_memory import QueryMemory
+from duelrank.algorithms.click_bandit import QueryMemory
 from duelrank.core.errors import InvalidValue, ShapeMismatch
 from duelrank.core.registry import aliases
 from duelrank.core.types import State

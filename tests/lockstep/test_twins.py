@@ -231,7 +231,7 @@ def test_null_space_directions_are_those_of_the_kernel(n_avoided):
     avoided = span.qr_basis(losers, -1.0) if n_avoided else np.empty((0, 9))
     expected = exploration.null_space_directions(avoided, features, 12, 5, draws)
     padded = jnp.asarray(np.pad(losers, ((0, 6 - n_avoided), (0, 0))))
-    found = null_space.directions_beside(
+    found = null_space.complement_directions(
         padded, jnp.asarray(normals(again, 12, 9)), jnp.asarray(features.sum(axis=0)), 5
     )
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
