@@ -59,7 +59,15 @@ def student_quantile(level: float, freedom: float) -> float:
 
 
 def log_beta(a: float, b: float) -> float:
-    """Return the logarithm of the beta function."""
+    """Return the logarithm of the beta function.
+
+    Examples
+    --------
+    >>> from math import exp
+    >>> from duelrank.core.statistics import log_beta
+    >>> round(exp(log_beta(2.0, 3.0)), 9)  # 1! · 2! / 4!
+    0.083333333
+    """
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
