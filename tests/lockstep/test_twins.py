@@ -454,8 +454,8 @@ def test_pairs_are_matched_at_random_each_position_once():
     together = np.einsum("npi,npj->ij", np.maximum(rows, 0.0), np.maximum(-rows, 0.0))
     np.testing.assert_allclose(together[np.ix_(clicks, seen & ~clicks)], 500.0, atol=90.0)
     assert together.sum() == 9000.0
-    nobody = algorithms.matched(np.zeros(10, bool), seen, Draws(keys[0], jnp.int32(2), jnp.float64))
-    assert not nobody.any()
+    none = algorithms.matched(np.zeros(10, bool), seen, Draws(keys[0], jnp.int32(2), jnp.float64))
+    assert not none.any()
 
 
 def test_only_short_loops_are_written_out(monkeypatch):

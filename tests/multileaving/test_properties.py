@@ -460,7 +460,7 @@ def test_on_average_a_ranker_that_moves_the_clicked_document_up_is_never_worse_o
 
 
 def test_team_draft_may_punish_on_a_single_list() -> None:
-    """Three agree on (x, d): d belongs to nobody. One puts d first, and then another may own it."""
+    """Three agree on (x, d): no ranker owns d. One puts d first, and then another may own it."""
     multileaver = parse("TeamDraft")
     found = all_lists(multileaver, np.array([[0, 1, 2], [1, 0, 2], [0, 1, 2]]), 3)
     assert min(leads(found, multileaver, lambda ranking: ranking == 1, 1)) == -1.0

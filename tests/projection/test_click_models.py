@@ -117,7 +117,7 @@ class TestLearning:
     """Streams of clicks of the very model, lists of ten random documents whose attraction is logistic in four features.
 
     With a constant forgetting f, online EM of a probability θ moves by (1 − f)(successes − θ · trials) per trial. In the long run
-    its variance is (1 − f)/2 · θ(1 − θ), whatever share of the trials is hidden (that makes it slower: noise and pull shrink
+    its variance is (1 − f)/2 · θ(1 − θ), for any share of hidden trials (that makes it slower: noise and pull shrink
     alike). Four such standard errors are allowed. To forget the start takes 1/(1 − f) trials over the share that is not hidden;
     streams are several times as long.
     """
