@@ -96,7 +96,7 @@ class Momentum(Update):
 
     Examples
     --------
-    Three gradients agree and the fourth contradicts them; the weight goes on rising, only more slowly:
+    Three gradients agree and the fourth contradicts them; the weight continues to rise, but more slowly:
 
     >>> import numpy as np
     >>> from duelrank import State

@@ -327,7 +327,7 @@ _NOTHING: Memory = {}
 
 
 def same_arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two nested mappings contain equal arrays under equal names."""
+    """Return whether two nested mappings contain equal arrays under equal names."""
     return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
 
 

@@ -74,7 +74,7 @@ def _misfit(callee: Callable[..., Any], arguments: tuple[Any, ...], named: dict[
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value may be of a type, judged by the outermost class only; numbers fit each other."""
+    """Return whether a value may be of a type, judged by the outermost class only; numbers fit each other."""
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, option) for option in get_args(hint))
     kind = get_origin(hint) or hint

@@ -355,7 +355,7 @@ def _lines(weights: Weights) -> list[Curve]:
 
 
 def same_knots(one: Memory, other: Memory) -> bool:
-    """Whether two memories of a representation give the same columns."""
+    """Return whether two memories of a representation give the same columns."""
     first, second = knots_of(one), knots_of(other)
     if first is second or first is None or second is None:
         return first is second

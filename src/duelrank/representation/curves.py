@@ -158,7 +158,7 @@ def _widened(ends: NDArray[np.float64], features: Features) -> NDArray[np.float6
 
 
 def _lacks_knots(knots: Knots, ends: NDArray[np.float64]) -> bool:
-    """Whether a feature that varies has all knots at one value."""
+    """Return whether a feature that varies has all knots at one value."""
     return bool(((knots[:, 0] == knots[:, -1]) & (ends[:, 0] < ends[:, 1])).any())
 
 

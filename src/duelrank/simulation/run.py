@@ -334,7 +334,7 @@ def simulate(
     algorithm, dataset, user
         Objects or their texts; or a single `RunSpec`, which contains all of them.
     fold, seed, impressions, length, metric, split, guard, log
-        As in `RunSpec`.
+        The other parameters of `RunSpec`.
     progress
         Called with the number of impressions done, at every checkpoint and every few hundred impressions.
 
