@@ -408,7 +408,7 @@ def _shortest(part: Part) -> str:
 
 
 def _replaces_itself(like: Part, changes: Mapping[str, Any]) -> bool:
-    """Return whether a change replaces a part of the same kind: the name of an algorithm does not describe one with another base."""
+    """Return whether a change replaces a part of the same kind, such as the base of an algorithm, which has another name."""
     return any(isinstance(value, Part) and value.kind == like.kind for value in changes.values())
 
 
