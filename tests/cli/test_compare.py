@@ -22,12 +22,6 @@ def results(found):
 
 
 @pytest.mark.processes
-def test_workers_change_nothing_to_the_bit(cli_json):
-    words = ("compare", "mgd", "mgd-dsp", "--users", "perfect", "--runs", 2, *FEW)
-    assert results(cli_json(*words, "--workers", 2)) == results(cli_json(*words, "--workers", 1))
-
-
-@pytest.mark.processes
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # sockets that Dask leaves to the garbage collector
 def test_a_cluster_changes_nothing_to_the_bit(cli_json):
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
@@ -123,7 +117,7 @@ def test_plot(cli, tmp_path):
 
 def test_plot_without_matplotlib_says_so_before_any_run(cli, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.setattr("duelrank.cli.compare.run_plan", lambda *_: pytest.fail("it runs"))
+    monkeypatch.setattr("duelrank.experiments.pipeline.run_plan", lambda *_: pytest.fail("it runs"))
     result = cli("compare", "mgd", "--plot", tmp_path / "curves.png")
     assert result.exit_code == 2
     assert "pip install 'duelrank[plot]'" in result.stderr

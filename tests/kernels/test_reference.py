@@ -738,7 +738,7 @@ def same(one: Any, other: Any) -> None:
     ],
 )
 def test_a_whole_run_on_references_is_the_run_on_kernels(name: str) -> None:
-    spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=150, length=5)
+    spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=60, length=5)
     fast = simulate(spec)
     with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else reference(module, name)):
         slow = simulate(spec)

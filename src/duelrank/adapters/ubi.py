@@ -20,9 +20,9 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from duelrank.api import DocumentTable, LoggedImpression, Precision
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, StoreFull
 from duelrank.core.progress import ProgressCallback
+from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
 
 STDIN = "-"
 # Bytes of one line at most: a search answer with ten thousand hits has some ten million.
@@ -283,7 +283,7 @@ class UbiEvent(msgspec.Struct, frozen=True):
     event_attributes: UbiAttributes | None = None
 
 
-class Deed(NamedTuple):
+class UserAction(NamedTuple):
     """What an event says: an action on a document, how many positions were looked at, both or neither.
 
     Parameters
@@ -304,14 +304,14 @@ class Deed(NamedTuple):
     looking: bool
 
 
-def deed_of(event: UbiEvent) -> Deed:
+def action_of(event: UbiEvent) -> UserAction:
     """Return what an event says."""
     attributes = event.event_attributes
     given = None if attributes is None or attributes.object is None else attributes.object.object_id
     document = None if given is None else id_text(given)
     looking = event.action_name in LOOKING or (event.action_name == "view" and document is None)
     depth = _ordinal(attributes) if looking else None
-    return Deed(event.action_name, document, depth, looking)
+    return UserAction(event.action_name, document, depth, looking)
 
 
 def _ordinal(attributes: UbiAttributes | None) -> int | None:
@@ -520,7 +520,7 @@ class Workspace:
         with _working():
             database.executescript(SCHEMA)
 
-    def add_events(self, events: Iterable[tuple[str, Deed]]) -> None:
+    def add_events(self, events: Iterable[tuple[str, UserAction]]) -> None:
         """Add what events say, by the id of their query."""
         self._add("INSERT INTO events VALUES (?, ?, ?, ?, ?)", ((_key(id), *deed) for id, deed in events))
 
@@ -539,11 +539,11 @@ class Workspace:
         with _working():
             self._database.executescript(INDEXES)
 
-    def deeds(self, query_id: str) -> list[Deed]:
+    def deeds(self, query_id: str) -> list[UserAction]:
         """Return what the events of a query say, in the order of their files."""
         statement = "SELECT action, document, depth, looking FROM events WHERE query = ? ORDER BY rowid"
         with _working():
-            return [Deed(*row) for row in self._database.execute(statement, (_key(query_id),))]
+            return [UserAction(*row) for row in self._database.execute(statement, (_key(query_id),))]
 
     def features(self, query_id: str) -> dict[str, bytes]:
         """Return the features of the documents of a query; what was logged last counts."""
@@ -710,11 +710,11 @@ class History:
                     if found is not None:
                         yield found
 
-    def _event(self, source: dict[str, Any]) -> tuple[str, Deed] | None:
+    def _event(self, source: dict[str, Any]) -> tuple[str, UserAction] | None:
         if "action_name" not in source and not source.keys().isdisjoint(("user_query", "query_response_hit_ids")):
             return None  # a query
         event = msgspec.convert(source, UbiEvent)
-        deed = deed_of(event)
+        deed = action_of(event)
         if (deed.depth or 0) > LONGEST_LIST:
             raise DataFormatError(f"position.ordinal is {deed.depth:,}, and no list is that long")
         if event.query_id is None or (deed.document is None and deed.depth is None):
@@ -751,7 +751,7 @@ class History:
         clicks, others = actions.pop("click", []), actions
         return LoggedImpression(id, table, clicks, others, examined, len(shown) if len(shown) < len(ids) else None)
 
-    def _summed_up(self, deeds: list[Deed], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
+    def _summed_up(self, deeds: list[UserAction], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
         """Return the documents of a list by what was done with them, and how many positions were looked at."""
         places = {document: place for place, document in enumerate(shown, 1)}
         actions: dict[str, dict[str, None]] = {}
@@ -769,7 +769,7 @@ class History:
         return {action: list(documents) for action, documents in actions.items()}, examined
 
 
-def _in_view(deeds: list[Deed]) -> list[str]:
+def _in_view(deeds: list[UserAction]) -> list[str]:
     """Return the list of a query that was logged without one: what was in view at positions 1, 2 and so on, up to the first gap."""
     places = {deed.depth: deed.document for deed in deeds if deed.looking and deed.document is not None}
     found: list[str] = []

@@ -68,7 +68,7 @@ def device_name() -> str:
 
 @dataclass(frozen=True)
 class Lockstep:
-    """Runs specs in lockstep, with the interface of the executors of `duelrank.experiments.run`.
+    """Runs specs in lockstep, with the interface of the executors of `duelrank.experiments.executors`.
 
     Parameters
     ----------
