@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, StoreFull
-from duelrank.core.progress import Tell
+from duelrank.core.progress import ProgressCallback
 from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
 
 STDIN = "-"
@@ -74,7 +74,7 @@ def check_files(*groups: Sequence[str]) -> None:
             raise MissingData(f"there is no file {file}")
 
 
-def read_records(files: Sequence[str], troubles: Troubles, tell: Tell) -> Iterator[tuple[Any, Place]]:
+def read_records(files: Sequence[str], troubles: Troubles, tell: ProgressCallback) -> Iterator[tuple[Any, Place]]:
     """Return all records of some files and where they are; a line that is no JSON is noted.
 
     ``tell`` is told how many bytes were read, and of how many where that is known.
@@ -583,7 +583,7 @@ T = TypeVar("T")
 LONGEST_LIST = 1_000_000_000
 
 #: Shows progress in bytes under a label.
-Bar = Callable[[str], AbstractContextManager[Tell]]
+Bar = Callable[[str], AbstractContextManager[ProgressCallback]]
 
 
 class UbiQuery(msgspec.Struct, frozen=True):
@@ -688,7 +688,11 @@ class History:
                         yield logged
 
     def _read(
-        self, files: Sequence[str], tell: Tell, split: Callable[[Any], Iterator[P]], read: Callable[[P], T | None]
+        self,
+        files: Sequence[str],
+        tell: ProgressCallback,
+        split: Callable[[Any], Iterator[P]],
+        read: Callable[[P], T | None],
     ) -> Iterator[T]:
         """Return what the records of some files say; one that cannot be used does no harm to the others."""
         for record, place in read_records(files, self.troubles, tell):
@@ -775,5 +779,5 @@ def _in_view(deeds: list[UserAction]) -> list[str]:
 
 
 @contextmanager
-def _silent(_: str) -> Iterator[Tell]:
+def _silent(_: str) -> Iterator[ProgressCallback]:
     yield lambda done, total: None
