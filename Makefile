@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
-SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/serving/test_crash.py tests/serving/http/test_openapi.py
+SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/service/test_crash.py tests/service/http/test_openapi.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test static lint types contracts unit processes data bits browser site engines lockstep bench soak docs tables links dist format clean

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from duelrank import extensions, storage
 from duelrank.core import registry
 from duelrank.core.home import home
-from duelrank.experiments.run import extensions
-from duelrank.storage import opening
 
 _numbers = count(1)
 
@@ -43,7 +42,7 @@ def clean_registry() -> Iterator[None]:
     """Forget what a test registers, and the extensions that it loads."""
     registry.names()  # what is imported with the first question for a name is no part of the test
     tables = (registry._CLASSES, registry._ALIASES, registry._ALIAS_MODULES, extensions._loaded)
-    tables += (opening._BACKENDS, opening._EXAMPLES)
+    tables += (storage._BACKENDS, storage._EXAMPLES)
     before, sources = [dict(table) for table in tables], list(registry._SOURCES)
     yield
     for table, content in zip(tables, before, strict=True):

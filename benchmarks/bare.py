@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from duelrank.api import RankAnswer, RankedDocument, RankRequest
+from duelrank.service.http.schema import RankAnswer, RankedDocument, RankRequest
 
 decode = msgspec.json.Decoder(RankRequest).decode
 encode = msgspec.json.Encoder().encode

@@ -1,4 +1,4 @@
-"""How fast the service is, as ratios in one run: one worker process, SQLite, 20 documents of 46 features, learning on.
+"""Measures the speed of the service, relative to a bare endpoint: one process, SQLite, 20 documents of 46 features, learning on.
 
 Rank throughput is compared with a bare endpoint of the same framework that decodes the same body with the same decoder and
 answers a list; both are asked by the same load generator, in turns. Nothing here fails for being slow.
@@ -25,7 +25,7 @@ RANKER, ALGORITHM = "shop", "mgd-dsp"
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: what was measured, what came out, what is wanted."""
+    """A line of the table: the measure, its value and its target."""
 
     what: str
     value: str
@@ -143,7 +143,7 @@ def restart(folder: Path, events: int) -> list[Row]:
 
 
 def memory(target: Process, minutes: float, rate: float) -> list[Row]:
-    """Hold a steady load and watch what the process holds; flat is when the last third is no more than the middle one."""
+    """Measure the memory of the process under a steady load; it is flat if the last third is not above the middle one."""
     sizes = []
     step = max(5.0, minutes * 60 / 30)
     end = time.monotonic() + minutes * 60
@@ -172,11 +172,11 @@ def measure(folder: Path, options: argparse.Namespace) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=5, help="in which bare endpoint and service take turns")
-    parser.add_argument("--events", type=int, default=1_000_000, help="in the log of the restart; 0 leaves it out")
+    parser.add_argument("--seconds", type=float, default=4.0, help="duration of each measurement")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds in which bare endpoint and service alternate")
+    parser.add_argument("--events", type=int, default=1_000_000, help="events in the log of the restart; 0 skips it")
     parser.add_argument(
-        "--minutes", type=float, default=0.0, help="of steady traffic, to see whether memory stays flat"
+        "--minutes", type=float, default=0.0, help="minutes of steady traffic, to check that memory stays flat"
     )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

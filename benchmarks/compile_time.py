@@ -1,4 +1,4 @@
-"""What a start costs, in seconds of CPU: importing, the README's first lines, and the six algorithms, cold and from the cache."""
+"""Measures the CPU seconds of a start: importing, the README's first lines, and the six algorithms, cold and from the cache."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from duelrank.api import Document, FeedbackEvent, RankerSpec, RankRequest
-from duelrank.serving import Service, Settings
+from duelrank.service import Service, Settings
+from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
 from duelrank.storage import open_storage
 from served import Process, service
 
@@ -158,8 +158,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--impressions", type=int, default=2000, help="ranked, clicked, closed and learned")
     parser.add_argument("--requests", type=int, default=800, help="requests to rank for each form of features")
-    parser.add_argument("--rounds", type=int, default=2, help="of requests; the last counts")
-    parser.add_argument("--precision", choices=["float32", "float64"], default="float64", help="of the ranker")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of requests; the last counts")
+    parser.add_argument(
+        "--precision", choices=["float32", "float64"], default="float64", help="precision of the ranker"
+    )
     options = parser.parse_args()
     for name, size in SIZES.items():
         with tempfile.TemporaryDirectory(prefix="duelrank-disk-") as folder:

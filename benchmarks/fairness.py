@@ -1,6 +1,6 @@
-"""How long a small ranker waits beside a heavy one.
+"""Measures the latency of a small ranker while other clients use a heavy one.
 
-p50 and p99 of requests with 10 documents of 20 features, alone and beside four clients that rank 1,000 documents of 800 features
+p50 and p99 of requests with 10 documents of 20 features, alone and with four clients that rank 1,000 documents of 800 features
 as fast as answers come. Nothing here fails for being slow.
 """
 
@@ -74,7 +74,7 @@ def report(what: str, times: list[float]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--clients", type=int, default=4, help="that rank on the heavy ranker")
+    parser.add_argument("--clients", type=int, default=4, help="number of clients of the heavy ranker")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         target = service(f"sqlite:///{folder}/fairness.db", Path(folder))
@@ -86,7 +86,7 @@ def main() -> None:
             for compact in (False, True):
                 form = "compact body" if compact else "JSON"
                 small, heavy = asyncio.run(measure(target, options.clients, options.seconds, compact))
-                report(f"small ranker, beside {options.clients} heavy clients, {form}", small)
+                report(f"small ranker, with {options.clients} heavy clients, {form}", small)
                 report(f"heavy ranker, {form}", heavy)
 
 

@@ -30,7 +30,7 @@ RANKER, BATCH, USERS = "shop", 20, 16
 TIMEOUT = 5.0
 #: Seconds after the end of the load until all counts must be right; seconds until there must be a new leader.
 SOON, TAKEN_OVER = 2.0, 10.0
-#: A lag of 0 is wrong if something that was closed so many seconds before is not learned: counts may be two seconds old.
+#: A lag of 0 is wrong if an impression that was closed this many seconds before is not learned: counts may be two seconds old.
 STALE = 4.0
 #: What says how far the learner is behind: the second is the older name.
 LAGS = ("duelrank_learner_lag_events", "duelrank_oldest_unlearned_event_age_seconds")
@@ -40,7 +40,7 @@ OUTCOMES = ("learned", "no_feedback", "skipped", "failed")
 
 @dataclass
 class Acknowledged:
-    """What the processes have acknowledged to users, and what they did that they should not have."""
+    """Acknowledged impressions and events, and errors of the processes."""
 
     impressions: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Visitor:
 
 @contextmanager
 def visitors(urls: Sequence[str], log: Acknowledged, seed: int) -> Iterator[None]:
-    """Have users at the processes while something is done to them; at the end each finishes what it has begun."""
+    """Run users against the processes within the block; at the end each user finishes its current request."""
     stopping = threading.Event()
 
     async def one(number: int) -> None:
@@ -135,7 +135,7 @@ def visitors(urls: Sequence[str], log: Acknowledged, seed: int) -> Iterator[None
 
 
 def asked(process: Process, path: str, timeout: float = 2.0) -> bytes | None:
-    """Return what a process answers, or None where it does not."""
+    """Return the answer of a process, or None if there is none."""
     try:
         with urllib.request.urlopen(process.url + path, timeout=timeout) as answer:
             body: bytes = answer.read()
@@ -227,7 +227,7 @@ def disturb(processes: Sequence[Process], log: Acknowledged, seconds: float, han
         victim.start()
         kills += 1
     if wait(lambda: len(leaders(processes)) == 1, 3 * TAKEN_OVER) is None:
-        log.trouble("nobody learns after the kills")
+        log.trouble("no process learns after the kills")
         return {"kills": kills}
     return {"kills": kills, "new leader after the old one hung, s": hang_leader(processes, log, hang)}
 
@@ -267,7 +267,7 @@ def count(opened: Storage, ranker: str, kind: str) -> int:
 
 
 def verify(store: str, log: Acknowledged, learned: int) -> str:
-    """Compare what was acknowledged with the store, and what was learned with a replay of it."""
+    """Compare acknowledged events with the store, and the learned weights with a replay of it."""
     with open_storage(store) as opened:
         for kind, keys in (("ranked", log.impressions), ("feedback", log.events)):
             if gone := missing(opened, RANKER, kind, keys):
@@ -283,7 +283,7 @@ def verify(store: str, log: Acknowledged, learned: int) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long everything takes."""
+    """Durations of the parts."""
 
     processes: int = 2
     seconds: float = 60.0

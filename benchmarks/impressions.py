@@ -26,7 +26,7 @@ ALGORITHMS = ["dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "mgd(n_candidates=49)", "nsg
 #: (documents per query, features): the small queries of MQ2008, and the sizes of LETOR, MSLR and Yahoo!.
 SIZES = ((20, 40), (100, 46), (100, 136), (100, 700))
 #: Modules whose kernels stay compiled in the naive implementation: random draws, and the readers of data sets.
-COMPILED_ANYWAY = {"random", "decimal", "letor", "preparation"}
+COMPILED_ANYWAY = {"random", "datasets"}
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,7 +23,7 @@ N_DOCUMENTS, N_FEATURES, BATCH = 20, 46, 100
 
 
 class Connection(asyncio.Protocol):
-    """One connection that stays open: a request goes out, the status and the body of its answer come back."""
+    """One connection that stays open: it sends a request and reads the status and the body of the answer."""
 
     def __init__(self) -> None:
         self.buffer = bytearray()
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
 
 @dataclass
 class Target:
-    """Where the service is, and how a request to it begins."""
+    """Address of the service, and the head of a request to it."""
 
     url: str
     key: str | None = None
@@ -131,7 +131,7 @@ class Traffic:
 
 @dataclass
 class Measured:
-    """What a run of the generator saw; times in seconds."""
+    """Measurements of a run of the generator; times in seconds."""
 
     requests: int = 0
     errors: int = 0
@@ -280,7 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="such as http://127.0.0.1:8000")
     parser.add_argument("--ranker", default="shop")
-    parser.add_argument("--path", help="of another endpoint that takes the same requests")
+    parser.add_argument("--path", help="path of another endpoint that takes the same requests")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rate", type=float, help="requests per second; as fast as answers come unless given")

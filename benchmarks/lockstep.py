@@ -34,7 +34,7 @@ import numpy as np
 from duelrank.core.compiling import Kernel
 from duelrank.core.registry import Between, register, spell
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.experiments.run.executor import run_all
+from duelrank.experiments.executors import run_all
 from duelrank.metrics import DISCOUNT
 from duelrank.simulation import Record, RunSpec
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from duelrank.api import RankerSpec
-from duelrank.serving.feedback import closing
-from duelrank.serving.log.attachments import pack_features
-from duelrank.serving.log.bodies import (
+from duelrank.service.definition import Definition
+from duelrank.service.domain import RankerSpec
+from duelrank.service.log import (
     CREATED,
     FEEDBACK,
     IMPRESSION,
@@ -19,13 +18,15 @@ from duelrank.serving.log.bodies import (
     Created,
     StoredFeedback,
     StoredImpression,
+    StoredSpec,
+    closing_event,
     pack,
+    pack_features,
 )
-from duelrank.serving.ranker.definition import Definition
 from duelrank.storage import NewEvent, open_storage
 from load import N_FEATURES
 
-#: Fewer than a real list has, since the disk is not what is measured.
+#: Fewer than in a real list, since the disk is not measured.
 N_DOCUMENTS, BATCH = 4, 1000
 
 
@@ -33,7 +34,7 @@ def fill(store: str, ranker: str, algorithm: str, events: int) -> None:
     """Write impressions that were shown, clicked and closed, three events each, as a service without any version would have."""
     spec = RankerSpec(ranker, algorithm, tuple(f"f{number}" for number in range(1, N_FEATURES + 1)))
     with open_storage(store) as storage:
-        storage.log.append([NewEvent(RANKERS, CREATED, ranker, time.time(), pack(Created(spec)))])
+        storage.log.append([NewEvent(RANKERS, CREATED, ranker, time.time(), pack(Created(StoredSpec.of(spec))))])
         lists = visits(Definition(spec, time.time()), storage.log.last_number())
         for _ in range(0, events // 3, BATCH):
             storage.log.append([event for _ in range(BATCH) for event in next(lists)])
@@ -49,5 +50,5 @@ def visits(definition: Definition, last: int) -> Iterator[list[NewEvent]]:
         yield [
             NewEvent(name, IMPRESSION, key, now, pack(StoredImpression.of(1, ids, order, way)), pack_features(raw)),
             NewEvent(name, FEEDBACK, f"e-{key}", now, pack(StoredFeedback(key, [number % 2], None, None))),
-            closing(name, key, number, now),
+            closing_event(name, key, number, now),
         ]

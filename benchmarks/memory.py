@@ -1,4 +1,4 @@
-"""How much memory a run on a large data set takes: about 1 GB of features, mapped, in a fresh process."""
+"""Measures the memory of a run on a large data set: about 1 GB of features, mapped, in a fresh process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def measure(gigabytes: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=1.0, help="of features")
+    parser.add_argument("--gigabytes", type=float, default=1.0, help="size of the features")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     result = measure(options.gigabytes)

@@ -1,4 +1,4 @@
-"""How fast LETOR text is read, beside scikit-learn's `load_svmlight_file`, on the same file, taking turns."""
+"""Compares the speed of the LETOR reader with scikit-learn's `load_svmlight_file` on the same file, in turns."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def measure(path: Path, rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", nargs="?", type=Path, help="a LETOR text file; a synthetic one by default")
-    parser.add_argument("--rows", type=int, default=40_000, help="of the synthetic file")
-    parser.add_argument("--features", type=int, default=46, help="of the synthetic file")
+    parser.add_argument("--rows", type=int, default=40_000, help="rows of the synthetic file")
+    parser.add_argument("--features", type=int, default=46, help="features of the synthetic file")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""How long the results of many runs take to load: rows as a suite of 10,000 impressions writes them."""
+"""Measures the time to load the results of many runs: rows as a suite of 10,000 impressions writes them."""
 
 from __future__ import annotations
 

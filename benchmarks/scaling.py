@@ -1,4 +1,4 @@
-"""What a second worker brings: the same suite with 1 and with 2 processes, storing and evaluation included."""
+"""Measures the speed-up of a second worker: the same suite with 1 and with 2 processes, storing and evaluation included."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, at this moment."""
+    """Return a free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -115,7 +115,7 @@ def bare(folder: Path) -> Process:
 
 
 def load(target: Process, *options: object) -> dict[str, Any]:
-    """Run the load generator against a process, and return what it measured, and what the process computed meanwhile."""
+    """Run the load generator against a process; return its measurements and the CPU time of the process."""
     command = [sys.executable, str(HERE / "load.py"), target.url, *map(str, options)]
     before = target.computed()
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)

@@ -1,4 +1,4 @@
-"""What the service must survive, for longer than a test may take: `make soak`.
+"""Long tests of survival of the service: `make soak`.
 
 Kills under load, PostgreSQL restarted under load, thousands of odd requests, and hours of traffic in little memory. Ends
 with a report, and with an error where something acknowledged was lost, learned twice, or does not come out of a replay.
@@ -44,7 +44,7 @@ RANKERS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Ledger:
-    """What the service has acknowledged, and what it said that it should not have."""
+    """Acknowledged impressions and events, and wrong answers of the service."""
 
     shown: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     events: set[tuple[str, str]] = field(default_factory=set)
@@ -67,7 +67,7 @@ class Users:
         self.stopping = False
 
     async def until_told(self, act: Callable[[AsyncClient], Awaitable[None]]) -> None:
-        """Act again and again, until told to stop."""
+        """Repeat actions until the stop event is set."""
         while not self.stopping:
             try:
                 await act(self.random.choice(self.clients))
@@ -75,7 +75,7 @@ class Users:
                 self.ledger.trouble(f"{type(error).__name__}: {error}")
 
     async def operate(self, client: AsyncClient) -> None:
-        """Freeze, resume and roll back, as somebody in trouble would."""
+        """Freeze, resume and roll back, as an operator might."""
         await asyncio.sleep(self.random.uniform(0.0, 2.0))
         await client.freeze("learning")
         if self.random.random() < 0.5:
@@ -157,11 +157,11 @@ def leader(services: list[Process], patience: float = 30.0) -> Process:
                 if b"\nduelrank_leading 1.0" in answer.read():
                     return each
         time.sleep(0.5)
-    raise SystemExit(f"nobody has been learning for {patience:.0f} s")
+    raise SystemExit(f"no process has been learning for {patience:.0f} s")
 
 
 def settled(target: Process, patience: float = 120.0) -> list[dict[str, Any]]:
-    """Wait until every list is closed and learned, and return what the rankers say of themselves."""
+    """Wait until every list is closed and learned, and return the counts of the rankers."""
     end = time.monotonic() + patience
     while any(info["open"] for info in target.get("/v1/rankers")) and time.monotonic() < end:
         time.sleep(0.5)
@@ -171,7 +171,7 @@ def settled(target: Process, patience: float = 120.0) -> list[dict[str, Any]]:
 
 
 def verify(store: str, ledger: Ledger, infos: list[dict[str, Any]]) -> dict[str, Any]:
-    """Compare what was acknowledged with what is in the store and with what was learned; replay the log."""
+    """Compare acknowledged events with the store and with the learned impressions; replay the log."""
     with open_storage(store) as opened:
         lost = []
         for kind, acknowledged in (("ranked", ledger.shown), ("feedback", ledger.events)):
@@ -312,11 +312,11 @@ def flat_memory(folder: Path, minutes: float, rate: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="of each part that takes time")
-    parser.add_argument("--examples", type=int, default=300, help="requests made up for each operation")
+    parser.add_argument("--minutes", type=float, default=5.0, help="duration of each long part")
+    parser.add_argument("--examples", type=int, default=300, help="generated requests for each operation")
     parser.add_argument("--rate", type=float, default=200.0, help="requests per second while memory is watched")
     parser.add_argument("--processes", type=int, default=2, help="processes on one PostgreSQL store at full load")
-    parser.add_argument("--seconds", type=float, help="of each of their two rounds; as --minutes says unless given")
+    parser.add_argument("--seconds", type=float, help="duration of each of their two rounds; --minutes by default")
     parser.add_argument("--hang", type=float, default=25.0, help="seconds that their leader is stopped; 0: no kills")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds to watch a backlog that should not be")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""How many events a store takes and gives back per second, what cleaning up costs, and how its size behaves."""
+"""Measures events written and read per second by a store, the time of retention, and the growth of its size."""
 
 from __future__ import annotations
 

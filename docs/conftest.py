@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving.http.served import FAST, serving
+from tests.service.http.served import FAST, serving
 
-from duelrank.serving import Service
+from duelrank.service import Service
 from duelrank.storage import open_storage
 
 #: The configuration of the site, which sets variables of the process, is no module with examples.

@@ -73,7 +73,7 @@ def _place(thing: Any) -> str:
 
 def errors() -> str:
     """Return a table of the errors that the service answers."""
-    from duelrank.serving.http.errors import TABLE
+    from duelrank.service.http.errors import TABLE
 
     kinds = sorted(TABLE.items(), key=lambda row: row[1].status)
     rows = [
@@ -85,8 +85,8 @@ def errors() -> str:
 def http_api() -> str:
     """Return all operations of the service and the structures of their bodies, from the OpenAPI document."""
     from duelrank import __version__
-    from duelrank.serving.http.openapi import describe
-    from duelrank.serving.http.routes import OPERATIONS
+    from duelrank.service.http.openapi import describe
+    from duelrank.service.http.routes import OPERATIONS
 
     document = describe(OPERATIONS, __version__)
     operations = [

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import clone
 
 from duelrank import Dataset, evaluate, nDCG, parse
-from duelrank.core.randomness import stream
 from duelrank.adapters.sklearn import ClickRanker
+from duelrank.core.randomness import stream
 from duelrank.users import User
 
 FOLD = parse("synthetic(n_queries=100)", Dataset).fold()

@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank import Feedback, Learner, parse
-from duelrank.datasets import Split
-from duelrank.drawing.style import COLOURS, figure_class, style_panel
-from duelrank.export import LinearModel, export
 from duelrank.adapters.hybrid import RECIPE, table
-from duelrank.metrics import evaluate, nDCG
-from duelrank.playground.search import Document, read_library
 from duelrank.core.randomness import stream
 from duelrank.core.types import Weights
+from duelrank.datasets import Split
+from duelrank.drawing import COLOURS, figure_class, style_panel
+from duelrank.export import LinearModel, export
+from duelrank.metrics import evaluate, nDCG
+from duelrank.playground.search import Document, read_library
 
 START = {"bm25": 1.0, "vector": 0.0}  # the search as it is today; vectors are new
 USERS = ("perfect", "navigational", "informational")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from duelrank import Feedback, Learner, Snapshot, parse
+from duelrank.core.randomness import stream
 from duelrank.datasets import Synthetic
 from duelrank.metrics import evaluate, nDCG
-from duelrank.core.randomness import stream
 
 
 def main() -> None:

@@ -13,10 +13,10 @@ from typing import Annotated
 import numpy as np
 
 from duelrank import MGD, alias, register
-from duelrank.exploration import Exploration
-from duelrank.kernels.random import below
 from duelrank.core.registry import Between
 from duelrank.core.types import Directions, Query, State, Stream
+from duelrank.exploration import Exploration
+from duelrank.kernels.random import below
 
 
 @register

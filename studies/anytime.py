@@ -1,4 +1,4 @@
-"""What it costs to look at any time: decisive lists until a difference is found, against a sign test of a size fixed in advance.
+"""Measures the cost of anytime tests: decisive lists until a difference is found, against a sign test of a fixed size.
 
 Prints a Markdown table; takes about a minute on one core.
 """
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def peeking(streams: int, seed: int, needed: NDArray[np.int64], lists: int = 10_000) -> None:
-    """Print how often two equal rankers are told apart by who looks after each decisive list."""
+    """Print how often a test after each decisive list finds a difference between two equal rankers."""
     tests = {"sign": np.maximum(stats.binom.isf(LEVEL / 2, np.arange(1, lists + 1), 0.5) + 1, 1), "anytime": needed}
     for test, bounds in tests.items():
         ever = 0
@@ -53,9 +53,7 @@ def peeking(streams: int, seed: int, needed: NDArray[np.int64], lists: int = 10_
             won = outcomes(np.full(lists, 0.5), stream(seed, "equal", number))
             ever += min(first_proof(won, bounds), first_proof(~won, bounds)) <= lists
         share = f"{ever / streams:.1%}"
-        print(
-            f"\nEqual rankers, looked at after each of {lists:,} decisive lists, told apart by the {test} test: {share}"
-        )
+        print(f"\nEqual rankers, tested after each of {lists:,} decisive lists, differ by the {test} test in: {share}")
 
 
 def sign_size(rate: float) -> int:

@@ -1,4 +1,4 @@
-"""Looks at where bad runs of a recipe come from: what its weights are worth early on, and what a user who clicks at random teaches.
+"""Analyses bad runs of a recipe: the quality of its weights early on, and what it learns from random clicks.
 
     python studies/bad_runs.py wmgd-dsp --dataset mq2007 --user informational
 
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from duelrank.experiments.executors import run_all
 from duelrank.experiments.reference import reference_for
-from duelrank.experiments.run.executor import run_all
 from duelrank.metrics import DISCOUNT
 from duelrank.simulation import Record, RunSpec
 

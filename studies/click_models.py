@@ -1,4 +1,4 @@
-"""How long it takes to infer from the clicks which positions were seen, and to learn about users on the way: lists of ten."""
+"""Measures the time of click models: to infer which of ten positions were seen, and to update the model."""
 
 from __future__ import annotations
 

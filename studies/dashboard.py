@@ -25,18 +25,18 @@ import numpy as np
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from duelrank.api import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest
-from duelrank.serving import Service, Settings
-from duelrank.serving.clock import Clock
-from duelrank.serving.http import KeyRing, create_app
-from duelrank.serving.http.dashboard import FILES, read_file, render
-from duelrank.serving.http.server import listen
+from duelrank.service import Service, Settings
+from duelrank.service.http import KeyRing, create_app
+from duelrank.service.http.dashboard import FILES, read_file, render
+from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankerSpec, RankRequest
+from duelrank.service.http.server import listen
+from duelrank.service.settings import Clock
 from duelrank.storage import open_storage
 
 CHROMIUM = os.environ.get("DUELRANK_CHROMIUM") or shutil.which("chromium") or "chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FEATURES = ("text match", "title match", "rating", "price", "sales", "freshness", "distance", "in stock")
-#: What users of the picture like; the client's own order is by the first feature alone.
+#: Preferences of the users in the picture; the client's own order is by the first feature alone.
 TASTE = np.array([1.5, 2.0, 1.2, -1.0, 0.8, 0.4, -0.3, 0.6])
 DAY = 86_400.0
 
@@ -80,7 +80,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def bytes_of() -> None:
-    """Tell what the page and all that it loads have."""
+    """Print the bytes of the page and of everything that it loads."""
     sizes = {name: len(read_file(name)) for name in FILES if not name.endswith("LICENSE")}
     sizes["page"] = len(render("shop", False, False))
     print("bytes:", ", ".join(f"{name} {size:,}" for name, size in sizes.items()), f"= {sum(sizes.values()):,}")
@@ -119,7 +119,7 @@ async def traffic(service: Service, until: float, clock: HandClock, lists_per_da
         documents = [Document(f"p{count}-{row}", each) for row, each in enumerate(rows.tolist())]
         likes = dict(zip((document.id for document in documents), rows @ TASTE, strict=True))
         shown = (await service.rank("shop", RankRequest(documents, impression_id=f"v{count}"))).ids
-        # A user looks from the top, clicks what is liked enough, and may go at any place.
+        # A user looks from the top, clicks documents with enough utility, and may leave at any position.
         clicked = next(
             (id for id in shown if rng.random() < 1 / (1 + np.exp(9.0 - 3.0 * likes[id])) or rng.random() < 0.02), None
         )
@@ -245,7 +245,7 @@ def tell_following(page: Page, lists: int, seconds: float) -> None:
 
 
 def memory(page: Page) -> str:
-    """Return what a tab takes: its JavaScript after a collection, and its process."""
+    """Return the memory of a tab: its JavaScript after a collection, and its process."""
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.collectGarbage")
     session.send("Performance.enable")

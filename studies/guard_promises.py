@@ -1,4 +1,4 @@
-"""What a guard promises, on long streams: mean run length without harm, coverage, level of proofs, and delay until an alarm.
+"""Checks the guarantees of a guard on long streams: mean run length without harm, coverage, level of proofs, delay of alarms.
 
 Without harm, two random rankings are compared through the real team draft, by users whose clicks depend on the position only.
 Prints Markdown tables; takes some minutes on one core.
@@ -25,7 +25,7 @@ from duelrank.kernels.random import permutation, uniform
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-Source = Callable[[int, Stream], tuple[Flags, int]]  # so many decisive lists, and how many lists that took
+Source = Callable[[int, Stream], tuple[Flags, int]]  # outcomes of n decisive lists, and the number of lists for them
 
 DOCUMENTS = 6
 USERS = {

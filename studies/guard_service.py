@@ -1,7 +1,7 @@
-"""A guard through the whole service: false alarms, harm under load, and what it costs.
+"""Measures a guard in the whole service: false alarms, harm under load, and cost.
 
 - aa: services whose learned ranker is a random one, and users whose clicks depend on the position only. After each false alarm an
-  operator resumes. Promised is at most one alarm in so many decisive lists, on average.
+  operator resumes. The guarantee is a mean number of decisive lists between alarms.
 - harm: a service under load whose weights are negated: lists and seconds until it serves the client's own order again; then all
   that was acknowledged is looked for in the store, and the log is replayed.
 - cost: the same requests with and without a guard, in turns: the time of a rank, and of a list with its feedback.
@@ -21,12 +21,13 @@ from statistics import median
 
 import numpy as np
 
-from duelrank.api import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
 from duelrank.core.types import State, frozen
-from duelrank.serving import Service, Settings
-from duelrank.serving.clock import Clock
-from duelrank.serving.log.bodies import BASELINE, GUARD, Control, StoredImpression, pack, pack_state, unpack
-from duelrank.serving.replay import replay
+from duelrank.service import Service, Settings
+from duelrank.service.domain import BASELINE, GUARD
+from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
+from duelrank.service.log import Control, StoredImpression, pack, pack_state, unpack
+from duelrank.service.replay import replay
+from duelrank.service.settings import Clock
 from duelrank.storage import NewEvent, Storage, open_storage
 
 NAMES = ("a", "b", "c", "d")
@@ -39,7 +40,7 @@ class HandClock(Clock):
         self.now = 1e9
 
     def time(self) -> float:
-        """Return what it was set to."""
+        """Return the time that was set."""
         return self.now
 
     def monotonic(self) -> float:
@@ -51,7 +52,7 @@ class HandClock(Clock):
 
 
 async def one_service(seed: int, every: float, lists: int, at_once: int) -> tuple[int, int]:
-    """Run a service for so many guard lists; return how many were decisive, and how many false alarms there were."""
+    """Run a service for a number of guard lists; return the numbers of decisive lists and of false alarms."""
     rng, clock = np.random.default_rng((12, seed)), HandClock()
     with open_storage("sqlite://") as storage:
         service = Service(storage, Settings(poll_every=0.01, retention=60.0), clock)
@@ -117,7 +118,7 @@ def requests(seed: int, n_documents: int = 20) -> Iterator[tuple[np.ndarray, Ran
 
 
 def clicks_on(answer: RankAnswer, table: np.ndarray, rng: np.random.Generator) -> list[str]:
-    """Click what is good by the first two features, further down more rarely."""
+    """Click documents that are good by the first two features, more rarely further down."""
     clicked = []
     for each in answer.ranking:
         good = table[int(each.id[1:])] @ np.array([0.5, 0.5, 0.0, 0.0])
@@ -127,7 +128,7 @@ def clicks_on(answer: RankAnswer, table: np.ndarray, rng: np.random.Generator) -
 
 
 async def user(service: Service, seed: int, promised: dict[str, list[str]], stop: asyncio.Event) -> None:
-    """Search and click until told to stop, and note all that was acknowledged."""
+    """Search and click until the stop event is set, and record acknowledged lists."""
     rng = np.random.default_rng(seed)
     for table, request in requests(seed):
         if stop.is_set():
@@ -159,7 +160,6 @@ async def harm(algorithm: str, share: float, every: float, users: int, warm: int
         negated = State(frozen(-state.weights), state.step, state.updates, state.memory)
         body = Control("rollback", 1, pack_state(negated), features=NAMES)
         await service._append([NewEvent("shop", "control", "accident", time.time(), pack(body))])
-        service._wake()
         began, lists = time.perf_counter(), len(promised)
         while service.guard("shop").alarms == before.alarms and time.perf_counter() - began < 120:
             await asyncio.sleep(0.002)
@@ -187,7 +187,7 @@ async def harm(algorithm: str, share: float, every: float, users: int, warm: int
 def _ways(storage: Storage, keys: list[str]) -> str:
     """Say how lists came about."""
     log = storage.log
-    found = [unpack(event.body, StoredImpression).way for event in log.find("shop", "ranked", keys).values()]
+    found = [unpack(event.body, StoredImpression).list_kind for event in log.find("shop", "ranked", keys).values()]
     names = {GUARD: "guard lists", BASELINE: "in the own order"}
     return ", ".join(
         f"{sum(names.get(way, 'by the ranker') == name for way in found)} {name}"
@@ -237,7 +237,7 @@ async def cost(rounds: int, lists: int) -> None:
     """Print times with and without a guard, in turns."""
     features = tuple(f"f{number}" for number in range(46))
     guards = {"plain": None, "guarded": GuardSpec(promote=(1.0,)), "laddered": GuardSpec()}
-    with open_storage("sqlite://") as storage:  # in memory: a disk would hide what it costs
+    with open_storage("sqlite://") as storage:  # in memory: a disk would dominate the cost
         service = Service(storage)
         await service.start()
         await service.wait_ready()

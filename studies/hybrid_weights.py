@@ -1,4 +1,4 @@
-"""How near to the best weights of a hybrid search recipes come, by lists shown: the search of ``examples/hybrid_search.py``.
+"""Compares recipes with the best weights of a hybrid search, by lists shown: the search of ``examples/hybrid_search.py``.
 
 Prints Markdown tables: recipes, and a third score that says nothing or the wrong thing. Weights below 0 count as 0, as at an
 export. Takes about ten minutes on one core.

@@ -1,4 +1,4 @@
-"""What `DependentClick` learns of users who continue after a click with probability 0.30: the first four positions, from a log.
+"""Shows what `DependentClick` learns about users who continue after a click with probability 0.30, at the first four positions.
 
 Production is the best single feature, or that feature with its least value first.
 """

@@ -1,4 +1,4 @@
-"""When a log of production harms: short logs, users who click nearly at random, production that is upside down or mediocre.
+"""Measures when a log of production harms: short logs, users who click nearly at random, reversed or mediocre production.
 
 Each cell has nDCG@10 of the first 1,000 live lists, and of the weights after all of them on test queries. Upside down is the best
 single feature with its least value first; mediocre is the median of all features by nDCG@10 on validation queries, each in its

@@ -1,4 +1,4 @@
-"""Ways to learn from lists that somebody else ranked: nDCG@10 on test queries of the weights that a log alone teaches.
+"""Compares methods to learn from lists of another ranker: nDCG@10 on test queries of weights learned from a log alone.
 
 Two ways that are often advised are here only to be measured: pairs of a click and what was skipped above it, and an effect of
 each position, so that the position explains clicks away.
@@ -30,7 +30,7 @@ USERS, METRIC = ("perfect", "navigational", "informational"), "nDCG@10"
 @register
 @dataclass(frozen=True, repr=False)
 class SkipAbove(LogPairs):
-    """A click is better than what was skipped above it; nothing else is used."""
+    """A click is better than a skipped document above it; nothing else is used."""
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream

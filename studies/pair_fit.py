@@ -1,4 +1,4 @@
-"""How far PairRank's weights are from the exact fit to all pairs that it has seen, in percent: 100 ‖w − w*‖ / ‖w*‖.
+"""Measures the distance of PairRank's weights from the exact fit to all pairs seen so far, in percent: 100 ‖w − w*‖ / ‖w*‖.
 
 w* minimises Σ log(1 + exp(−w·x)) + ridge/2 ‖w‖² over the differences x of all pairs so far, by Newton's method. Columns are
 numbers of lists that taught something; each cell has the largest distance of three users.

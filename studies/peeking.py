@@ -1,4 +1,4 @@
-"""What looking ahead would give: curves with knots from all training documents before the first list, and learned ones."""
+"""Compares curves with knots from all training documents, computed in advance, with learned ones."""
 
 from __future__ import annotations
 

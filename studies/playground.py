@@ -15,7 +15,7 @@ from duelrank.playground import Search, read_library
 from duelrank.playground.app import SETTINGS
 from duelrank.playground.crowd import Crowd, CrowdWish, Noise, Question, questions
 from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, as_weights, grades
-from duelrank.serving import Service
+from duelrank.service import Service
 from duelrank.storage import open_storage
 from duelrank.users import Preset
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def taught(recipe: str, noise: Noise, asked: list[Question], seed: int) -> list[float]:
-    """Return the mean nDCG@10 of what users saw, by blocks of lists, without a service."""
+    """Return the mean nDCG@10 of the lists that users saw, by blocks of lists, without a service."""
     learner, user = Learner(f"query-scaled >> {recipe}", len(FEATURES), seed=seed), Preset(noise).for_grades(N_GRADES)
     chance, seen, metric = np.random.default_rng(seed), list[float](), nDCG(cutoff=10)
     for number in range(BLOCK * BLOCKS):
@@ -63,7 +63,7 @@ def taught(recipe: str, noise: Noise, asked: list[Question], seed: int) -> list[
 
 
 async def crowded(search: Search, rate: float, seconds: float = 10.0) -> None:
-    """Print what users reach in the service, and what they see at the end."""
+    """Print the rate of users in the service, and the nDCG@10 of their last lists."""
     with open_storage("sqlite://") as storage:
         service = Service(storage, SETTINGS)
         await service.start()

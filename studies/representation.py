@@ -1,4 +1,4 @@
-"""What a representation costs: its share of an impression, ranked and learned from, with curves of four pieces; in CPU time."""
+"""Measures the CPU time of a representation: its share of an impression, ranked and learned from, with curves of four pieces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _learn(learner: Learner, queries: list[Query], clicks: Feedback, number: int
 
 
 def _represent(learner: Learner, queries: list[Query], number: int) -> None:
-    """Do what the representation does in an impression: once when it is ranked, once when it is learned from."""
+    """Run the work of the representation in an impression: once for the ranking, once for learning."""
     algorithm = learner.algorithm
     assert isinstance(algorithm, Represented)
     representation = algorithm.representation

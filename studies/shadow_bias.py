@@ -1,4 +1,4 @@
-"""What a shadow learns from lists in the order of production, when users look at the top of them first.
+"""Measures what a shadow learns from lists in the order of production, when users look at the top first.
 
 By default two features are equally useful, four are noise, and production sorts by the first of the useful ones. A learner that
 only watches should give both the same weight. With ``--dataset`` production sorts by the single feature with the best nDCG on the
@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument(
         "--swaps", type=float, default=0.0, help="share of the lists in which neighbours are swapped at random"
     )
-    parser.add_argument("--users", default=",".join(USERS), help="of " + ", ".join(USERS))
+    parser.add_argument("--users", default=",".join(USERS), help="users, out of " + ", ".join(USERS))
     parser.add_argument("--algorithms", nargs="*", default=ALGORITHMS)
     parser.add_argument("--dataset", help="such as mq2007, instead of two equal features")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What users see of a learner that starts from the weights of production, and of one that starts at zero.
+"""Compares the lists of a learner that starts from the weights of production with those of one that starts at zero.
 
 Production is a ranker that knows less than there is to learn: a part of the features, each with the weight that a regression on the
 labels of the training queries gives it. The table has the mean nDCG@10 of the lists that users saw, exploration included.

@@ -12,7 +12,7 @@ from duelrank.core.errors import InvalidRecipe, ShapeMismatch
 from duelrank.core.grammar import parse
 from duelrank.core.randomness import stream
 from duelrank.core.types import Feedback, Query, State
-from duelrank.serving.log.bodies import pack_state, unpack_state
+from duelrank.service.log import pack_state, unpack_state
 
 N_FEATURES = 3
 RECIPES = [

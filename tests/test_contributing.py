@@ -9,18 +9,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.serving.http.conftest import TestClient
+from tests.service.http.conftest import TestClient
 from tests.waiting import until
 from typer.testing import CliRunner
 
 from duelrank import parse, simulate, spell
 from duelrank.cli import app
-from duelrank.experiments.run.extensions import VARIABLE, load_extension
 from duelrank.export import FORMATS, LinearModel, export
 from duelrank.export.base import export_query, options_of
-from duelrank.serving import Service
-from duelrank.serving.http import KeyRing, create_app
-from duelrank.serving.http.routes import OPERATIONS
+from duelrank.extensions import VARIABLE, load_extension
+from duelrank.service import Service
+from duelrank.service.http import KeyRing, create_app
+from duelrank.service.http.routes import OPERATIONS
 from duelrank.storage import NewEvent, open_storage
 from duelrank.testing import check_algorithm, check_storage
 

@@ -11,7 +11,7 @@ import numpy as np
 from duelrank import Dataset, Feedback, Learner, Query, RunSpec, parse, simulate
 from duelrank.evidence import EValue
 from duelrank.experiments.reference import Training, train
-from duelrank.experiments.results.provenance import fingerprint
+from duelrank.experiments.results import fingerprint
 from duelrank.simulation import Record
 
 RUNS = {

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.serving.http.served import FAST, SPEC, Served, serving
+from tests.service.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER
 
-from duelrank.serving import Service
+from duelrank.service import Service
 from duelrank.storage import Storage, open_storage
 
 #: Where a Chromium may be; DUELRANK_CHROMIUM names another one.

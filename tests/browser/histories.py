@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from duelrank.api import History, HistoryGuard, HistoryMark
+from duelrank.service.http.schema import History, HistoryGuard, HistoryMark
 
 SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 FEATURES = (

@@ -7,11 +7,11 @@ import time
 import msgspec
 import pytest
 from tests.browser.histories import plausible
-from tests.serving.http.served import FAST, SPEC, serving
+from tests.service.http.served import FAST, SPEC, serving
 
-from duelrank.api import GuardSpec, RankerSpec
-from duelrank.serving import Service
-from duelrank.serving.http.auth import make_key
+from duelrank.service import Service
+from duelrank.service.http.auth import make_key
+from duelrank.service.http.schema import GuardSpec, RankerSpec
 from duelrank.storage import open_storage
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -174,18 +174,18 @@ class TestFollowing:
     def test_out_of_sight_it_holds_no_connection(self, served, tab):
         """A browser has six of them for all tabs."""
         page = tab(f"{served.url}/dashboard/shop")
-        page.until(lambda: state(page) == "live" and served.desk.streams == 1)
+        page.until(lambda: state(page) == "live" and served.state.streams == 1)
         turn = """(away) => {
           Object.defineProperty(document, "hidden", { configurable: true, get: () => away });
           document.dispatchEvent(new Event("visibilitychange"));
         }"""
         page.page.evaluate(turn, True)
-        page.until(lambda: served.desk.streams == 0)
+        page.until(lambda: served.state.streams == 0)
         page.until(lambda: "out of sight" in page.text("#status"))
         served.lists("shop", range(2))
         page.page.evaluate(turn, False)
         page.until(lambda: state(page) == "live" and page.text("#tile-lists") == "2")
-        assert served.desk.streams == 1
+        assert served.state.streams == 1
 
 
 class TestPanels:
@@ -387,7 +387,7 @@ class TestSafety:
         )
         with serving(Service(storage, FAST)) as served:
             served.do(served.service.create(spec))
-            from duelrank.api import Document, FeedbackEvent, RankRequest
+            from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
 
             for number in range(8):
                 documents = [Document(f"{EVIL}{i}", [i / 5, 1 - i / 7, (i * i) % 3 / 3]) for i in range(6)]

@@ -12,7 +12,7 @@ from tests.playground.conftest import HARM, library, search  # noqa: F401  # fix
 from tests.waiting import FOR_EVER, until
 
 from duelrank.playground import Playground
-from duelrank.serving.http.server import Protocol, listen
+from duelrank.service.http.server import Protocol, listen
 from duelrank.storage import open_storage
 
 

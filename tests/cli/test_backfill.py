@@ -16,10 +16,10 @@ from tests.waiting import until
 from typer.testing import CliRunner
 
 import duelrank.client
-from duelrank.api import BackfillCounts, Invalid, LoggedImpression, RankerInfo
 from duelrank.cli import app
 from duelrank.cli import backfill as command
-from duelrank.serving import RankerSpec, Service
+from duelrank.service import Service
+from duelrank.service.http.schema import BackfillCounts, Invalid, LoggedImpression, RankerInfo, RankerSpec
 from duelrank.storage import open_storage
 
 SPEC = RankerSpec("shop", "pdgd", NAMES, representation="query-scaled", actions={"click": 1.0, "purchase": 10.0})

@@ -123,7 +123,7 @@ def test_plot(cli, tmp_path):
 
 def test_plot_without_matplotlib_says_so_before_any_run(cli, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.setattr("duelrank.cli.compare.run_plan", lambda *_: pytest.fail("it runs"))
+    monkeypatch.setattr("duelrank.experiments.pipeline.run_plan", lambda *_: pytest.fail("it runs"))
     result = cli("compare", "mgd", "--plot", tmp_path / "curves.png")
     assert result.exit_code == 2
     assert "pip install 'duelrank[plot]'" in result.stderr

@@ -7,12 +7,12 @@ import httpx
 import msgspec
 import pytest
 from rich.console import Console
-from tests.serving.guards import guard_info
+from tests.service.guards import guard_info
 
 import duelrank.client
-from duelrank.api import GuardInfo, GuardRung
 from duelrank.cli import guard as command
 from duelrank.cli.guard import view
+from duelrank.service.http.schema import GuardInfo, GuardRung
 
 NOTHING = guard_info(
     decisive=0, wins=0, losses=0, win_rate=0.5, low=0.0, high=1.0, e_value=1.0, proved=False, statistic=0.0, lists=0,

@@ -1,5 +1,7 @@
 """``duelrank tune``: the best recipe on stdout, everything else in a folder."""
 
+import sys
+
 import pytest
 
 pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
@@ -30,15 +32,9 @@ def test_json_and_several_data_sets_in_both_forms(cli_json, tmp_path):
 
 
 def test_without_matplotlib_the_report_can_be_made_later(cli, tmp_path, monkeypatch):
-    from duelrank.core.errors import MissingExtra
-    from duelrank.experiments.tuning import figures
-
-    def missing(*_, **__):
-        raise MissingExtra("figures need matplotlib: pip install 'duelrank[plot]'")
-
     words = ("tune", "pdgd", "-d", TINY, *FEW, "--out", tmp_path / "a")
     with monkeypatch.context() as without:
-        without.setattr(figures, "new_figure", missing)
+        without.setitem(sys.modules, "matplotlib.figure", None)
         result = cli(*words)
     assert result.exit_code == 0, result.stderr
     assert "no report: figures need matplotlib" in result.stderr

@@ -10,17 +10,15 @@ import pytest
 import uvicorn
 from tests.waiting import until
 
-from duelrank.serving import Service, Settings
-from duelrank.serving.http import KeyRing, create_app
+from duelrank.service import Service, Settings
+from duelrank.service.http import KeyRing, create_app
 from duelrank.storage import Storage, open_storage
 
 
 @contextmanager
 def served(storage: Storage, port: int = 0) -> Iterator[int]:
-    """Serve a store in a thread, and give the port once it is ready."""
-    settings = Settings(
-        publish_every=0.05, poll_every=0.05, salt=b""
-    )  # with which the lists of docs/serving.md were made
+    """Serve a store in a thread, and yield the port when it is ready."""
+    settings = Settings(publish_every=0.05, poll_every=0.05, salt=b"")  # the lists in docs/serving.md have this salt
     service = Service(storage, settings)
     app = create_app(service, KeyRing(storage))
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
@@ -35,9 +33,9 @@ def served(storage: Storage, port: int = 0) -> Iterator[int]:
         thread.join()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def serve() -> Callable[..., AbstractContextManager[int]]:
-    """Serve a store for as long as a with statement lasts, which gives the port."""
+    """Serve a store during a with statement, which yields the port."""
     return served
 
 

@@ -1,10 +1,11 @@
-"""Both clients against a scripted service: what is sent, what is tried again, what comes back, what is raised."""
+"""Both clients against a scripted service: requests, retries, results and errors."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import json
+import re
 import subprocess
 import sys
 from email.utils import formatdate
@@ -14,9 +15,8 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-from tests.serving.guards import guard_info
+from tests.service.guards import guard_info
 
-from duelrank.api import FeatureCurve, RankRequest
 from duelrank.client import (
     AsyncClient,
     Client,
@@ -25,13 +25,14 @@ from duelrank.client import (
     ServiceError,
     ServiceUnreachable,
     Start,
-    calls,
     protocol,
 )
+from duelrank.client.client import _Method, _Methods
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import LinearModel, format_options
 from duelrank.export.base import export_query, options_of
 from duelrank.representation import Fixed, MinMax, QueryScaled, Ramps, Unscaled
+from duelrank.service.http.schema import Change, FeatureCurve, RankerSpec, RankRequest
 
 RANKED = {
     "impression_id": "i1",
@@ -54,7 +55,7 @@ MODEL = LinearModel("shop", 3, ("bm25", "price"), [0.5, -0.25])
 
 
 class Script:
-    """A service that answers what it was told to, one after the other, and keeps what it was asked."""
+    """A service that gives the scripted answers, one after the other, and records the requests."""
 
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
@@ -117,6 +118,12 @@ def pauses(monkeypatch):
 
 
 class TestAsking:
+    """What the calls send and read; they are the same for both clients."""
+
+    @pytest.fixture
+    def ask(self):
+        return waiting
+
     def test_rank(self, ask):
         script = Script(ok(RANKED))
         answer = ask(script, "rank", "shop", DOCUMENTS, length=2)
@@ -397,6 +404,13 @@ class TestAsking:
         )
         assert found.curves == [FeatureCurve("price", "value", [5, 900], [0, -2], "ramps", 0.5)]
 
+    def test_history(self, ask):
+        script = Script(ok({}))
+        with pytest.raises(DataFormatError, match="history"):
+            ask(script, "history", "shop", "hour", end=1.5)
+        assert script.requests[0].url.path == "/v1/rankers/shop/history"
+        assert dict(script.requests[0].url.params) == {"step": "hour", "end": "1.5"}
+
     def test_control(self, ask):
         script = Script(*[ok(INFO)] * 5)
         ask(script, "freeze", "shop")
@@ -438,6 +452,14 @@ class TestAsking:
         params = script.requests[0].url.params
         sent = {key: params[key] if key == "format" else params.get_list(key) for key in params}
         assert options_of(msgspec.convert(sent, export_query(), strict=False)) == {option: given}
+
+
+class TestBothClients:
+    def test_every_method_has_both_forms(self, ask):
+        script = Script(ok(RANKED), ok(COUNTS), ok([INFO]))
+        assert ask(script, "rank", "shop", DOCUMENTS).ids == ["d7", "d2"]
+        assert ask(script, "close_impression", "shop", "i1").accepted == 1
+        assert [each.name for each in ask(script, "rankers")] == ["shop"]
 
     def test_a_service_that_is_not_ready_is_an_answer(self, ask, pauses):
         assert ask(Script(ok({})), "ready") is True
@@ -589,41 +611,52 @@ class TestErrors:
         assert not key or key not in str(caught.value)
 
 
-class TestShape:
-    PUBLIC = tuple(
-        name
-        for name, value in vars(calls).items()
-        if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == calls.__name__
-    )
+#: The struct that each parameter of a method is a field of, with those fields that no parameter sets.
+SCHEMA = {
+    "create_ranker": (RankerSpec, {"retired"}),
+    "change_ranker": (Change, set()),
+    "rank": (RankRequest, set()),
+    "close_impression": (FeedbackEvent, {"close", "event_id", "time", "action"}),
+}
 
-    @pytest.mark.parametrize("name", PUBLIC)
-    def test_both_clients_have_every_call_with_its_parameters(self, name):
-        build = getattr(calls, name)
-        for kind in (Client, AsyncClient):
-            method = getattr(kind, name)
-            assert list(inspect.signature(method).parameters) == ["self", *inspect.signature(build).parameters]
-            assert method.__doc__ == build.__doc__
-            assert "Call" not in str(inspect.signature(method).return_annotation)
-        assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
+
+class TestShape:
+    METHODS = tuple(name for name, value in vars(_Methods).items() if isinstance(value, _Method))
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_both_clients_have_every_method_with_its_parameters_described(self, name):
+        blocking, awaiting = getattr(Client, name), getattr(AsyncClient, name)
+        assert inspect.signature(blocking) == inspect.signature(awaiting)
+        assert blocking.__doc__ == awaiting.__doc__
+        assert "Call" not in str(inspect.signature(blocking).return_annotation)
+        assert (inspect.iscoroutinefunction(blocking), inspect.iscoroutinefunction(awaiting)) == (False, True)
+        parameters = list(inspect.signature(blocking).parameters)
+        assert re.findall(r"^(\w+)\n    \S", blocking.__doc__, re.MULTILINE) == parameters[1:]
+
+    @pytest.mark.parametrize("name", SCHEMA)
+    def test_its_parameters_are_those_of_the_schema(self, name):
+        struct, unset = SCHEMA[name]
+        parameters = set(inspect.signature(getattr(Client, name)).parameters) - {"self", "name"}
+        assert parameters == set(struct.__struct_fields__) - unset - {"name"}
+
+    def test_the_descriptions_are_those_of_the_schema(self):
+        (described,) = re.findall(r"^    close_after\n((?:        .+\n)+)", RankerSpec.__doc__, re.MULTILINE)
+        for name in ("create_ranker", "change_ranker"):
+            assert " ".join(described.split()) in " ".join(getattr(Client, name).__doc__.split())
 
     def test_a_client_can_be_closed_twice(self):
         client = Client("http://service")
         client.close()
         client.close()
 
-    @pytest.mark.parametrize(
-        ("package", "absent"),
-        [("duelrank", ("httpx", "msgspec")), ("duelrank.client", ("numba", "scipy", "numpy", "httpx", "asyncio"))],
-    )
-    def test_importing_is_light(self, package, absent):
-        code = f"import sys, {package}; print([name for name in {absent} if name in sys.modules])"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "[]"
-
-    def test_a_whole_visit_works_without_numpy(self):
+    def test_importing_is_light_and_a_visit_works_without_numpy(self):
         code = """
             import sys
             sys.modules |= dict.fromkeys(["numpy", "scipy", "numba"])
+            import duelrank
+            print([name for name in ("httpx", "msgspec") if name in sys.modules])
+            import duelrank.client
+            print([name for name in ("httpx", "asyncio") if name in sys.modules])
             import httpx
             from duelrank.client import Client, FeedbackEvent
             ranked = {"impression_id": "i1", "model_version": 1, "ranking": [{"id": "d7", "position": 1}]}
@@ -633,11 +666,26 @@ class TestShape:
                 shown = client.rank("shop", (["d7"], [[0.5, 1.0]]))
                 print(client.feedback("shop", FeedbackEvent(shown.impression_id, ["d7"])).accepted)
             """
-        command = [sys.executable, "-c", inspect.cleandoc(code)]
-        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "1"
+        assert run(code) == ["[]", "[]", "1"]
 
-    @pytest.mark.parametrize("package", ["httpx", "msgspec"])
-    def test_without_its_packages_the_extra_is_named(self, package):
-        code = f"import sys; sys.modules['{package}'] = None; import duelrank.client"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert "MissingExtra: duelrank.client needs httpx and msgspec: pip install 'duelrank[client]'" in done.stderr
+    def test_without_its_packages_the_extra_is_named(self):
+        code = """
+            import sys
+            for package in ("httpx", "msgspec"):
+                for name in [each for each in sys.modules if each.startswith(("duelrank.", package))]:
+                    del sys.modules[name]
+                sys.modules[package] = None
+                try:
+                    import duelrank.client
+                except ImportError as error:
+                    print(type(error).__name__, error)
+                del sys.modules[package]
+            """
+        expected = "MissingExtra duelrank.client needs httpx and msgspec: pip install 'duelrank[client]'"
+        assert [line.partition(" (")[0] for line in run(code)] == [expected] * 2
+
+
+def run(code):
+    """Run code in a process of its own, and return the lines that it prints."""
+    command = [sys.executable, "-c", inspect.cleandoc(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -13,12 +13,12 @@ import pytest
 from tests.waiting import FOR_EVER, until
 from typer.testing import CliRunner
 
-from duelrank.api import GuardInfo, GuardSpec
 from duelrank.cli import app
 from duelrank.cli.serve import serve as serve_command
-from duelrank.serving.http.errors import TABLE
-from duelrank.serving.http.metrics import Metrics
-from duelrank.serving.http.routes import OPERATIONS
+from duelrank.service.http.errors import TABLE
+from duelrank.service.http.metrics import Metrics
+from duelrank.service.http.routes import OPERATIONS
+from duelrank.service.http.schema import GuardInfo, GuardSpec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
 

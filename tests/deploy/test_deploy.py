@@ -22,7 +22,7 @@ import yaml
 
 from duelrank.cli import app
 from duelrank.core.home import home
-from duelrank.serving.http.routes import OPERATIONS
+from duelrank.service.http.routes import OPERATIONS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

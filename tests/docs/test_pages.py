@@ -27,12 +27,12 @@ SHOWN = {"text", "json", "yaml", "xml", "dockerfile", "bibtex"}
 #: Tests that run the Python of a page that has no prompts: "page" or "page#section" -> test.
 RUN_BY = {
     "CONTRIBUTING.md": "tests/test_contributing.py",
-    "docs/hybrid.md#With the service": "tests/client/test_hybrid_page.py",
+    "docs/hybrid.md#With the service": "tests/client/test_pages.py",
     "docs/serving.md#From nothing to the first learned click": "tests/client/test_serving_page.py",
     "docs/serving.md#Modes, and a safe way into production": "tests/client/test_serving_page.py",
-    "docs/start/first-learned-click.md#As a service": "tests/client/test_start_page.py",
+    "docs/start/first-learned-click.md#As a service": "tests/client/test_pages.py",
     "docs/engines.md": "tests/engines",
-    "docs/see-it-learn.md#How to put this behind your own search": "tests/client/test_start_page.py",
+    "docs/see-it-learn.md#How to put this behind your own search": "tests/client/test_pages.py",
     "docs/experiments.md": "tests/docs/test_pages.py",
     "docs/tuning.md#": "tests/docs/test_pages.py",
 }

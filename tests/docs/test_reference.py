@@ -69,7 +69,7 @@ def test_the_command_line_is_described(generated):
 
 
 def test_every_operation_of_the_service_is_described(generated):
-    from duelrank.serving.http.routes import OPERATIONS
+    from duelrank.service.http.routes import OPERATIONS
 
     page = generated.http_api()
     missing = [each.path for each in OPERATIONS if not each.hidden and f"### `{each.method} {each.path}`" not in page]
@@ -80,7 +80,7 @@ def test_every_operation_of_the_service_is_described(generated):
 
 
 def test_every_problem_of_the_service_is_described(generated):
-    from duelrank.serving.http.errors import TABLE
+    from duelrank.service.http.errors import TABLE
 
     assert all(f"`/docs#{kind.slug}`" in generated.errors() for kind in TABLE.values())
 

@@ -1,4 +1,4 @@
-"""Frames of made-up runs, for the tests of tables, figures and reports."""
+"""Frames of invented runs, for the tests of tables, figures and reports; small runs, for those of executors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiny import Tiny
 
+from duelrank import RunSpec, parse
 from duelrank.experiments import Frame
 
+NAMES = ("online", "offline", "update_norms", "trajectory")
 BASES = {"mgd": "", "mgd-dsp": "mgd", "dbgd": ""}
 
 
@@ -64,3 +67,24 @@ def frame() -> Callable[..., Frame]:
         )
 
     return make
+
+
+@pytest.fixture
+def specs() -> Callable[..., list[RunSpec]]:
+    """Make n runs of each algorithm on tiny data."""
+
+    def make(*algorithms, impressions=300, n=1):
+        user = parse("perfect")
+        return [RunSpec(a, Tiny(), user, fold=f, impressions=impressions) for f in range(1, n + 1) for a in algorithms]
+
+    return make
+
+
+@pytest.fixture
+def contents() -> Callable[..., dict]:
+    """Return the numbers of records, to the bit, by spec."""
+
+    def collect(records):
+        return {record.spec: [getattr(record, name).tobytes() for name in NAMES] for record in records}
+
+    return collect

@@ -7,7 +7,7 @@ import pytest
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidValue
 from duelrank.core.registry import aliases, classes
-from duelrank.experiments.report.algorithms import Measured, algorithms_page, read_league, sections
+from duelrank.experiments.algorithms_page import LeagueResults, algorithms_page, read_league, sections
 from duelrank.projection import DocumentSpace
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -19,7 +19,7 @@ mq2008,nDCG@10,15,dbgd,perfect,online,900
 
 
 def test_every_algorithm_and_part_is_on_the_page():
-    page = algorithms_page(Measured({}))
+    page = algorithms_page(LeagueResults({}))
     for name in aliases(Algorithm):
         assert f"`{name}`" in page
     for kind in ("exploration", "multileaver", "inference", "projection", "examination", "update"):

@@ -13,6 +13,7 @@ from duelrank.experiments.figures import (
     Arm,
     ablation,
     check_target,
+    family_styles,
     learning_curves,
     performance,
     save,
@@ -20,8 +21,7 @@ from duelrank.experiments.figures import (
     to_svg,
     write_figure,
 )
-from duelrank.experiments.figures.style import family_styles
-from duelrank.experiments.results.significance import half_width, half_widths
+from duelrank.experiments.summary import half_width, half_widths
 
 FIGURES = {
     "curves": lambda runs: learning_curves(runs),

@@ -8,7 +8,7 @@ from duelrank import Synthetic, parse
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.experiments import Frame, reproduce, summarise
 from duelrank.experiments.suite import Guards, load_suite, read_suite
-from duelrank.experiments.tables import guard_table
+from duelrank.experiments.tabulate import guard_table
 from duelrank.simulation import Guarded
 from duelrank.simulation.guarded import NO_GUARD
 

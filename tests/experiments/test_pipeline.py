@@ -27,7 +27,7 @@ from duelrank.experiments import (
     reproduce,
 )
 from duelrank.experiments.pipeline import Plan, collect, make_report, plan, select
-from duelrank.experiments.results.provenance import fingerprint
+from duelrank.experiments.results import fingerprint
 from duelrank.experiments.suite import Tables, load_suite, read_suite
 from duelrank.experiments.tables import Cell, Column, Row
 
@@ -216,7 +216,7 @@ def test_a_kind_of_experiment_from_outside(tmp_path: Path) -> None:
     make_report(wanted, frame).write(tmp_path)
     assert (tmp_path / "updates.csv").read_text() == f"algorithm,updates\nmgd,{frame['updates'][0]}\n"
     assert "How often it learns" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    with pytest.raises(InvalidValue, match=r"experiment 1 \(update-counts\): least must be a whole number"):
+    with pytest.raises(InvalidValue, match=r"experiment 1 \(update-counts\): least: Expected `int`, got `str`"):
         read_suite("own", OWN_KIND.replace("least = 1", 'least = "1"'))
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from duelrank.core.grammar import parse
 from duelrank.experiments import Frame, replicate
-from duelrank.experiments.results.published import PUBLISHED_RUNS, published
+from duelrank.experiments.summary import PUBLISHED_RUNS, published
 from duelrank.users import User
 
 

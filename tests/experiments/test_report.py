@@ -9,8 +9,8 @@ from duelrank import parse
 from duelrank.core.errors import StorageFailure
 from duelrank.experiments import Picture, Report, Section
 from duelrank.experiments.figures import learning_curves
-from duelrank.experiments.report.report import QUESTIONS, file_stem
-from duelrank.experiments.results.provenance import duration, provenance
+from duelrank.experiments.report import QUESTIONS, file_stem
+from duelrank.experiments.results import duration, provenance
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" <img src=http://example.org/x>"
 VOID = {"meta", "link", "br", "img", "hr", "input"}

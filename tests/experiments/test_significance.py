@@ -10,7 +10,7 @@ from scipy import stats
 from duelrank import RunSpec, simulate
 from duelrank.core.errors import InvalidValue
 from duelrank.experiments import Frame, Grid
-from duelrank.experiments.results.significance import half_width, half_widths, paired
+from duelrank.experiments.summary import half_width, half_widths, paired
 
 
 def pairs(run, ours, theirs):

@@ -9,8 +9,7 @@ from duelrank import MGD, Record, RunSpec, parse
 from duelrank.core.errors import InvalidValue, MissingExtra, UnknownName
 from duelrank.core.statistics import holm
 from duelrank.experiments import Frame, mean_curves, summarise
-from duelrank.experiments.results.significance import half_width, half_widths, paired
-from duelrank.experiments.results.summary import corrected, spread
+from duelrank.experiments.summary import corrected, half_width, half_widths, paired, spread
 from duelrank.metrics import DISCOUNT
 
 

@@ -14,8 +14,8 @@ from duelrank.experiments import (
     replication_table,
     summarise,
 )
-from duelrank.experiments.results.summary import corrected
-from duelrank.experiments.tables.text import change_cell, mark, number, p_cell
+from duelrank.experiments.summary import corrected
+from duelrank.experiments.tabulate import change_cell, mark, number, p_cell
 
 
 def test_numbers():

@@ -13,7 +13,7 @@ from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidValue
 from duelrank.core.randomness import stream
 from duelrank.datasets import Dataset, Split
-from duelrank.experiments.run import run_all
+from duelrank.experiments.executors import run_all
 from duelrank.lockstep import Lockstep, metrics, why_not
 from duelrank.lockstep.engine import _in_chunks
 from duelrank.lockstep.library import load

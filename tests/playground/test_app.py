@@ -15,7 +15,7 @@ from duelrank.playground import Playground
 from duelrank.playground.app import MINE, own_ranker
 from duelrank.playground.crowd import NAMES, Crowd, CrowdWish
 from duelrank.playground.search import FEATURES
-from duelrank.serving import Service, Settings
+from duelrank.service import Service, Settings
 from duelrank.storage import open_storage
 
 with warnings.catch_warnings():
@@ -105,7 +105,7 @@ class TestTheReferenceIntegration:
 
 @pytest.mark.parametrize("algorithm", ["wmgd-dsp", "pairrank", "curves >> mgd-dsp", "pdgd"])
 def test_any_recipe_may_be_taught_by_hand(algorithm):
-    from duelrank.serving.ranker.definition import Definition
+    from duelrank.service.definition import Definition
 
     definition = Definition(own_ranker(algorithm), 0.0)
     assert definition.spec.features == tuple(FEATURES)

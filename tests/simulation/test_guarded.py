@@ -15,7 +15,7 @@ from duelrank.core.registry import canonical
 from duelrank.core.types import Query
 from duelrank.datasets import Synthetic
 from duelrank.experiments import Skyline, reference_for
-from duelrank.experiments.results.frame import Frame
+from duelrank.experiments.results import Frame
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.metrics import evaluate, nDCG

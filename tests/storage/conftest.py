@@ -22,7 +22,14 @@ from duelrank.storage import NewEvent, open_storage
 
 
 @pytest.fixture
-def store(any_url: str) -> Iterator[Storage]:
+def store(durable_url: str) -> Iterator[Storage]:
+    """An empty store in SQLite or PostgreSQL."""
+    with open_storage(durable_url) as store:
+        yield store
+
+
+@pytest.fixture
+def any_store(any_url: str) -> Iterator[Storage]:
     """An empty store of each kind."""
     with open_storage(any_url) as store:
         yield store

@@ -37,7 +37,7 @@ def acknowledged(output: str, run: int):
 
 def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(durable_url, process):
     promised = {}
-    for run, moment in enumerate((0, 3, 20, 60, 150)):
+    for run, moment in enumerate((0, 20, 150)):
         writer = process(WRITER, durable_url, run)
         assert writer.stdout.readline() == "ready\n"
         kept = [writer.stdout.readline() for _ in range(moment)]
@@ -48,7 +48,7 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(durable_url,
         found = {event.key: event.number for event in events}
         assert len(found) == len(events), "none is there twice"
         assert [event.number for event in events] == list(range(1, len(events) + 1))
-        assert len(promised) >= 3 * (3 + 20 + 60 + 150)
+        assert len(promised) >= 3 * (20 + 150)
         assert promised.items() <= found.items()
         batches = {key.rpartition("-")[0] for key in found}
         assert len(found) == 3 * len(batches), "batches are whole"
@@ -58,6 +58,7 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(durable_url,
 
 LEADER = """
     store = open_storage(sys.argv[1])
+    print("opened", flush=True)
     sys.stdin.readline()
     lease = store.leases.acquire("learner")
     print("leads" if lease else "follows", flush=True)
@@ -65,31 +66,30 @@ LEADER = """
 """
 
 
-def test_one_of_many_processes_leads(durable_url, process):
-    racers = [process(LEADER, durable_url) for _ in range(4)]
+def test_one_of_many_processes_leads_and_is_followed_when_it_is_killed(durable_url, process):
+    racers = [process(LEADER, durable_url) for _ in range(3)]  # all open a store that does not exist yet
+    assert [racer.stdout.readline() for racer in racers] == ["opened\n"] * 3
     for racer in racers:
         racer.stdin.write("go\n")
         racer.stdin.flush()
-    assert sorted(racer.stdout.readline() for racer in racers) == ["follows\n"] * 3 + ["leads\n"]
-
-
-def test_a_killed_leader_is_followed(durable_url, process):
-    leader = process(LEADER, durable_url)
-    leader.stdin.write("go\n")
-    leader.stdin.flush()
-    assert leader.stdout.readline() == "leads\n"
+    found = [racer.stdout.readline() for racer in racers]
+    assert sorted(found) == ["follows\n", "follows\n", "leads\n"]
     with open_storage(durable_url) as store:
         assert store.leases.acquire("learner") is None
-        leader.kill()
+        racers[found.index("leads\n")].kill()
         leases = []
         until(lambda: leases.append(store.leases.acquire("learner")) or leases[-1] is not None)
         assert leases[-1].held()
 
 
+# The first one ends without closing its store, which its writing thread must not keep alive.
 APPENDER = """
-    with open_storage(sys.argv[1]) as store:
-        for i in range(60):
-            store.log.append([NewEvent("shop", "x", f"{sys.argv[2]} {i}", 0.0, b"")])
+    store = open_storage(sys.argv[1])
+    for i in range(60):
+        store.log.append([NewEvent("shop", "x", f"{sys.argv[2]} {i}", 0.0, b"")])
+    if sys.argv[2] != "0":
+        store.close()
+    assert ("psycopg" in sys.modules) == sys.argv[1].startswith("postgresql"), "the driver is imported if it is needed"
 """
 
 
@@ -102,16 +102,3 @@ def test_processes_that_append_together_never_show_a_smaller_number_later(durabl
         seen += [event.number for event in store.log.read(after=seen[-1])]
         assert [each.wait(60) for each in running] == [0, 0, 0]
         assert seen == list(range(181))
-
-
-@pytest.mark.parametrize("how", ["close", "exit"])
-def test_the_writers_thread_does_not_keep_a_process_alive(durable_url, process, how):
-    code = """
-        store = open_storage(sys.argv[1])
-        store.log.append([NewEvent("shop", "x", "k", 0.0, b"")])
-        if sys.argv[2] == "close":
-            store.close()
-    """
-    assert process(code, durable_url, how).wait(60) == 0
-    with open_storage(durable_url) as store:
-        assert store.log.last_number() == 1

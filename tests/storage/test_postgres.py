@@ -23,9 +23,8 @@ from duelrank.core.errors import (  # noqa: E402
     StoreUnavailable,
 )
 from duelrank.storage import Receipt, open_storage  # noqa: E402
-from duelrank.storage.postgres import PostgresStorage  # noqa: E402
-from duelrank.storage.postgres.database import _PostgresSession  # noqa: E402
-from duelrank.storage.sql.schema import MIGRATIONS  # noqa: E402
+from duelrank.storage.postgres import PostgresStorage, _native  # noqa: E402
+from duelrank.storage.sql import MIGRATIONS, Session  # noqa: E402
 
 
 @pytest.fixture
@@ -34,12 +33,20 @@ def store(postgres_url):
         yield store
 
 
+@pytest.fixture
+def hasty(postgres_url, monkeypatch):
+    """A store that waits a short time for a server that is gone."""
+    monkeypatch.setattr("duelrank.storage.postgres.PATIENCE", 0.3)
+    with PostgresStorage(postgres_url) as store:
+        yield store
+
+
 class TestOrder:
     def test_nobody_appends_past_a_commit_that_is_late(self, postgres_url, store, event):
         """One transaction has its number but is not committed: the next must not become visible before it."""
-        with PostgresStorage(postgres_url) as slow, slow.database._borrowed(slow.database._writes) as connection:
+        with PostgresStorage(postgres_url) as slow, slow._borrowed(slow._writes) as connection:
             with connection.transaction():
-                assert slow.database.insert(_PostgresSession(connection), [event("slow")]) == [Receipt(1, True)]
+                assert slow.append_events(Session(connection, _native), [event("slow")]) == [Receipt(1, True)]
                 fast = store.log.submit([event("fast")])
                 with pytest.raises(TimeoutError):
                     fast.result(0.3)
@@ -50,10 +57,10 @@ class TestOrder:
 
     def test_a_number_that_was_rolled_back_is_given_again(self, postgres_url, store, event):
         with (
-            store.database._borrowed(store.database._writes) as connection,
+            store._borrowed(store._writes) as connection,
             connection.transaction(force_rollback=True),
         ):
-            assert store.database.insert(_PostgresSession(connection), [event("lost")]) == [Receipt(1, True)]
+            assert store.append_events(Session(connection, _native), [event("lost")]) == [Receipt(1, True)]
         assert store.log.append([event("kept")]) == [Receipt(1, True)]
 
     def test_whatever_isolation_the_server_prefers(self, postgres_url, event):
@@ -65,7 +72,7 @@ class TestOrder:
     def test_is_on_the_disk_before_it_is_acknowledged(self, postgres_url):
         for given, used in (("off", "on"), ("on", "on"), ("remote_apply", "remote_apply")):
             with PostgresStorage(f"{postgres_url}%20-csynchronous_commit%3D{given}") as store:
-                assert store.database.query("SHOW synchronous_commit") == [(used,)]
+                assert store.query("SHOW synchronous_commit") == [(used,)]
 
 
 class TestTrouble:
@@ -97,7 +104,7 @@ class TestTrouble:
     )
     def test_the_servers_errors(self, store, event, code, error):
         """The server raises the error itself when an event is inserted; the next append is as if nothing had been."""
-        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
+        with psycopg.connect(store._conninfo, autocommit=True) as admin:
             admin.execute(
                 "CREATE FUNCTION trouble() RETURNS trigger LANGUAGE plpgsql AS "
                 f"$$ BEGIN RAISE EXCEPTION 'told to' USING ERRCODE = '{code}'; END $$"
@@ -111,7 +118,7 @@ class TestTrouble:
         assert store.log.append([event()]) == [Receipt(1, True)]
 
     def test_a_table_that_is_gone(self, store):
-        with psycopg.connect(store.database._server.conninfo, autocommit=True) as admin:
+        with psycopg.connect(store._conninfo, autocommit=True) as admin:
             admin.execute("DROP TABLE duelrank_keys")
         with pytest.raises(StorageFailure, match="duelrank_keys"):
             store.keys.list()
@@ -143,11 +150,11 @@ class TestTrouble:
 
     def test_who_comes_when_all_connections_are_in_use_waits(self, store, event):
         store.log.append([event()])
-        reads = store.database._reads
+        reads = store._reads
         reads.timeout = 0.02
         with ExitStack() as stack, ThreadPoolExecutor(1) as threads:
             for _ in range(reads.max_size):
-                stack.enter_context(store.database._borrowed(reads))
+                stack.enter_context(store._borrowed(reads))
             reading = threads.submit(store.log.read)
             until(lambda: reads.get_stats().get("requests_errors", 0) >= 3)  # it has given up and asked again
             assert not reading.done()
@@ -156,7 +163,7 @@ class TestTrouble:
 
     def test_a_server_that_goes_away_again_and_again(self, store, event, monkeypatch):
         """Each new connection is dead before it is used: the one more attempt ends, with an error of ours."""
-        writes = store.database._writes
+        writes = store._writes
         lend = writes.getconn
 
         def dead():
@@ -190,7 +197,7 @@ class TestRestart:
         assert store.leases.acquire("learner").held(), "what was lost can be had again"
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-    def test_a_restart_under_load_loses_nothing_and_doubles_nothing(self, server, postgres_url, store, event, how):
+    def test_a_restart_under_load_loses_nothing_and_doubles_nothing(self, server, hasty, event, how):
         stop, promised, failures = threading.Event(), {}, []
 
         def client(name):
@@ -199,7 +206,7 @@ class TestRestart:
                     return
                 while True:  # until it is acknowledged, as a client of the service would
                     try:
-                        receipts = store.log.append([event((name, i)), event((name, i, "second"))])
+                        receipts = hasty.log.append([event((name, i)), event((name, i, "second"))])
                         break
                     except StorageFailure as error:
                         failures.append(error)
@@ -221,29 +228,29 @@ class TestRestart:
         for thread in threads:
             thread.join(60)
         assert all(isinstance(failure, StoreUnavailable) for failure in failures)
-        events = store.log.read(limit=1_000_000)
+        events = hasty.log.read(limit=1_000_000)
         found = {each.key: each.number for each in events}
         assert [each.number for each in events] == list(range(1, len(events) + 1))
         assert len(found) == len(events) == 2 * len(promised)
         assert promised.items() <= found.items()
 
-    def test_while_the_server_is_down_the_error_is_retryable(self, server, store, event):
-        store.log.append([event(1)])
+    def test_while_the_server_is_down_the_error_is_retryable(self, server, hasty, event):
+        hasty.log.append([event(1)])
         server.stop()
         try:
             for call in (
-                lambda: store.log.append([event(2)]),
-                store.log.read,
-                store.ping,
-                lambda: store.leases.acquire("x"),
+                lambda: hasty.log.append([event(2)]),
+                hasty.log.read,
+                hasty.ping,
+                lambda: hasty.leases.acquire("x"),
             ):
                 with pytest.raises(StoreUnavailable) as caught:
                     call()
                 assert caught.value.retryable
         finally:
             server.start()
-        assert len(store.log.read()) == 1
-        assert store.log.append([event(2)]) == [Receipt(2, True)]
+        assert len(hasty.log.read()) == 1
+        assert hasty.log.append([event(2)]) == [Receipt(2, True)]
 
 
 HOLDER = """
@@ -268,6 +275,7 @@ class TestHeartbeat:
         assert holder.stdout.readline() == "held\n"
         assert store.leases.acquire("learner") is None
         holder.send_signal(signal.SIGSTOP)
+        self.beat(postgres_url, "beat = beat - 5.5")  # it needs 6 seconds to become stale
         leases = []
         try:
             until(lambda: leases.append(store.leases.acquire("learner")) or leases[-1] is not None)
@@ -321,7 +329,7 @@ class TestVersions:
 
     def test_an_older_store_is_brought_up_to_date(self, first, event):
         with PostgresStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.query("SELECT note FROM duelrank_events") == [("ranked",)]
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         with pytest.raises(StoreTooNew, match=r"version 2.*up to 1"):
             PostgresStorage(first, migrations=MIGRATIONS[:1])
@@ -332,7 +340,7 @@ class TestVersions:
         with PostgresStorage(first, migrations=MIGRATIONS[:1]) as store:
             assert len(store.log.read()) == 1
             with pytest.raises(StorageFailure, match="note"):
-                store.database.query("SELECT note FROM duelrank_events")
+                store.query("SELECT note FROM duelrank_events")
 
     def test_many_open_a_new_store_at_once(self, postgres_url):
         stores, problems = [], []

@@ -14,17 +14,9 @@ from random import Random
 
 import pytest
 
-from duelrank.core.errors import (
-    InvalidValue,
-    StorageFailure,
-    StoreCorrupt,
-    StoreFull,
-    StoreLocked,
-    StoreTooNew,
-    StoreUnavailable,
-)
-from duelrank.storage import NewEvent, Receipt, open_storage, register_storage
-from duelrank.storage.sql.schema import MIGRATIONS
+from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
+from duelrank.storage import ApiKey, NewEvent, Receipt, open_storage
+from duelrank.storage.sql import MIGRATIONS
 from duelrank.storage.sqlite import SQLiteStorage
 
 
@@ -77,7 +69,7 @@ except StorageFailure as error:
     def test_a_read_only_disk_is_named(self, path, event, monkeypatch):
         SQLiteStorage(path).close()
         with SQLiteStorage(path, read_only=True) as store:
-            monkeypatch.setattr("duelrank.storage.sqlite.database.on_read_only_disk", path.__eq__)
+            monkeypatch.setattr("duelrank.storage.sqlite._on_read_only_disk", path.__eq__)
             with pytest.raises(StorageFailure, match="file system is mounted read-only"):
                 store.log.append([event()])
 
@@ -104,55 +96,6 @@ except StorageFailure as error:
 
 
 class TestOpening:
-    def test_relative_and_absolute(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        open_storage("sqlite:///here.db").close()
-        open_storage(f"sqlite:///{tmp_path}/there.db").close()
-        open_storage("sqlite:///with%20space.db").close()
-        assert {path.name for path in tmp_path.iterdir()} == {"here.db", "there.db", "with space.db"}
-
-    def test_in_memory_leaves_nothing_behind(self, tmp_path, monkeypatch, event):
-        monkeypatch.chdir(tmp_path)
-        with open_storage("sqlite://") as store, open_storage("sqlite://") as other:
-            store.log.append([event()])
-            assert other.log.last_number() == 0
-            assert store.leases.acquire("x") is not None
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize("url", ["", "store.db", "mysql://host/db", "sqlite:/x.db", "sqlite://x.db", "file:///x"])
-    def test_other_addresses_say_what_is_possible(self, url):
-        with pytest.raises(InvalidValue, match="sqlite:///relative"):
-            open_storage(url)
-
-    def test_a_backend_of_somebody_else(self, clean_registry):
-        opened = []
-
-        @register_storage("mine", "mine+tls", example="mine://host")
-        def opens(url):
-            opened.append(url)
-            return open_storage("sqlite://")
-
-        open_storage("mine://a").close()
-        open_storage("mine+tls://b").close()
-        assert opened == ["mine://a", "mine+tls://b"]
-        with pytest.raises(
-            InvalidValue, match=r"mine, mine\+tls, postgres, postgresql, sqlite; .*mine://host.*'mime://'"
-        ):
-            open_storage("mime://")
-
-    @pytest.mark.parametrize("scheme", ["sqlite", "Mine", "a b", ""])
-    def test_schemes_that_are_taken_or_malformed(self, scheme):
-        with pytest.raises(InvalidValue, match="scheme"):
-            register_storage(scheme, example="")(lambda url: None)
-
-    def test_a_password_is_never_shown(self):
-        with pytest.raises(InvalidValue, match="address") as caught:
-            open_storage("mysql://me:secret@host/db")
-        assert "secret" not in str(caught.value)
-
-    def test_importing_does_not_import_the_driver(self, process):
-        assert process("print('psycopg' in sys.modules)").communicate()[0] == "False\n"
-
     def test_a_folder_that_does_not_exist(self, tmp_path):
         with pytest.raises(StorageFailure, match="folder exists"):
             SQLiteStorage(tmp_path / "nowhere" / "store.db")
@@ -164,17 +107,6 @@ class TestOpening:
         with pytest.raises(StorageFailure, match="another program"):
             SQLiteStorage(path)
         assert path.read_bytes() == before
-
-    def test_many_processes_open_a_new_file_at_once(self, path, process):
-        code = """
-            import os
-            with open_storage(sys.argv[1]) as store:
-                store.log.append([NewEvent("shop", "x", str(os.getpid()), 0.0, b"")])
-        """
-        running = [process(code, f"sqlite:///{path}") for _ in range(5)]
-        assert [each.wait(60) for each in running] == [0] * 5
-        with SQLiteStorage(path) as store:
-            assert store.log.last_number() == 5
 
     def test_waits_for_the_lock_of_the_write_ahead_log(self, path, monkeypatch):
         # SQLite answers at once that the file is locked if two connections turn the log on at the same moment.
@@ -197,7 +129,7 @@ class TestOpening:
             SQLiteStorage(path, timeout=0.05)
 
     def test_is_on_the_disk_before_it_is_acknowledged(self, path):
-        with SQLiteStorage(path) as store, store.database._writes.borrow() as connection:
+        with SQLiteStorage(path) as store, store._writes.borrow() as connection:
             assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -259,7 +191,7 @@ class TestFile:
     def test_a_new_reader_does_not_read_the_wrong_file(self, path, event):
         with SQLiteStorage(path) as store:
             store.log.append([event()])
-            store.database._reads.clear()
+            store._reads.clear()
             path.unlink()
             with pytest.raises(StoreUnavailable, match="is gone"):
                 store.log.read()
@@ -372,6 +304,17 @@ class TestDamage:
                     store.log.read()
                 assert len(store.log.read(after=8)) == 292
 
+    def test_a_damaged_api_key_and_a_damaged_counter(self, filled):
+        with SQLiteStorage(filled) as store:
+            store.keys.add(ApiKey("id", b"hash", ("rank",), 0.0))
+            with closing(sqlite3.connect(filled, isolation_level=None)) as other:
+                other.execute("UPDATE duelrank_keys SET rankers = '['")
+                other.execute("DELETE FROM duelrank_meta")
+            with pytest.raises(StoreCorrupt, match="API key 'id' is damaged"):
+                store.keys.list()
+            with pytest.raises(StoreCorrupt, match="counters are damaged"):
+                store.ping()
+
     def test_whatever_is_damaged_nothing_else_is_raised_or_returned(self, filled):
         """Random bytes at random places of the file, half of them where SQLite keeps its own affairs."""
         with SQLiteStorage(filled) as store:
@@ -401,7 +344,7 @@ class TestFull:
     def test_nothing_half_written_and_it_goes_on_afterwards(self, path, event):
         with SQLiteStorage(path) as store:
             store.log.append([event("before")])
-            with store.database._writes.borrow() as connection:
+            with store._writes.borrow() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
             with pytest.raises(StoreFull, match="no room") as caught:
@@ -412,15 +355,13 @@ class TestFull:
                 store.snapshots.save("shop", "checkpoint", 1, 0.0, bytes(100_000))
             assert store.snapshots.list("shop", "checkpoint") == []
             assert store.log.append([event("small")]) == [Receipt(2, True)]
-            with store.database._writes.borrow() as connection:
+            with store._writes.borrow() as connection:
                 connection.execute("PRAGMA max_page_count = 1000000")
             assert store.log.append([event(i, body=bytes(1000)) for i in range(100)])[-1] == Receipt(102, True)
 
     def test_what_does_not_fit_leaves_room_for_what_does(self, path, event):
         with SQLiteStorage(path) as store:
-            with (
-                store.database._writes.borrow() as connection
-            ):  # the writer waits for it: the batches will share a group
+            with store._writes.borrow() as connection:  # the writer waits for it: the batches will share a group
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
                 first = store.log.submit([event("first")])
@@ -476,7 +417,7 @@ class TestVersions:
     def test_an_older_file_is_brought_up_to_date(self, first, event):
         assert self.version(first) == 1
         with SQLiteStorage(first, migrations=(*MIGRATIONS[:1], SECOND)) as store:
-            assert store.database.query("SELECT note FROM duelrank_events") == [("ranked",)]
+            assert store.query("SELECT note FROM duelrank_events") == [("ranked",)]
             assert store.log.append([event(), event("new")]) == [Receipt(1, False), Receipt(2, True)]
         assert self.version(first) == 2
 
@@ -514,7 +455,7 @@ class TestSize:
         assert max(sizes) < 3_000_000
 
     def test_readers_do_not_make_the_log_grow_for_ever(self, path, event, monkeypatch):
-        monkeypatch.setattr("duelrank.storage.sqlite.database.WAL_BYTES", 200_000)
+        monkeypatch.setattr("duelrank.storage.sqlite.WAL_BYTES", 200_000)
         log = path.with_name("store.db-wal")
         with SQLiteStorage(path) as store:
             store.log.append([event("first")])
@@ -524,7 +465,7 @@ class TestSize:
                 limits = set()  # there is a new one each time that the reader was waited for
                 for i in range(40):
                     store.log.append([event(i, body=bytes(20_000))])
-                    limits.add(store.database._wal_most)
+                    limits.add(store._wal_most)
                 assert log.stat().st_size > 800_000, "the reader still needs it"
                 assert 2 <= len(limits) <= 6, "and is waited for when the log has doubled, not each time"
             for i in range(100):

@@ -6,6 +6,7 @@ import numpy as np
 
 from duelrank import MGD, Dataset, Feedback, Learner, Query, Record, RunSpec, parse, simulate
 from duelrank.algorithms import Algorithm
+from duelrank.client import AsyncClient, Client, FeedbackEvent, RankAnswer, RankerInfo
 from duelrank.core.types import Clicks, Features
 from duelrank.datasets import Fold, Split
 from duelrank.experiments import Grid
@@ -46,3 +47,15 @@ def data() -> Fold:
     Fold(split, split, split, 2, popularity=[1.0])
     Dataset.from_arrays([[0.5], [0.7]], [0, 1], ["a", "b"], split=["train", "test"])
     return Dataset.from_arrays(np.ones((3, 2)), np.zeros(3), np.arange(3), split=(1, 1, 1)).fold()
+
+
+async def service() -> RankAnswer:
+    """Both clients have the same methods; those of the second are awaited."""
+    with Client("http://127.0.0.1:8000") as client:
+        made: RankerInfo = client.create_ranker("shop", "mgd-dsp", ["bm25"], start={"weights": {"bm25": 1.0}}, guard={})
+        shown: RankAnswer = client.rank(made.name, (["d1"], np.ones((1, 1))), length=5)
+        client.feedback("shop", FeedbackEvent(shown.impression_id, clicks=shown.ids[:1], close=True))
+        exported: bytes = client.export("shop", "vespa", rank_features={"bm25": "bm25(title)"})
+        client.change_ranker("shop", guard=None, lenght=len(exported))  # type: ignore[call-arg]
+    async with AsyncClient("http://127.0.0.1:8000", retries=0) as other:
+        return await other.rank("shop", {"d1": [1, 2], "d2": [0.5, 1.0], "d3": {"bm25": 1.0}})

@@ -10,8 +10,8 @@ from tests.ubi.logs import NAMES, Log, event, features, made_up, query
 
 from duelrank.adapters import ubi as workspace
 from duelrank.adapters.ubi import History, Row
-from duelrank.api import DocumentTable, LoggedImpression
 from duelrank.core.errors import DataFormatError, StoreFull
+from duelrank.service.http.schema import DocumentTable, LoggedImpression
 
 
 def three(*hits, id="q1"):

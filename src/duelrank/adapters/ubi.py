@@ -20,9 +20,9 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from duelrank.api import DocumentTable, LoggedImpression, Precision
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, StoreFull
 from duelrank.core.progress import Tell
+from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
 
 STDIN = "-"
 # Bytes of one line at most: a search answer with ten thousand hits has some ten million.

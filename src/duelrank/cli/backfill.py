@@ -17,8 +17,8 @@ from duelrank.core.progress import bytes_bar, spinner
 
 if TYPE_CHECKING:
     from duelrank.adapters.ubi import History
-    from duelrank.api import BackfillCounts, LoggedImpression, RankerInfo
-    from duelrank.serving import Service
+    from duelrank.service import Service
+    from duelrank.service.http.schema import BackfillCounts, LoggedImpression, RankerInfo
 
 # Lists of one request, and their bytes: a service takes 8 MiB, unless it was told otherwise.
 MOST_LISTS, MOST_BYTES = 500, 6 << 20
@@ -117,11 +117,11 @@ def _destination(place: str, ranker: str, api_key: str | None, dry_run: bool) ->
 
 @contextmanager
 def _own_service(place: str, ranker: str, dry_run: bool) -> Iterator[tuple[RankerInfo, Send]]:
-    need_extra("duelrank.serving.replay")
+    need_extra("duelrank.service.replay")
     import asyncio
     import math
 
-    from duelrank.serving import Service, Settings
+    from duelrank.service import Service, Settings
 
     newest: list[str] = []  # ids of the lists that were sent last
 
@@ -134,7 +134,7 @@ def _own_service(place: str, ranker: str, dry_run: bool) -> Iterator[tuple[Ranke
         service = Service(storage, Settings(tidy_every=math.inf), read_only=dry_run)
         try:
             runner.run(_started(service))
-            service.check_teachable(ranker)
+            service.check_backfill(ranker)
             yield service.ranker(ranker), send
             with spinner("learning"):
                 runner.run(_learned(service, ranker, newest))
@@ -156,7 +156,7 @@ async def _learned(service: Service, ranker: str, newest: Sequence[str]) -> None
     """Wait until a version is served that knows all lists; those that cannot be learned from make none, and are not waited for."""
     import asyncio
 
-    from duelrank.serving.log.bodies import LOGGED
+    from duelrank.service.log import LOGGED
 
     found = service.storage.log.find(ranker, LOGGED, newest)
     last = max((event.number for event in found.values()), default=0)
@@ -207,8 +207,8 @@ class _Sent:
 
     def hand_over(self, chunk: Sequence[LoggedImpression], send: Send) -> None:
         """Send some lists, in smaller pieces where a service takes only these; a single one that is too large is refused."""
-        from duelrank.api import BackfillCounts, Invalid
         from duelrank.core.errors import DuelrankError
+        from duelrank.service.http.schema import BackfillCounts, Invalid
 
         try:
             counts = send(chunk)

@@ -44,7 +44,7 @@ def chart(series: Sequence[Series], width: int = 80, height: int = 13) -> Text:
 
 
 def _end_labels(series: Sequence[Series], height: int) -> dict[int, tuple[str, str]]:
-    """Place each name at the height where its line ends, moved apart where two end at the same height."""
+    """Place each name at the end of its line; names of lines that end at the same height are moved apart."""
     low, high = _range(series)
     order = sorted(range(len(series)), key=lambda index: -series[index].y[-1])
     rows: list[int] = []
@@ -90,7 +90,7 @@ class _Canvas:
         return text
 
     def tick(self, row: int) -> str:
-        """Return the y axis beside one row, with a number at every third."""
+        """Return the y axis of one row, with a number in every third row."""
         value = self.high - row / (self.height - 1) * (self.high - self.low)
         return f"{value:6.3f} ┤" if row % 3 == 0 or row == self.height - 1 else "       │"
 

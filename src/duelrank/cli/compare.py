@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import out
+from duelrank.cli.console import out, print_json
 from duelrank.cli.options import (
     DatasetOption,
     DeviceChoice,
@@ -22,7 +22,7 @@ from duelrank.cli.options import (
     algorithm_names,
     check_file,
 )
-from duelrank.cli.results import print_results, print_tables, run_plan, write_report
+from duelrank.cli.results import command_line, print_tables, resumable
 from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
@@ -68,32 +68,37 @@ def compare(
     ] = None,
 ) -> None:
     """Compare algorithms: means and standard deviations over runs, significance tests, learning curves."""
-    from duelrank.experiments.pipeline import comparison, plan
+    from duelrank.experiments.pipeline import comparison, run_suite
 
+    _check_targets(csv_file, latex, plot)
     named = split_top_level(users)
     suite = comparison(algorithms or ALGORITHMS, dataset, named, runs, impressions, length, metric, split, baseline)
-    wanted = plan(suite, installed=scheduler is None)
-    _check_targets(csv_file, latex, plot, folder)
-    frame, wall_seconds = run_plan(wanted, folder, workers, scheduler, device.value)
-    report, tables = write_report(wanted, frame, folder, wall_seconds) if folder else (None, {})
-    table = next(iter(tables.values()), None) or suite.experiments[0].tables(wanted.study(frame))[0]
+    with resumable(folder):
+        result = run_suite(
+            suite,
+            folder,
+            installed=scheduler is None,
+            workers=workers,
+            scheduler=scheduler,
+            device=device.value,
+            command=command_line(),
+        )
+    (table,) = result.tables.values()
     if as_json:
-        print_results(wanted, frame, {table.name: table}, report)
+        print_json(result.described())
     else:
-        _show(table, frame, report, charts=plot is None)
-    _write(table, frame, csv_file, latex, plot)  # last: the results are on the screen even if the disk is full
+        _show(table, result.frame, result.path, charts=plot is None)
+    _write(table, result.frame, csv_file, latex, plot)  # last: the results are on the screen even if the disk is full
 
 
-def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None, folder: Path | None) -> None:
-    """Check before the runs, which may take hours, that the output files can be written."""
-    from duelrank.experiments import figures
+def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None) -> None:
+    """Raise an error if an output file cannot be written, before the runs, which may take hours."""
+    from duelrank.experiments.figures import check_target
 
     for path in filter(None, (csv_file, latex, plot)):
         check_file(path)
     if plot is not None:
-        figures.check_target(plot)
-    if folder is not None:
-        figures.figure_class()
+        check_target(plot)
 
 
 def _write(table: Table, frame: Frame, csv_file: Path | None, latex: Path | None, plot: Path | None) -> None:
@@ -141,7 +146,7 @@ def _show_charts(frame: Frame) -> None:
 
 
 def _short(names: list[str], room: int) -> dict[str, str]:
-    """Return names that fit into a chart: long ones are truncated, and numbered where two would be equal."""
+    """Return names that fit into a chart: long names are truncated, and numbered if two would be equal."""
     short: dict[str, str] = {}
     for name in names:
         cut = name if len(name) <= room else f"{name[: room - 1]}…"

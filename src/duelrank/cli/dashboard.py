@@ -12,7 +12,7 @@ from duelrank.cli.options import StoreArgument, opened_store
 from duelrank.cli.serve import SQLITE, HostOption, StoreOption, address_of, need_extra
 
 if TYPE_CHECKING:
-    from duelrank.serving import Service
+    from duelrank.service import Service
 
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 RankerOption = Annotated[str, typer.Option("--ranker", "-r", help="Show this ranker first.", show_default=False)]
@@ -36,11 +36,11 @@ def dashboard(
 ) -> None:
     """Show how the rankers of a store do and did, on a page; nothing is served, learned or written."""
     need_extra()
-    from duelrank.serving import Service
-    from duelrank.serving.http import KeyRing, create_app
-    from duelrank.serving.http.auth import NoKeys
-    from duelrank.serving.http.server import check_exposure, listen, run_server
-    from duelrank.serving.http.telemetry import configure_logging
+    from duelrank.service import Service
+    from duelrank.service.http import KeyRing, create_app
+    from duelrank.service.http.auth import NoKeys
+    from duelrank.service.http.server import check_exposure, listen, run_server
+    from duelrank.service.http.telemetry import configure_logging
 
     configure_logging("text", False)
     with opened_store(place or store, read_only=True) as storage:

@@ -32,7 +32,7 @@ def create(
 ) -> None:
     """Create a key and show it once; a running service accepts it within seconds."""
     need_extra()
-    from duelrank.serving.http import make_key
+    from duelrank.service.http import make_key
     from duelrank.storage import open_storage
 
     token, key = make_key(scope or ["rank", "feedback"], ranker or ())

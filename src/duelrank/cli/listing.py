@@ -105,7 +105,7 @@ def _settings(place: str, cls: type[Part], part: Part | None) -> Iterator[dict[s
 
 def _meanings(cls: type[Part]) -> dict[str, str]:
     """Return the description of each parameter from the docstrings of a class and its bases."""
-    from duelrank.experiments.report.algorithms import sections
+    from duelrank.experiments.algorithms_page import sections
 
     found: dict[str, str] = {}
     for each in reversed(cls.__mro__):
@@ -134,10 +134,10 @@ def _description(entry: dict[str, Any]) -> RenderableType:
 
 def _algorithms_page(results: Path | None) -> str:
     from duelrank.core.errors import MissingData
-    from duelrank.experiments.report.algorithms import Measured, algorithms_page, read_league
+    from duelrank.experiments.algorithms_page import LeagueResults, algorithms_page, read_league
 
     if results is None:
-        return algorithms_page(Measured({}))
+        return algorithms_page(LeagueResults({}))
     try:
         return algorithms_page(read_league(results.read_text(encoding="utf-8")))
     except OSError as error:

@@ -38,8 +38,8 @@ def play(
     need_extra()
     from duelrank.playground.app import ALGORITHM, Playground, check_recipes
     from duelrank.playground.crowd import CrowdWish
-    from duelrank.serving.http.server import listen, run_server
-    from duelrank.serving.http.telemetry import configure_logging
+    from duelrank.service.http.server import listen, run_server
+    from duelrank.service.http.telemetry import configure_logging
     from duelrank.storage import open_storage
 
     configure_logging("text", False)

@@ -11,7 +11,7 @@ from duelrank.cli.options import JsonOption, StoreArgument, opened_store
 from duelrank.cli.serve import SQLITE, StoreOption, need_extra
 
 if TYPE_CHECKING:
-    from duelrank.serving.replay import Replayed
+    from duelrank.service.replay import Replayed
 
 RankerOption = Annotated[str | None, typer.Option("--ranker", "-r", help="Replay this ranker only.")]
 VerifyOption = Annotated[
@@ -37,11 +37,11 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Replay the event log of a store, from the start or the oldest checkpoint, and compare all model versions."""
-    need_extra("duelrank.serving.replay")
+    need_extra("duelrank.service.replay")
     from dataclasses import asdict
 
-    from duelrank.serving.replay import ranker_names
-    from duelrank.serving.replay import replay as replay_one
+    from duelrank.service.replay import ranker_names
+    from duelrank.service.replay import replay as replay_one
 
     with opened_store(place or store, read_only=True) as storage:
         names = ranker_names(storage) if ranker is None else [ranker]

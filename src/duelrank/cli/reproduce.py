@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from duelrank.cli.console import out, tell
+from duelrank.cli.console import out, print_json
 from duelrank.cli.options import DeviceChoice, DeviceOption, JsonOption, SchedulerOption
-from duelrank.cli.results import print_results, print_tables, run_plan, write_report
-from duelrank.core.grammar import split_top_level
+from duelrank.cli.results import command_line, print_tables, resumable
 
 
 def reproduce(
@@ -38,21 +37,28 @@ def reproduce(
     as_json: JsonOption = False,
 ) -> None:
     """Run a suite of experiments, skipping finished runs, and write tables, figures and a report."""
-    from duelrank.experiments.figures import figure_class
-    from duelrank.experiments.pipeline import plan
+    from duelrank.experiments.pipeline import run_suite
     from duelrank.experiments.suite import load_suite
 
-    named = {"datasets": datasets, "users": users, "algorithms": algorithms}
-    lists = {name: split_top_level(text) if text else None for name, text in named.items()}
-    wanted = plan(load_suite(suite), runs=runs, impressions=impressions, **lists)  # type: ignore[arg-type]
-    figure_class()  # fail before the runs, not after, if matplotlib is missing
-    if wanted.skipped:
-        tell(f"skipped, not installed: {', '.join(wanted.skipped)} (see `duelrank data list`)")
-    target = folder or Path("results") / wanted.suite.name
-    frame, wall_seconds = run_plan(wanted, target, workers, scheduler, device.value)
-    report, tables = write_report(wanted, frame, target, wall_seconds)
+    loaded = load_suite(suite)
+    target = folder or Path("results") / loaded.name
+    with resumable(target):
+        result = run_suite(
+            loaded,
+            target,
+            datasets,
+            users,
+            algorithms,
+            runs,
+            impressions,
+            workers=workers,
+            scheduler=scheduler,
+            device=device.value,
+            command=command_line(),
+        )
     if as_json:
-        print_results(wanted, frame, tables, report)
-    else:
-        print_tables(tables.values())
-        out().print(f"tables and figures: {target}", f"report: {report.absolute().as_uri()}", sep="\n", soft_wrap=True)
+        print_json(result.described())
+    elif result.path is not None:
+        print_tables(result.tables.values())
+        page = result.path.absolute().as_uri()
+        out().print(f"tables and figures: {target}", f"report: {page}", sep="\n", soft_wrap=True)

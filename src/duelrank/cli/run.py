@@ -103,4 +103,4 @@ def _check_plot(path: Path, algorithm: Algorithm) -> None:
     check_file(path)
     check_target(path)
     if algorithm.per_query:
-        Learner(algorithm, n_features=1).curves()  # says why there are none
+        Learner(algorithm, n_features=1).curves()  # raises an error that says why it has no curves

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import socket
     from multiprocessing.connection import Connection
 
-    from duelrank.serving import Service, Settings
-    from duelrank.serving.http import KeyRing, WebSettings
-    from duelrank.serving.http.telemetry import LogFormat
+    from duelrank.service import Service, Settings
+    from duelrank.service.http import KeyRing, WebSettings
+    from duelrank.service.http.telemetry import LogFormat
     from duelrank.storage import Storage
 
 SQLITE = "sqlite:///duelrank.db"
@@ -118,8 +118,8 @@ def serve(
 ) -> None:
     """Serve rankers that learn from clicks, until Ctrl-C or SIGTERM."""
     need_extra()
-    from duelrank.serving import Settings
-    from duelrank.serving.http import WebSettings
+    from duelrank.service import Settings
+    from duelrank.service.http import WebSettings
 
     settings = Settings(
         publish_every=publish_every,
@@ -141,8 +141,8 @@ def serve(
 
 def _run(work: _Work, host: str, port: int, workers: int) -> None:
     """Listen, and serve in this process or in several others."""
-    from duelrank.serving.http import KeyRing
-    from duelrank.serving.http.server import check_exposure, listen
+    from duelrank.service.http import KeyRing
+    from duelrank.service.http.server import check_exposure, listen
     from duelrank.storage import open_storage
 
     with open_storage(work.store) as storage:
@@ -161,7 +161,7 @@ def _run(work: _Work, host: str, port: int, workers: int) -> None:
 
 
 def _supervise(work: _Work, listening: socket.socket, workers: int) -> None:
-    from duelrank.serving.http.workers import Supervisor
+    from duelrank.service.http.server import Supervisor
 
     typer.echo(f"{workers} workers")
     Supervisor(work, listening, workers, _ready).run()
@@ -179,7 +179,7 @@ class _Work:
 
     def configure(self) -> None:
         """Set up the log."""
-        from duelrank.serving.http.telemetry import configure_logging
+        from duelrank.service.http.telemetry import configure_logging
 
         configure_logging(self.log_format, self.access_log)
 
@@ -187,9 +187,9 @@ class _Work:
         """Serve in a process of its own, and send the names of the rankers when it is ready."""
         from duelrank.cli.console import complain
         from duelrank.core.errors import DuelrankError
-        from duelrank.experiments.run.extensions import load_extensions
-        from duelrank.serving.http import KeyRing
-        from duelrank.serving.http.workers import FATAL
+        from duelrank.extensions import load_extensions
+        from duelrank.service.http import KeyRing
+        from duelrank.service.http.server import FATAL
         from duelrank.storage import open_storage
 
         self.configure()
@@ -204,7 +204,7 @@ class _Work:
 
     def service(self, storage: Storage) -> Service:
         """Return the service on a store that nobody else has."""
-        from duelrank.serving import Service
+        from duelrank.service import Service
 
         service = Service(storage, self.settings)
         service.claim()
@@ -215,9 +215,9 @@ class _Work:
     ) -> None:
         """Serve until SIGINT or SIGTERM; raise where not all that was learned could be saved then."""
         from duelrank.core.errors import StorageFailure
-        from duelrank.serving.http import create_app
-        from duelrank.serving.http.server import run_server
-        from duelrank.serving.http.telemetry import traced
+        from duelrank.service.http import create_app
+        from duelrank.service.http.server import run_server
+        from duelrank.service.http.telemetry import traced
 
         app = create_app(service, keys, self.web)
         run_server(traced(app, app.routes), service, listening, lambda: when_ready(service), self.access_log)
@@ -238,10 +238,10 @@ def _log_format(text: str) -> LogFormat:
 
 def _webhook(address: str | None, private: bool) -> str | None:
     """Return the address of a webhook, or raise if nothing can be sent to it."""
-    from duelrank.api import GuardSpec
     from duelrank.core.errors import InvalidValue
+    from duelrank.evidence import GuardSpec
     from duelrank.evidence.guard import check_guard
-    from duelrank.serving.webhooks import check_public
+    from duelrank.service.webhooks import check_public
 
     try:
         check_guard(GuardSpec(webhook=address))
@@ -278,8 +278,8 @@ def _seconds(text: str) -> float:
 def _announce(address: str, work: _Work, keys: KeyRing) -> None:
     """Write to stdout, for people; stderr has the log."""
     from duelrank import __version__
-    from duelrank.serving.webhooks import without_secrets
-    from duelrank.storage.opening import without_password
+    from duelrank.service.webhooks import without_secrets
+    from duelrank.storage.base import without_password
 
     store = work.store
     typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
@@ -312,7 +312,7 @@ def address_of(host: str, port: int) -> str:
     return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def need_extra(module: str = "duelrank.serving.http.server") -> None:
+def need_extra(module: str = "duelrank.service.http.server") -> None:
     """Raise `MissingExtra` if a module of the service cannot be imported."""
     from duelrank.core.errors import MissingExtra
 

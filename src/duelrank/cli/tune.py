@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.console import complain, out, print_json, tell
+from duelrank.cli.console import out, print_json, tell
 from duelrank.cli.options import (
     DeviceChoice,
     DeviceOption,
@@ -19,13 +20,11 @@ from duelrank.cli.options import (
     WorkersOption,
     algorithm_names,
 )
-from duelrank.cli.results import command_line
+from duelrank.cli.results import command_line, resumable
 from duelrank.core.grammar import split_top_level
-from duelrank.core.progress import spinner
 
 if TYPE_CHECKING:
-    from duelrank.experiments.tuning import Settings, Tuned
-    from duelrank.metrics import Metric
+    from duelrank.experiments.tuning import Tuned
 
 USERS = "perfect,navigational,informational"
 
@@ -94,27 +93,42 @@ def tune(
     as_json: JsonOption = False,
 ) -> None:
     """Search for good parameters of an algorithm on validation queries; the same command resumes, and makes the report again."""
-    from duelrank.experiments.tuning import make_settings, search
+    from duelrank.experiments.tuning import tune as search
 
-    how: dict[str, Any] = {
-        "folds": folds,
-        "seeds": runs,
-        "impressions": impressions,
-        "length": length,
-        "metric": _metric(metric),
-    }
-    how |= {"sampler": sampler, "seed": seed, "batch": batch, "prune": prune}
-    datasets = [name for given in dataset or ["synthetic"] for name in split_top_level(given)]
-    names = split_top_level(users), vary or (), split_top_level(fix or "")
-    settings = make_settings(algorithm, datasets, *names, objective, **how)
-    target = folder or _default_folder(settings)
-    _announce(settings, target)
-    try:
-        found = search(settings, target, trials, workers, scheduler, device.value)
-    except KeyboardInterrupt:
-        complain(f"stopped; finished trials and runs are kept in {target}. To resume: {command_line()}")
-        raise
+    target = folder or _default_folder(algorithm)
+    with resumable(target, "trials and runs"):
+        found = search(
+            algorithm,
+            ",".join(dataset or ["synthetic"]),
+            trials,
+            users,
+            out=target,
+            vary=vary or (),
+            fix=split_top_level(fix or ""),
+            objective=objective,
+            folds=folds,
+            seeds=runs,
+            impressions=impressions,
+            length=length,
+            metric=metric,
+            sampler=sampler,
+            seed=seed,
+            batch=batch,
+            prune=prune,
+            workers=workers,
+            scheduler=scheduler,
+            device=device.value,
+        )
     _show(found, _report(found), as_json)
+
+
+def _default_folder(algorithm: str) -> Path:
+    from duelrank.algorithms import Algorithm
+    from duelrank.core.grammar import parse
+    from duelrank.core.registry import spell
+    from duelrank.experiments.report import file_stem
+
+    return Path("results") / file_stem(f"tune-{spell(parse(algorithm, Algorithm))}")[:100]
 
 
 def _report(found: Tuned) -> Path | None:
@@ -123,37 +137,13 @@ def _report(found: Tuned) -> Path | None:
     from duelrank.experiments.tuning.report import write_report
 
     try:
-        with spinner("drawing tables and figures"):
-            return write_report(found, command_line())
+        return write_report(found, command_line())
     except MissingExtra as error:
         tell(f"no report: {error}; then the same command makes it, without new trials, on any machine with this folder")
         return None
 
 
-def _metric(text: str) -> Metric:
-    from duelrank.core.grammar import parse
-    from duelrank.metrics import Metric
-
-    return parse(text, Metric)
-
-
-def _default_folder(settings: Settings) -> Path:
-    from duelrank.core.registry import spell
-    from duelrank.experiments.report.report import file_stem
-
-    return Path("results") / file_stem(f"tune-{spell(settings.algorithm)}")[:100]
-
-
-def _announce(settings: Settings, target: Path) -> None:
-    """Say what is searched, before it takes hours."""
-    for each in settings.space:
-        tell(f"{each.name}: {each}")
-    tell(f"{len(settings.specs(settings.algorithm)):,} runs per trial; trials and runs are kept in {target}")
-
-
 def _show(found: Tuned, report: Path | None, as_json: bool) -> None:
-    from dataclasses import asdict
-
     if as_json:
         scores = {"best": asdict(found.scores), "reference": asdict(found.reference)}
         files = {"folder": str(found.folder), "report": None if report is None else str(report)}

@@ -3,7 +3,9 @@
 from importlib.util import find_spec
 
 try:
-    from duelrank.api import (
+    from duelrank.client.client import AsyncClient, Client
+    from duelrank.client.protocol import ServiceError, ServiceUnreachable
+    from duelrank.service.http.schema import (
         BackfillCounts,
         Document,
         FeatureCurve,
@@ -27,8 +29,6 @@ try:
         StepDocument,
         VersionInfo,
     )
-    from duelrank.client.client import AsyncClient, Client
-    from duelrank.client.errors import ServiceError, ServiceUnreachable
 
     if find_spec("httpx") is None:  # imported by the first client
         raise ModuleNotFoundError("No module named 'httpx'")

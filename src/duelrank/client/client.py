@@ -1,6 +1,8 @@
-"""The two clients: `Client` blocks until each answer is there, `AsyncClient` awaits it; both make the same `calls`.
+"""The two clients: `Client` blocks until each answer arrives, `AsyncClient` awaits it.
 
-httpx and asyncio are imported by the functions that need them, because importing them takes longer than all the rest.
+Each method is defined once, by the call that it makes, for both clients. Its parameters are described where the schema of the HTTP
+API describes them. httpx and asyncio are imported by the functions that need them, because importing them takes longer than all
+the rest.
 """
 
 from __future__ import annotations
@@ -8,48 +10,471 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import re
+import sys
 import time
-from collections.abc import Callable, Coroutine
+from array import array
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence, ValuesView
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, overload
+from urllib.parse import quote
 
-from duelrank.client import calls
-from duelrank.client.protocol import Call, Outcome
-from duelrank.core.errors import InvalidValue
+import msgspec
+
+from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, Value, answer, encode, new_id
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
+from duelrank.core.registry import singular
 from duelrank.core.validation import whole_number
+from duelrank.service.http import schema
+from duelrank.service.http.schema import (
+    BackfillCounts,
+    Change,
+    DocumentTable,
+    FeedbackCounts,
+    FeedbackEvent,
+    GuardInfo,
+    GuardSpec,
+    History,
+    LastStep,
+    LoggedImpression,
+    ModelCurves,
+    RankAnswer,
+    RankerInfo,
+    RankerSpec,
+    RankRequest,
+    Start,
+    VersionInfo,
+    VersionLabel,
+    VersionNumber,
+)
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["AsyncClient", "Client"]
+    from duelrank.export import LinearModel
+    from duelrank.representation import Representation
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound=Callable[..., Any])
+
+Features = Sequence[float] | Mapping[str, float]
+# Not an Iterable, which a mapping is too: a type checker could not infer the type of {"d1": [1, 2], "d2": {"bm25": 0.5}}.
+_Listed = Sequence[Mapping[str, Any]] | Iterator[Mapping[str, Any]] | ValuesView[Mapping[str, Any]]
+Documents = Mapping[str, Features] | _Listed | tuple[Sequence[str], Any] | DocumentTable
+Event = FeedbackEvent | Mapping[str, Any]
+Guard = GuardSpec | Mapping[str, Any]
+
+#: Seconds that the service may take to create a ranker, which compiles its algorithm, or to delete one with all its data.
+LONG = 60.0
+
+#: Descriptions of parameters that several methods have.
+COMMON = {
+    "name": "Name of the ranker.",
+    "version": "Number of a model version; the current one unless given.",
+}
 
 
-def _presented(method: C, build: Callable[..., Any]) -> C:
-    """Give a method the name, the docstring and the parameters of the call that it makes."""
-    functools.update_wrapper(method, build)
-    own = inspect.signature(build)
-    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    answer = str(own.return_annotation).removeprefix("Call[").removesuffix("]")
-    method.__signature__ = own.replace(parameters=[this, *own.parameters.values()], return_annotation=answer)  # type: ignore[attr-defined]
-    return method
+class _Method(Generic[P, T]):
+    """A method of both clients, which sends a call: blocking in `Client`, a coroutine in `AsyncClient`."""
+
+    def __init__(self, build: Callable[Concatenate[Any, P], Call[T]], descriptions: Mapping[str, str]) -> None:
+        def blocking(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return self.send(build(self, *args, **kwargs))
+
+        async def awaiting(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return await self.send(build(self, *args, **kwargs))
+
+        signature = inspect.signature(build)
+        result = str(signature.return_annotation).removeprefix("Call[").removesuffix("]")
+        self._methods: list[Any] = [blocking, awaiting]
+        for method in self._methods:
+            functools.update_wrapper(method, build)
+            method.__doc__ = _docstring(build, descriptions)
+            method.__signature__ = signature.replace(return_annotation=result)
+
+    @overload
+    def __get__(self, client: Client, owner: type) -> Callable[P, T]: ...
+
+    @overload
+    def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
+
+    def __get__(self, client: Any, owner: type) -> Any:
+        return self._methods[issubclass(owner, AsyncClient)].__get__(client, owner)
 
 
-def _blocking(build: Callable[P, Call[T]]) -> Callable[Concatenate[Client, P], T]:
-    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.send(build(*args, **kwargs))
+def _method(
+    *schema: type[msgspec.Struct], **descriptions: str
+) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], _Method[P, T]]:
+    """Decorate a function that builds a call; parameters are described by the schema unless a description is given."""
+    known = dict(COMMON)
+    for struct in reversed(schema):
+        known |= _fields(struct)
+    return lambda build: _Method(build, known | descriptions)
 
-    return _presented(method, build)
+
+def _fields(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the descriptions of fields in the docstring of a struct."""
+    found = re.findall(r"^(\w+)\n((?:    .+\n?)+)", inspect.cleandoc(struct.__doc__ or ""), re.MULTILINE)
+    return {name: inspect.cleandoc(text) for name, text in found}
 
 
-def _awaiting(build: Callable[P, Call[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.send(build(*args, **kwargs))
+def _docstring(build: Callable[..., Any], descriptions: Mapping[str, str]) -> str:
+    """Return the docstring of a function, with a section that describes its parameters."""
+    names = [name for name in inspect.signature(build).parameters if name in descriptions]
+    described = [f"{name}\n    " + descriptions[name].replace("\n", "\n    ") for name in names]
+    section = ["", "Parameters\n----------\n" + "\n".join(described)] if names else []
+    return "\n".join([inspect.cleandoc(build.__doc__ or ""), *section])
 
-    return _presented(method, build)
+
+class _Methods:
+    """The methods of both clients."""
+
+    @_method()
+    def health(self) -> Call[bool]:
+        """Return whether the service runs at all."""
+        return Call("GET", "/healthz", _is_ok, answers=range(200, 600))
+
+    @_method()
+    def ready(self) -> Call[bool]:
+        """Return whether the service has restored all rankers and accepts calls; this call is not retried."""
+        return Call("GET", "/readyz", _is_ok, answers=(200, 503))
+
+    @_method(
+        RankerSpec,
+        representation="What the algorithm sees of the features: a text such as ``'query-scaled >> curves'``, an object such as\n"
+        '``{"kind": "fixed", "features": …}``, or a value of `duelrank.representation`. The service\'s default unless given.',
+        start="The first weights: ``{'weights': {'bm25': 1.0}}``, ``{'from': 'shop', 'version': 40}`` (another ranker of the\n"
+        "service), ``{'model': …}`` (as exported with format=json), or a `LinearModel`. All weights are 0 unless given.",
+    )
+    def create_ranker(
+        self,
+        name: str,
+        algorithm: str,
+        features: Iterable[str],
+        *,
+        representation: str | Representation | Mapping[str, Any] | None = None,
+        length: int | None = None,
+        exploration: float | None = None,
+        mode: str | None = None,
+        seed: int | None = None,
+        close_after: float | None = None,
+        start: Start | Mapping[str, Any] | LinearModel | None = None,
+        precision: str | None = None,
+        guard: Guard | None = None,
+        actions: Mapping[str, float] | None = None,
+    ) -> Call[RankerInfo]:
+        """Create a ranker, or return the one that the same call created before.
+
+        A known name with another definition is refused (409). The first ranker of an algorithm may take long, because the
+        service compiles it: each attempt waits for at least a minute, whatever the timeout of the client. Parameters that are
+        not given have the defaults of the service.
+        """
+        given = {key: value for key, value in locals().items() if value is not None and key != "self"}
+        given["features"] = names = list(features)
+        given |= {} if representation is None else {"representation": _representation(representation, names)}
+        given |= {} if start is None else {"start": _start(start)}
+        return Call("POST", "/v1/rankers", answer(RankerInfo), encode(given), patience=LONG)
+
+    @_method(
+        Change,
+        RankerSpec,
+        name=COMMON["name"],
+        guard="A new guard, which replaces the old one completely; None removes it. Unchanged unless given.",
+    )
+    def change_ranker(
+        self,
+        name: str,
+        *,
+        exploration: float | None = None,
+        close_after: float | None = None,
+        length: int | None = None,
+        mode: schema.Mode | None = None,
+        add_features: Iterable[str] = (),
+        retire_features: Iterable[str] = (),
+        guard: Guard | msgspec.UnsetType | None = msgspec.UNSET,
+        actions: Mapping[str, float] | None = None,
+    ) -> Call[RankerInfo]:
+        """Change a ranker; it keeps what it has learned, and all parameters that are not given."""
+        added, retired = _names(add_features), _names(retire_features)
+        weights = None if actions is None else dict(actions)
+        change = Change(exploration, close_after, length, mode, added, retired, actions=weights)
+        content = msgspec.to_builtins(change) | ({} if guard is msgspec.UNSET else {"guard": guard})
+        return Call("PATCH", _path(name), answer(RankerInfo), encode(content))
+
+    @_method(confirm="The name of the ranker again.")
+    def delete_ranker(self, name: str, *, confirm: str) -> Call[None]:
+        """Delete a ranker with all its data: model, versions, impressions and clicks."""
+        # After a lost answer, 404 means that an earlier attempt has deleted it.
+        return Call(
+            "DELETE", _path(name), lambda _: None, query={"confirm": confirm}, retried_answers=(404,), patience=LONG
+        )
+
+    @_method()
+    def rankers(self) -> Call[tuple[RankerInfo, ...]]:
+        """Return all rankers of the service."""
+        return Call("GET", "/v1/rankers", answer(tuple[RankerInfo, ...]))
+
+    @_method()
+    def ranker(self, name: str) -> Call[RankerInfo]:
+        """Return the definition and the counts of one ranker."""
+        return Call("GET", _path(name), answer(RankerInfo))
+
+    @_method()
+    def guard(self, name: str) -> Call[GuardInfo]:
+        """Return the comparison of a guarded ranker with your own order; it is valid whenever you look."""
+        return Call("GET", _path(name, "guard"), answer(GuardInfo))
+
+    @_method(
+        RankRequest,
+        documents="Features by document id, dense or by name: ``{'d1': [0.1, 2.0], 'd2': {'bm25': 3.0}}``; or as in HTTP,\n"
+        "``[{'id': 'd1', 'features': [0.1, 2.0]}]``; or, for many documents or features, a pair of ids and a 2-D array,\n"
+        "``(['d1', 'd2'], array)``, which is sent as the bytes of its numbers and is several times as fast. An array of\n"
+        "float32 is sent as such, all others as float64. In shadow mode the documents are shown in the given order.",
+        impression_id="Id of the impression; a new one unless given. The same id again, such as for another page or after a\n"
+        "crash, gives the same order.",
+    )
+    def rank(
+        self,
+        name: str,
+        documents: Documents,
+        *,
+        impression_id: str | None = None,
+        length: int | None = None,
+        explain: bool = False,
+    ) -> Call[RankAnswer]:
+        """Return the order in which to show some documents."""
+        content: dict[str, Any] = {"impression_id": impression_id or new_id()}
+        content |= {} if length is None else {"length": length}
+        content |= {"explain": True} if explain else {}
+        table = _table(documents)
+        kind = JSON if table is None else MESSAGEPACK
+        content["documents"] = _documents(documents) if table is None else table
+        return Call("POST", _path(name, "rank"), answer(RankAnswer), encode(content, kind), kind)
+
+    @_method(events="One `FeedbackEvent` or many, or unchanged UBI events.")
+    def feedback(self, name: str, events: Event | Iterable[Event]) -> Call[FeedbackCounts]:
+        """Send the feedback of users on impressions."""
+        return _feedback(name, [events] if isinstance(events, FeedbackEvent | Mapping) else events)
+
+    @_method(impressions="One `LoggedImpression` or many.")
+    def backfill(self, name: str, impressions: LoggedImpression | Iterable[LoggedImpression]) -> Call[BackfillCounts]:
+        """Teach a ranker with lists that another system ranked, before it gets traffic; duplicates are ignored."""
+        many = [impressions] if isinstance(impressions, LoggedImpression) else list(impressions)
+        return Call("POST", _path(name, "impressions"), answer(BackfillCounts), encode(many), patience=LONG)
+
+    @_method(FeedbackEvent)
+    def close_impression(
+        self,
+        name: str,
+        impression_id: str,
+        clicks: Sequence[str] = (),
+        examined: int | None = None,
+        user_id: str | None = None,
+    ) -> Call[FeedbackCounts]:
+        """Close an impression, with its last clicks if there are any: the ranker may learn from it now."""
+        clicked = [clicks] if isinstance(clicks, str) else list(clicks)
+        return _feedback(name, [FeedbackEvent(impression_id, clicked, examined, close=True, user_id=user_id)])
+
+    @_method()
+    def model(self, name: str, version: int | None = None) -> Call[LinearModel]:
+        """Return the weights by feature name."""
+        return Call("GET", _path(name, "model"), _linear_model, query=_version(version))
+
+    @_method(
+        step="Length of a step: ``'minute'``, ``'hour'`` or ``'day'``.",
+        start="First time, in seconds since 1970.",
+        end="Last time, in seconds since 1970; the newest 2,000 steps before it are returned.",
+    )
+    def history(
+        self,
+        name: str,
+        step: Literal["minute", "hour", "day"] = "minute",
+        start: float | None = None,
+        end: float | None = None,
+    ) -> Call[History]:
+        """Return the history of a ranker: lists, clicks, reward, weights, its guard, and what happened to it."""
+        given = {"step": step, "start": start, "end": end}
+        query = {key: str(value) for key, value in given.items() if value is not None}
+        return Call("GET", _path(name, "history"), answer(History), query=query)
+
+    @_method()
+    def curves(self, name: str, version: int | None = None) -> Call[ModelCurves]:
+        """Return what each feature adds to the score, as curves, the most important feature first."""
+        return Call("GET", _path(name, "curves"), answer(ModelCurves), query=_version(version))
+
+    @_method()
+    def last_step(self, name: str) -> Call[LastStep]:
+        """Return what was learned from the last impression: examined documents, directions before and after projection, weights."""
+        return Call("GET", _path(name, "last-step"), answer(LastStep))
+
+    @_method()
+    def versions(self, name: str) -> Call[tuple[VersionInfo, ...]]:
+        """Return the versions of the model that are kept, oldest first."""
+        return Call("GET", _path(name, "model", "versions"), answer(tuple[VersionInfo, ...]))
+
+    @_method()
+    def freeze(self, name: str) -> Call[RankerInfo]:
+        """Stop learning and exploring; events are kept."""
+        return Call("POST", _path(name, "freeze"), answer(RankerInfo))
+
+    @_method()
+    def resume(self, name: str) -> Call[RankerInfo]:
+        """Learn again, after a freeze or an alarm of the guard."""
+        return Call("POST", _path(name, "resume"), answer(RankerInfo))
+
+    @_method(version="Number of the earlier version.")
+    def rollback(self, name: str, version: int) -> Call[RankerInfo]:
+        """Return to the weights of an earlier version, which become those of a new one."""
+        return Call("POST", _path(name, "rollback"), answer(RankerInfo), encode(VersionNumber(version)))
+
+    @_method(version="Number of the version.", label="Text of the label; an empty text removes the label.")
+    def label(self, name: str, version: int, label: str) -> Call[VersionInfo]:
+        """Keep a version under a label, so that it is not thinned."""
+        return Call("POST", _path(name, "label"), answer(VersionInfo), encode(VersionLabel(version, label)))
+
+    @_method(version="Number of the version.")
+    def pin(self, name: str, version: int) -> Call[RankerInfo]:
+        """Let a shadow serve the best rankings of one version instead of your own order, while it continues to learn."""
+        return Call("POST", _path(name, "pin"), answer(RankerInfo), encode(VersionNumber(version)))
+
+    @_method()
+    def unpin(self, name: str) -> Call[RankerInfo]:
+        """Let a shadow serve your own order again."""
+        return Call("POST", _path(name, "unpin"), answer(RankerInfo))
+
+    @_method(
+        format="Format of a search engine, such as ``'solr'`` or ``'onnx'``.",
+        options="Options of `duelrank.export.export`, such as ``rank_features={'price': 'attribute(price)'}``; docs/export.md\n"
+        "lists them.",
+    )
+    def export(
+        self,
+        /,
+        name: str,
+        format: str = "json",
+        version: int | None = None,
+        **options: Value | Mapping[str, str] | None,
+    ) -> Call[bytes]:
+        """Return the model in the format of a search engine."""
+        query: dict[str, Value] = {"format": format} | _version(version)
+        for key, value in options.items():
+            if isinstance(value, Mapping):  # in a query string: one parameter for each pair
+                query[singular(key)] = [f"{each}={text}" for each, text in value.items()]
+            elif value is not None:
+                query[key] = value
+        return Call("GET", _path(name, "export"), lambda response: response.content, query=query)
+
+
+def _path(name: str, *rest: str) -> str:
+    if not isinstance(name, str) or name in ("", ".", ".."):
+        raise InvalidValue(f"a ranker has a name, got {name!r}")
+    return "/".join(["/v1/rankers", quote(name, safe=""), *rest])
+
+
+def _version(version: int | None) -> dict[str, Value]:
+    return {} if version is None else {"version": version}
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _representation(given: Any, names: Sequence[str]) -> Any:
+    if isinstance(given, str | Mapping):
+        return given
+    from duelrank.representation import Representation
+    from duelrank.representation.fixed import write_representation
+
+    if not isinstance(given, Representation):
+        raise InvalidValue(f'a representation is a text such as "query-scaled", an object or a part, got {given!r}')
+    return write_representation(given, names)
+
+
+def _start(given: Start | Mapping[str, Any] | LinearModel) -> Any:
+    if isinstance(given, Start | Mapping):
+        return given
+    if hasattr(given, "to_json"):
+        return Start(model=msgspec.json.decode(given.to_json()))
+    raise InvalidValue(
+        f'start is {{"weights": …}}, {{"from": …, "version": …}}, {{"model": …}} or a LinearModel, got {given!r}'
+    )
+
+
+def _feedback(name: str, events: Iterable[Event]) -> Call[FeedbackCounts]:
+    content = [_event(each) if isinstance(each, FeedbackEvent) else each for each in events]
+    return Call("POST", _path(name, "feedback"), answer(FeedbackCounts), encode(content))
+
+
+def _event(event: FeedbackEvent) -> FeedbackEvent:
+    """Return the event with its clicks as a list; a single id stands for a list of one."""
+    clicks = [event.clicks] if isinstance(event.clicks, str) else list(event.clicks)
+    return msgspec.structs.replace(event, clicks=clicks)
+
+
+def _documents(given: Any) -> list[Mapping[str, Any]]:
+    if isinstance(given, Mapping):
+        return [{"id": id, "features": features} for id, features in given.items()]
+    return list(given)
+
+
+def _table(given: Any) -> DocumentTable | None:
+    """Return documents in compact form if they were given as a pair of ids and rows."""
+    if isinstance(given, DocumentTable):
+        return given
+    if not isinstance(given, tuple) or len(given) != 2 or isinstance(given[0], Mapping):
+        return None
+    ids = list(given[0].tolist() if hasattr(given[0], "tolist") else given[0])
+    features, n_rows, precision = (_packed_array if hasattr(given[1], "astype") else _packed_rows)(given[1])
+    if n_rows != len(ids):
+        raise InvalidValue(f"{len(ids)} document ids need {len(ids)} rows of features, got {n_rows}")
+    return DocumentTable(ids, features, precision)
+
+
+def _packed_array(rows: Any) -> tuple[bytes, int, schema.Precision]:
+    if len(rows.shape) != 2:
+        raise InvalidValue(f"the features of documents are a 2-D array, got shape {tuple(rows.shape)}")
+    precision: schema.Precision = "float32" if str(rows.dtype) in ("float32", "float16") else "float64"
+    try:
+        return rows.astype("<f4" if precision == "float32" else "<f8").tobytes(), rows.shape[0], precision
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"this cannot be sent to the service: {error}") from None
+
+
+def _packed_rows(rows: Any) -> tuple[bytes, int, schema.Precision]:
+    try:
+        lists = [list(row) for row in rows]
+        numbers = array("d", itertools.chain.from_iterable(lists))
+    except TypeError as error:
+        raise InvalidValue(f"the features of documents are a 2-D array or rows of numbers: {error}") from None
+    if len({len(row) for row in lists}) > 1:
+        raise InvalidValue("all documents need the same number of features")
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes(), len(lists), "float64"
+
+
+def _is_ok(response: httpx.Response) -> bool:
+    return response.status_code == 200
+
+
+def _linear_model(response: httpx.Response) -> LinearModel:
+    import numpy as np
+
+    from duelrank.export.model import LinearModel
+    from duelrank.representation.fixed import read_representation
+
+    found = answer(schema.Model)(response)
+    names = tuple(found.weights)
+    try:
+        weights = np.array(list(found.weights.values())).T.ravel()
+        knots = None if found.knots is None else np.array([found.knots[name] for name in names])
+        representation = read_representation(found.representation, names)
+        return LinearModel(found.name, found.model_version, names, weights, representation, knots)
+    except (DuelrankError, ValueError, KeyError) as error:
+        raise DataFormatError(f"the answer to {response.request.url} is not a model: {error}") from None
 
 
 def _options(base_url: str, api_key: str | None, timeout: float | None, retries: int) -> dict[str, Any]:
@@ -69,11 +494,11 @@ def _options(base_url: str, api_key: str | None, timeout: float | None, retries:
     return {"base_url": url, "headers": headers, "timeout": timeout}
 
 
-class Client:
-    """Calls a duelrank service, and blocks until the answer is there. Threads may share one client.
+class Client(_Methods):
+    """Calls a duelrank service, and blocks until each answer arrives. Threads may share one client.
 
     Connection errors and the statuses 429, 502, 503 and 504 are retried, after growing pauses and no earlier than Retry-After
-    says. This is safe: an impression keeps its id over all attempts, and an event counts once, by its event id or by its
+    allows. This is safe: an impression keeps its id over all attempts, and an event counts once, by its event id or by its
     content. A refusal raises `ServiceError`, a missing answer `ServiceUnreachable`.
 
     Parameters
@@ -81,10 +506,10 @@ class Client:
     base_url
         Address of the service, such as ``"http://127.0.0.1:8000"``.
     api_key
-        As ``duelrank keys create`` printed it; not needed if the service runs without keys.
+        API key that ``duelrank keys create`` printed; not needed if the service runs without keys.
     timeout
         Seconds for each step of one attempt: connecting, sending, waiting for the answer. None waits for ever.
-        Creating and deleting a ranker wait for a minute at least.
+        Creating and deleting a ranker wait for at least a minute.
     retries
         Number of attempts after the first one.
     transport
@@ -116,33 +541,8 @@ class Client:
         self._http = httpx.Client(**_options(base_url, api_key, timeout, retries), transport=transport)
         self._retries = retries
 
-    health = _blocking(calls.health)
-    ready = _blocking(calls.ready)
-    create_ranker = _blocking(calls.create_ranker)
-    change_ranker = _blocking(calls.change_ranker)
-    delete_ranker = _blocking(calls.delete_ranker)
-    rankers = _blocking(calls.rankers)
-    ranker = _blocking(calls.ranker)
-    guard = _blocking(calls.guard)
-    rank = _blocking(calls.rank)
-    feedback = _blocking(calls.feedback)
-    backfill = _blocking(calls.backfill)
-    close_impression = _blocking(calls.close_impression)
-    model = _blocking(calls.model)
-    curves = _blocking(calls.curves)
-    last_step = _blocking(calls.last_step)
-    history = _blocking(calls.history)
-    versions = _blocking(calls.versions)
-    freeze = _blocking(calls.freeze)
-    resume = _blocking(calls.resume)
-    rollback = _blocking(calls.rollback)
-    label = _blocking(calls.label)
-    pin = _blocking(calls.pin)
-    unpin = _blocking(calls.unpin)
-    export = _blocking(calls.export)
-
     def send(self, call: Call[T]) -> T:
-        """Make a call, retry it where that may help, and return its result."""
+        """Make a call, retry it if a retry may succeed, and return its result."""
         for attempt in itertools.count():
             outcome = self._attempt(call)
             wait = call.next_pause(outcome, attempt, self._retries)
@@ -172,7 +572,7 @@ class Client:
         self.close()
 
 
-class AsyncClient:
+class AsyncClient(_Methods):
     """Calls a duelrank service from coroutines; otherwise a `Client`, with the same parameters and methods.
 
     Examples
@@ -202,33 +602,8 @@ class AsyncClient:
         self._http = httpx.AsyncClient(**_options(base_url, api_key, timeout, retries), transport=transport)
         self._retries = retries
 
-    health = _awaiting(calls.health)
-    ready = _awaiting(calls.ready)
-    create_ranker = _awaiting(calls.create_ranker)
-    change_ranker = _awaiting(calls.change_ranker)
-    delete_ranker = _awaiting(calls.delete_ranker)
-    rankers = _awaiting(calls.rankers)
-    ranker = _awaiting(calls.ranker)
-    guard = _awaiting(calls.guard)
-    rank = _awaiting(calls.rank)
-    feedback = _awaiting(calls.feedback)
-    backfill = _awaiting(calls.backfill)
-    close_impression = _awaiting(calls.close_impression)
-    model = _awaiting(calls.model)
-    curves = _awaiting(calls.curves)
-    last_step = _awaiting(calls.last_step)
-    history = _awaiting(calls.history)
-    versions = _awaiting(calls.versions)
-    freeze = _awaiting(calls.freeze)
-    resume = _awaiting(calls.resume)
-    rollback = _awaiting(calls.rollback)
-    label = _awaiting(calls.label)
-    pin = _awaiting(calls.pin)
-    unpin = _awaiting(calls.unpin)
-    export = _awaiting(calls.export)
-
     async def send(self, call: Call[T]) -> T:
-        """Make a call, retry it where that may help, and return its result."""
+        """Make a call, retry it if a retry may succeed, and return its result."""
         import asyncio
 
         for attempt in itertools.count():

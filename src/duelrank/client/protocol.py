@@ -1,4 +1,4 @@
-"""One call over HTTP: what is sent, when it is sent again, and how the answer is read. Nothing here does any I/O."""
+"""One call over HTTP: its request, its retries, and the reading of its answer. Nothing in this module does any I/O."""
 
 from __future__ import annotations
 
@@ -9,26 +9,13 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from duelrank.client.errors import ServiceError, ServiceUnreachable
-from duelrank.core.errors import DataFormatError, InvalidValue
+from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.decoding import json_decoder
-
-__all__ = [
-    "JSON",
-    "MESSAGEPACK",
-    "Call",
-    "Outcome",
-    "Value",
-    "answer",
-    "encode_json",
-    "encode_messagepack",
-    "new_id",
-    "pause",
-]
 
 if TYPE_CHECKING:
     import httpx
@@ -51,8 +38,46 @@ FINAL = frozenset({"UnsupportedProtocol", "LocalProtocolError", "ProxyError"})
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
+class ServiceError(DuelrankError, RuntimeError):
+    """The service answered with an error; its parts are those of RFC 9457.
+
+    Parameters
+    ----------
+    status
+        HTTP status, such as 404 or 422.
+    title
+        Kind of the problem, in a few words.
+    detail
+        Description of this occurrence, in a sentence.
+    request_id
+        Id of the request in the log of the service, if the service sent one.
+    retry_after
+        Seconds after which the service asks the client to try again, if it sent them.
+    """
+
+    def __init__(
+        self, status: int, title: str, detail: str = "", request_id: str = "", retry_after: float | None = None
+    ) -> None:
+        super().__init__(status, title, detail, request_id, retry_after)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.title}" + (f": {self.detail}" if self.detail else "")
+
+
+class ServiceUnreachable(DuelrankError, ConnectionError):
+    """No answer arrived, after all retries. It is unknown whether the service executed the call; repeating it is safe."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
 def new_id() -> str:
-    """Return an id that is used nowhere else."""
+    """Return a unique id."""
     return str(uuid.uuid4())
 
 
@@ -63,17 +88,17 @@ class Call(Generic[T]):
     Parameters
     ----------
     method, path, query, body, content_type
-        The request.
+        Parts of the request.
     read
-        Makes the result from the response.
+        Function that makes the result from the response.
     answers
-        Statuses that are an answer; all others are errors.
+        Statuses of a successful answer; all others are errors.
     retried_answers
-        Statuses that are an answer too if they come after a retry: the attempt before may have succeeded unheard.
+        Statuses that are also successful after a retry, because an earlier attempt may have succeeded without an answer.
     patience
-        Seconds to wait for the response at least, where the service needs longer than usual.
+        Least number of seconds to wait for the response, for calls that take long.
     id
-        Goes with every attempt as X-Request-ID, and into the log of the service.
+        Value of X-Request-ID for every attempt, which is in the log of the service.
     """
 
     method: str
@@ -104,7 +129,7 @@ class Call(Generic[T]):
         return None if self._is_answer(outcome, attempt) else pause(outcome, attempt, retries)
 
     def result(self, outcome: Outcome, attempt: int = 0) -> T:
-        """Read the answer, or raise the error."""
+        """Return the result of the call, or raise its error."""
         if isinstance(outcome, Exception):
             text = str(outcome) or type(outcome).__name__
             raise ServiceUnreachable(f"no answer to {self.method} {self.path}: {text}") from outcome
@@ -122,8 +147,7 @@ def pause(outcome: Outcome, attempt: int, retries: int) -> float | None:
     """Return the seconds to wait after a failed attempt, or None if another attempt is useless or too late.
 
     The pause doubles with each attempt and is random between 0 and twice its mean, so that clients that failed together
-    do not come back together. A service that sends Retry-After is not asked earlier; a longer wait than the longest pause
-    is left to the caller.
+    do not retry together. No retry is earlier than Retry-After; the caller has to wait if that is later than the longest pause.
     """
     if attempt >= retries or type(outcome).__name__ in FINAL:
         return None
@@ -147,27 +171,21 @@ def _retry_after(response: httpx.Response) -> float | None:
         return None
 
 
-def encode_json(content: Any) -> bytes:
-    """Return a body as JSON, or raise an error if a part of it cannot be sent."""
+def encode(content: Any, content_type: str = JSON) -> bytes:
+    """Return a body as JSON or MessagePack, or raise an error if a part of it cannot be sent."""
     try:
+        if content_type == MESSAGEPACK:
+            return msgspec.msgpack.encode(content, enc_hook=_plain)
         body = msgspec.json.encode(content, enc_hook=_plain)
-        if b"null" in body:  # this is how msgspec writes NaN and infinity
+        if b"null" in body:  # msgspec writes NaN and infinity as null
             json.dumps(msgspec.to_builtins(content, enc_hook=_plain), allow_nan=False)
         return body
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidValue(f"this cannot be sent to the service: {error}") from None
 
 
-def encode_messagepack(content: Any) -> bytes:
-    """Return a body as MessagePack, in which bytes are bytes."""
-    try:
-        return msgspec.msgpack.encode(content, enc_hook=_plain)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidValue(f"this cannot be sent to the service: {error}") from None
-
-
 def _plain(value: Any) -> Any:
-    """Turn arrays and numbers of NumPy into lists and numbers, other mappings into objects, other iterables into arrays."""
+    """Convert arrays and numbers of NumPy to lists and numbers, other mappings to objects, other iterables to arrays."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -177,23 +195,26 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a value of type {type(value).__name__} is neither a number, a text, an array nor an object")
 
 
-def answer(type: type[T]) -> Callable[[httpx.Response], T]:
+_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(json_decoder)
+
+
+def answer(kind: type[T]) -> Callable[[httpx.Response], T]:
     """Return a function that reads the JSON of a response; fields that this version does not know are ignored."""
-    decoder: msgspec.json.Decoder[T] = json_decoder(type)
 
     def read(response: httpx.Response) -> T:
         try:
-            return decoder.decode(response.content)
+            decoded: T = _decoder(kind).decode(response.content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DataFormatError(
                 f"the answer to {response.request.url} is not that of a duelrank service: {error}"
             ) from None
+        return decoded
 
     return read
 
 
 def _service_error(response: httpx.Response) -> ServiceError:
-    """Make an error from a problem+json response, or from any other response of a proxy in between."""
+    """Make an error from a problem+json response, or from any other response, such as that of a proxy."""
     title, detail, request_id = response.reason_phrase or "error", "", response.headers.get("X-Request-ID", "")
     if response.headers.get("Content-Type", "").partition(";")[0].strip().endswith("json"):
         try:

@@ -533,3 +533,14 @@ def _describe_hint(hint: Any) -> str:
 def with_article(noun: str) -> str:
     """Put a or an before a noun."""
     return f"{'an' if noun.startswith(('a', 'e', 'i', 'o', 'up')) else 'a'} {noun}"
+
+
+def singular(plural: str) -> str:
+    """Return the singular of a regular English plural.
+
+    Examples
+    --------
+    >>> singular("rank_features"), singular("sub_queries")
+    ('rank_feature', 'sub_query')
+    """
+    return f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")

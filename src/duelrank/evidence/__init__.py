@@ -1,7 +1,6 @@
 """Evidence from clicks on which ranker users prefer: sequential tests, the guard of a learning ranker, comparisons of rankers."""
 
-from duelrank.api import GuardSpec
-from duelrank.evidence.guard import Alarm, Guard, GuardCounts, Voters
+from duelrank.evidence.guard import Alarm, Guard, GuardCounts, GuardSpec, Voters
 from duelrank.evidence.interleaving import Comparison, Result, Shown
 from duelrank.evidence.sequential import ConfidenceSequence, Detector, EValue, anytime_test
 

@@ -16,7 +16,7 @@ from duelrank.core.randomness import stream
 from duelrank.core.statistics import holm, mean_test, sign_test
 from duelrank.core.types import Impression, Query, Rankings
 from duelrank.core.validation import explained, whole_number
-from duelrank.drawing.win_rates import WinRate
+from duelrank.drawing import WinRate
 from duelrank.evidence.sequential import ConfidenceSequence, anytime_test, check_level
 from duelrank.multileaving import Multileaver
 

@@ -1,33 +1,33 @@
 """Runs experiments in parallel on one or several machines, stores their results, and makes tables, figures and reports."""
 
+from duelrank.experiments.executors import Executor, run_all
 from duelrank.experiments.pipeline import compare, reproduce
-from duelrank.experiments.reference import Reference, reference_for
+from duelrank.experiments.reference import Reference, Skyline, reference_for
 from duelrank.experiments.report import Picture, Report, Section
-from duelrank.experiments.results import (
-    Curve,
+from duelrank.experiments.results import Frame, Store, load_results
+from duelrank.experiments.suite import Experiment, Grid, Study, Suite, load_suite
+from duelrank.experiments.summary import (
     Estimate,
-    Frame,
+    MeanCurve,
     Replication,
-    Store,
     Summary,
-    load_results,
     mean_curves,
     replicate,
     summarise,
 )
-from duelrank.experiments.run import Executor, load_extension, load_extensions, run_all, warm_up
-from duelrank.experiments.skyline import Skyline
-from duelrank.experiments.suite import Experiment, Grid, Study, Suite, load_suite
-from duelrank.experiments.tables import Table, league_table, performance_table, replication_table
+from duelrank.experiments.tables import Table
+from duelrank.experiments.tabulate import league_table, performance_table, replication_table
 from duelrank.experiments.tuning import tune
+from duelrank.experiments.workers import warm_up
+from duelrank.extensions import load_extension, load_extensions
 
 __all__ = [
-    "Curve",
     "Estimate",
     "Executor",
     "Experiment",
     "Frame",
     "Grid",
+    "MeanCurve",
     "Picture",
     "Reference",
     "Replication",

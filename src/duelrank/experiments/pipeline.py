@@ -5,49 +5,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidValue, MissingData
 from duelrank.core.grammar import as_part, listed, parse
-from duelrank.core.progress import count_bar
+from duelrank.core.progress import Tell, count_bar, spinner
 from duelrank.core.registry import P, spell, spelling_once
 from duelrank.core.validation import explained
 from duelrank.datasets import Dataset
+from duelrank.drawing import figure_class
+from duelrank.experiments.dask import Scheduler
+from duelrank.experiments.executors import Device, run_all
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.report import Report
-from duelrank.experiments.results.frame import Frame
-from duelrank.experiments.results.provenance import fingerprint, provenance
-from duelrank.experiments.results.store import Store
-from duelrank.experiments.run import run_all
-from duelrank.experiments.run.device import Device
-from duelrank.experiments.run.scheduler import Scheduler
+from duelrank.experiments.results import Frame, Store, fingerprint, provenance
 from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
+from duelrank.experiments.summary import mean_curves
+from duelrank.experiments.tables import Table
 from duelrank.metrics import Metric
 from duelrank.simulation import RunSpec
 from duelrank.users import User
 
-__all__ = [
-    "Plan",
-    "check_data",
-    "collect",
-    "compare",
-    "comparison",
-    "fingerprints",
-    "make_report",
-    "plan",
-    "reproduce",
-    "run_plan",
-    "timed",
-]
-
-Progress = Callable[[int, int], None]
+_log = logging.getLogger(__name__)
 
 USERS = ("perfect", "navigational", "informational")
 
@@ -70,21 +58,18 @@ class Plan:
 
     def study(self, frame: Frame) -> Study:
         """Return the input of the tables and figures of the experiments."""
-        skylines = {spell(dataset): self._skyline(dataset) for dataset in self.datasets}
         return Study(
             frame,
             self.suite.labelled(),
             self.suite.published,
-            {name: value for name, value in skylines.items() if value is not None},
+            {spell(each): self._skyline(each) for each in self.datasets} if self.suite.needs_reference else {},
             self.suite.guard_parts(),
             self.suite.impressions,
             tuple(each for experiment in self.suite.experiments for each in experiment.comparisons()),
         )
 
-    def _skyline(self, dataset: Dataset) -> float | None:
+    def _skyline(self, dataset: Dataset) -> float:
         """Return the mean test performance of the offline references over the folds that have runs."""
-        if not self.suite.needs_reference:
-            return None
         folds = range(1, min(dataset.n_folds, self.suite.runs) + 1)
         return float(np.mean([reference_for(dataset, fold).test for fold in folds]))
 
@@ -161,6 +146,8 @@ def plan(
             skipped[name] = error
     if not found:
         raise _nothing_installed(suite, skipped)
+    if skipped:
+        _log.info("skipped, not installed: %s (see `duelrank data list`)", ", ".join(skipped))
     return Plan(suite, tuple(dict.fromkeys(found)), tuple(skipped))
 
 
@@ -178,7 +165,7 @@ def collect(
     store: Store | None = None,
     workers: int | None = None,
     scheduler: Scheduler | None = None,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     device: Device = "cpu",
 ) -> Frame:
     """Make the missing runs and return all results of the plan.
@@ -262,6 +249,88 @@ def make_report(plan: Plan, frame: Frame, wall_seconds: float | None = None, com
     return Report(plan.suite.title, tuple(each.section(study) for each in plan.suite.experiments), made)
 
 
+@dataclass(frozen=True, eq=False)
+class SuiteResult:
+    """The results of a suite.
+
+    Parameters
+    ----------
+    plan
+        The suite and its data sets.
+    frame
+        All runs.
+    tables
+        The tables by unique names.
+    report, path
+        The report, and the path of its page; None if the results have no folder.
+    """
+
+    plan: Plan
+    frame: Frame
+    tables: Mapping[str, Table]
+    report: Report | None = None
+    path: Path | None = None
+
+    def described(self) -> dict[str, Any]:
+        """Return plain values: the numbers of all tables, mean learning curves, and all runs without their curves."""
+        additions = ("guard", "log", "impressions")
+        return {
+            "suite": self.plan.suite.name,
+            "report": None if self.path is None else str(self.path),
+            "skipped": list(self.plan.skipped),
+            "tables": {name: table.records() for name, table in self.tables.items()},
+            "curves": [
+                {"guard": guard, **({"log": log} if log else {}), **asdict(curve)}
+                for (guard, log, _), runs in self.frame.groups(*additions)
+                for curve in mean_curves(runs)
+            ],
+            "runs": [
+                {name: value for name, value in row.items() if not isinstance(value, np.ndarray)}
+                for row in self.frame.rows()
+            ],
+        }
+
+
+def run_suite(
+    suite: Suite,
+    out: str | Path | None,
+    datasets: Sequence[str] | str | None = None,
+    users: Sequence[str] | str | None = None,
+    algorithms: Sequence[str] | str | None = None,
+    runs: int | None = None,
+    impressions: int | None = None,
+    installed: bool = True,
+    workers: int | None = None,
+    scheduler: Scheduler | None = None,
+    device: Device = "cpu",
+    command: str = "",
+) -> SuiteResult:
+    """Make the missing runs of a suite; with a folder, store them there and write the report.
+
+    Parameters
+    ----------
+    suite, datasets, users, algorithms, runs, impressions, installed
+        As in `plan`.
+    out
+        Folder of the results; None keeps them in memory.
+    workers, scheduler, device
+        As in `run_all`.
+    command
+        Command line of this process, for the report.
+    """
+    wanted = plan(suite, datasets, users, algorithms, runs, impressions, installed)
+    if out is None:
+        frame, _ = run_plan(wanted, None, workers, scheduler, device)
+        study = wanted.study(frame)
+        return SuiteResult(wanted, frame, {t.name: t for each in wanted.suite.experiments for t in each.tables(study)})
+    figure_class()  # raises an error before the runs if matplotlib is missing
+    frame, wall_seconds = run_plan(wanted, out, workers, scheduler, device)
+    with spinner("drawing tables and figures"):
+        report = make_report(wanted, frame, wall_seconds, command)
+        path = report.write(Path(out))
+    return SuiteResult(wanted, frame, report.tables(), report, path)
+
+
 @explained
 def compare(
     algorithms: Sequence[Algorithm | str] | Algorithm | str,
@@ -337,11 +406,11 @@ def reproduce(
     2
     """
     loaded = load_suite(suite) if isinstance(suite, str) else suite
-    wanted = plan(loaded, datasets, users, algorithms, runs, impressions)
-    frame, wall_seconds = run_plan(wanted, out, workers, scheduler, device)
-    report = make_report(wanted, frame, wall_seconds)
-    report.write(Path(out))
-    return report
+    result = run_suite(
+        loaded, out, datasets, users, algorithms, runs, impressions, workers=workers, scheduler=scheduler, device=device
+    )
+    assert result.report is not None
+    return result.report
 
 
 def run_plan(

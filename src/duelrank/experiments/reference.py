@@ -18,18 +18,16 @@ import numpy as np
 from duelrank.core.errors import InvalidValue, StorageFailure
 from duelrank.core.home import home
 from duelrank.core.randomness import stream
-from duelrank.core.registry import canonical
+from duelrank.core.registry import canonical, register
 from duelrank.core.types import Weights, frozen
-from duelrank.datasets import Fold, Split
-from duelrank.datasets.base import Dataset
+from duelrank.datasets import Dataset, Fold, Split
 from duelrank.experiments.files import write_bytes
-from duelrank.experiments.results.provenance import fingerprint
+from duelrank.experiments.results import fingerprint
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.projection import norm
 from duelrank.kernels.random import permutation
 from duelrank.metrics import evaluate, nDCG
-
-__all__ = ["Reference", "Training", "reference_for", "train"]
+from duelrank.simulation import Baseline
 
 FORMAT = 1  # version of the files and of the training; files of another version are not read
 _NDCG = nDCG(cutoff=10)
@@ -190,3 +188,26 @@ def _read(path: Path, n_features: int) -> Reference | None:
         return None
     sound = weights.shape == (n_features,) and weights.dtype == np.float64 and abs(weights @ weights - 1.0) < 1e-9
     return Reference(frozen(weights), epochs=epochs, **numbers) if sound else None
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Skyline(Baseline):
+    """A linear LambdaRank that was trained on all labels of the fold: a production ranking that is hard to beat.
+
+    Examples
+    --------
+    An upper limit for online learning: this ranker knows the labels of all training queries.
+
+    >>> from duelrank import Synthetic, evaluate
+    >>> from duelrank.experiments import Skyline
+    >>> from duelrank.core.randomness import stream
+    >>> data = Synthetic(n_queries=40, n_features=20)
+    >>> weights = Skyline().weights(data, fold=1)
+    >>> round(evaluate(weights, data.fold(1).test, "nDCG@10", stream(1, "ties")), 2)
+    0.94
+    """
+
+    def weights(self, dataset: Dataset, fold: int) -> Weights:
+        """Return the weights of the offline reference; it is trained on first use."""
+        return reference_for(dataset, fold).weights

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_ori
 
 import msgspec
 
-from duelrank.api import parameter_of_pair
 from duelrank.core.errors import Conflict, InvalidValue, UnknownName
+from duelrank.core.registry import singular
 from duelrank.export.model import LinearModel
 
 F = TypeVar("F", bound="type[Format]")
@@ -116,7 +116,7 @@ class Option:
     @property
     def parameter(self) -> str:
         """The name in a query string, and with dashes on the command line; for a mapping, the name of one pair."""
-        return parameter_of_pair(self.name) if self.is_mapping else self.name
+        return singular(self.name) if self.is_mapping else self.name
 
     @property
     def description(self) -> str:

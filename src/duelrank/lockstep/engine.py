@@ -67,7 +67,7 @@ def device_name() -> str:
 
 @dataclass(frozen=True)
 class Lockstep:
-    """Runs specs in lockstep; an executor as those of `duelrank.experiments.run`.
+    """Runs specs in lockstep; an executor as those of `duelrank.experiments.executors`.
 
     Parameters
     ----------

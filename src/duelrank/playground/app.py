@@ -18,16 +18,16 @@ import msgspec
 from starlette.applications import Starlette
 
 from duelrank.algorithms import Algorithm
-from duelrank.api import RankerSpec, Start
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.core.grammar import parse
 from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish, check_ranker, crowd_rankers
 from duelrank.playground.search import DEFAULT_TASTE, FEATURES, Document, Search
-from duelrank.serving import Service, Settings
-from duelrank.serving.http import KeyRing, create_app
-from duelrank.serving.http.dashboard import POLICY
-from duelrank.serving.http.errors import NoSuchPage
-from duelrank.serving.http.routes import OPERATIONS, Call, Operation, Reply
+from duelrank.service import Service, Settings
+from duelrank.service.http import KeyRing, create_app
+from duelrank.service.http.dashboard import POLICY
+from duelrank.service.http.errors import NoSuchPage
+from duelrank.service.http.routes import OPERATIONS, Call, Operation, Reply
+from duelrank.service.http.schema import RankerSpec, Start
 from duelrank.storage import Storage
 
 #: The ranker that the visitor teaches by hand, and what it learns with where nothing else is asked for: every click should tell.

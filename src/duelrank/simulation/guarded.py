@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
-from duelrank.api import GuardSpec, OnAlarm
 from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.core.randomness import stream_key
 from duelrank.core.registry import Between, Part, register, spell
 from duelrank.core.types import Feedback, Impression, Query, State, Weights, frozen
-from duelrank.evidence.guard import Guard, Kind, check_guard, draw_kind, guard_list, outcome_of
+from duelrank.evidence import Guard
+from duelrank.evidence.guard import GuardSpec, Kind, OnAlarm, check_guard, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.simulation.production import Baseline, BestFeature, order

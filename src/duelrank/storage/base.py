@@ -1,37 +1,209 @@
-"""Defines the interfaces of a store: event log, snapshots, API keys and leases; the service knows nothing else of it."""
+"""The interfaces of a store (event log, snapshots, API keys and leases), and the values that they take and return."""
 
 from __future__ import annotations
 
+import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from duelrank.storage.values import ApiKey, Event, NewEvent, Receipt, Snapshot, SnapshotInfo, Usage
+from duelrank.core.errors import InvalidValue
+from duelrank.core.validation import whole_number
 
-__all__ = ["EventLog", "Keys", "Lease", "Leases", "Snapshots", "Storage"]
+# Together they fit into an entry of a PostgreSQL index, which holds at most 2,700 bytes.
+MOST_BYTES = {"ranker": 500, "kind": 100, "key": 1000, "id": 200, "name": 200, "scope": 100}
+MOST_BODY = 1 << 28
+MOST_NUMBER = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to be appended to the log.
+
+    Parameters
+    ----------
+    ranker
+        Name of the ranker.
+    kind
+        Kind of the event, a word such as "ranked", "feedback" or "closed".
+    key
+        Idempotency key: an event with a known ranker, kind and key is not stored again.
+    time
+        Seconds by the caller's clock; the order of events does not depend on it.
+    body
+        Content of the event.
+    attachment
+        Large data that is needed for a limited time, such as the features of an impression.
+    follows
+        Whether to leave the event out if the previous event of the same batch is not new.
+    """
+
+    ranker: str
+    kind: str
+    key: str
+    time: float
+    body: bytes
+    attachment: bytes | None = None
+    follows: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("ranker", "kind", "key"):
+            object.__setattr__(self, name, checked_text(name, getattr(self, name)))
+        object.__setattr__(self, "time", checked_time(self.time))
+        checked_body(self.body)
+        if self.attachment is not None:
+            checked_body(self.attachment, "an attachment")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of the log.
+
+    Parameters
+    ----------
+    number
+        Position in the log, counted from 1 over all rankers.
+    ranker, kind, key, time, body
+        As in `NewEvent`.
+
+    Examples
+    --------
+    >>> from duelrank.storage import NewEvent, open_storage
+    >>> with open_storage("sqlite://") as store:
+    ...     _ = store.log.append([NewEvent("shop", "ranked", key="i1", time=0.0, body=b"a list")])
+    ...     (event,) = store.log.read()
+    >>> event.number, event.body
+    (1, b'a list')
+    """
+
+    number: int
+    ranker: str
+    kind: str
+    key: str
+    time: float
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The number of an appended event, and whether it is new or the duplicate of an earlier one.
+
+    Examples
+    --------
+    >>> from duelrank.storage import NewEvent, open_storage
+    >>> event = NewEvent("shop", "ranked", key="i1", time=0.0, body=b"a list")
+    >>> with open_storage("sqlite://") as store:
+    ...     receipts = store.log.append([event]) + store.log.append([event])
+    >>> receipts  # the second is the same event
+    [Receipt(number=1, new=True), Receipt(number=1, new=False)]
+    """
+
+    number: int
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """A snapshot of a ranker, such as a checkpoint or a version.
+
+    Parameters
+    ----------
+    ranker
+        Name of the ranker.
+    kind
+        Kind of the snapshot.
+    number
+        Number of the snapshot; the newest one has the largest.
+    time
+        Seconds by the caller's clock.
+    body
+        Content of the snapshot.
+    """
+
+    ranker: str
+    kind: str
+    number: int
+    time: float
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """A stored snapshot with the size of its body in bytes instead of the body."""
+
+    ranker: str
+    kind: str
+    number: int
+    time: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The size of a store and the free space on its disk, in bytes; None if the free space is unknown."""
+
+    bytes: int
+    free: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key; the store holds a hash of its secret part, never the secret.
+
+    Parameters
+    ----------
+    id
+        Public part of the key.
+    hash
+        Hash of the secret part.
+    scopes
+        Permissions, such as "rank", "feedback" and "admin".
+    created
+        Seconds by the caller's clock.
+    rankers
+        Names of the rankers that the key is valid for; empty for all.
+    """
+
+    id: str
+    hash: bytes
+    scopes: tuple[str, ...]
+    created: float
+    rankers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "id", checked_text("id", self.id))
+        checked_body(self.hash)
+        object.__setattr__(self, "scopes", tuple(checked_text("scope", scope) for scope in self.scopes))
+        for scope in self.scopes:
+            if len(scope.split()) != 1 or scope != scope.strip():
+                raise InvalidValue(f"a scope is one word, got {scope!r}")
+        object.__setattr__(self, "created", checked_time(self.created))
+        object.__setattr__(self, "rankers", tuple(checked_text("ranker", ranker) for ranker in self.rankers))
 
 
 class EventLog(ABC):
     """An append-only log of events.
 
     Events are numbered 1, 2, 3, ... over all rankers, without gaps, in the order in which they become visible: a reader
-    that has read up to a number will never find a smaller one later. The clock plays no part in that.
+    that has read up to a number never finds a smaller one later. The order does not depend on the clock.
     """
 
     @abstractmethod
     def submit(self, events: Sequence[NewEvent]) -> Future[list[Receipt]]:
-        """Hand over a batch to be appended whole or not at all; the future is done when it is on the disk.
+        """Queue a batch to be appended completely or not at all; the future is done when the batch is on the disk.
 
-        From a coroutine: ``await asyncio.wrap_future(log.submit(events))``. Batches that wait at the same time share one
-        trip to the disk (group commit).
+        From a coroutine: ``await asyncio.wrap_future(log.submit(events))``. Batches that wait at the same time are
+        written in one transaction (group commit).
 
         Returns
         -------
         future
-            One receipt per event, in the same order. An event whose (ranker, kind, key) is known already, from earlier
-            or from this very batch, is not stored again: its receipt has the number of the first one. An event that
+            One receipt per event, in the same order. An event whose (ranker, kind, key) is already known, from the log
+            or from the same batch, is not stored again: its receipt has the number of the first one. An event that
             ``follows`` one that is not new is left out: its receipt is ``Receipt(0, False)``.
         """
 
@@ -45,11 +217,11 @@ class EventLog(ABC):
 
     @abstractmethod
     def find(self, ranker: str, kind: str, keys: Collection[str]) -> dict[str, Event]:
-        """Return the events that have one of the keys, by key; any number of keys in as few statements as possible."""
+        """Return the events that have one of the keys, by key, with as few statements as possible."""
 
     @abstractmethod
     def attachment(self, ranker: str, number: int) -> bytes | None:
-        """Return the attachment of an event, or None where it has none or it was dropped."""
+        """Return the attachment of an event, or None if it has none or its attachment was dropped."""
 
     @abstractmethod
     def last_number(self) -> int:
@@ -57,92 +229,92 @@ class EventLog(ABC):
 
     @abstractmethod
     def number_before(self, ranker: str, time: float) -> int:
-        """Return the largest number up to which all events of a ranker that are still there have a time before this."""
+        """Return the largest number up to which all remaining events of a ranker have an earlier time."""
 
     @abstractmethod
     def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = (), limit: int | None = None) -> int:
-        """Remove the attachments of events that a checkpoint covers; the events themselves stay.
+        """Remove the attachments of events that a checkpoint covers; the events remain.
 
-        Appends that wait meanwhile go in between; when interrupted, what is left goes with the next call. The cost is in
-        proportion to what is removed and to ``keep``.
+        Appends are possible meanwhile. After an interruption, the next call removes the rest. The cost is proportional to
+        the number of removed and kept attachments.
 
         Parameters
         ----------
         ranker
-            Whose events.
+            Name of the ranker.
         up_to
-            Events up to this number; refused where no checkpoint of the ranker covers it. To be able to replay from the
-            oldest checkpoint, give the number of that one.
+            Number of the last event; a checkpoint of the ranker must cover it. To be able to replay from the oldest
+            checkpoint, use the number of that checkpoint.
         keep
-            Numbers of events whose attachments stay, such as impressions that are still open.
+            Numbers of events that keep their attachments, such as impressions that are still open.
         limit
-            How many are removed at most; the rest goes with the next call.
+            Largest number of attachments to remove; the next call removes the rest.
 
         Returns
         -------
         count
-            How many attachments were removed.
+            Number of removed attachments.
         """
 
     @abstractmethod
     def dropped(self, ranker: str) -> int:
-        """Return the largest number up to which data of a ranker was removed, 0 where nothing was.
+        """Return the largest number up to which data of a ranker was removed, 0 if none was.
 
-        A replay is possible from a checkpoint at or behind it.
+        A replay can start at a checkpoint with this number or a larger one.
         """
 
     @abstractmethod
     def delete(self, ranker: str, up_to: int, keep: Collection[int] = (), limit: int | None = None) -> int:
         """Remove events of a ranker up to a number, with their attachments and keys, except those to ``keep``.
 
-        A duplicate that comes later than that counts as new. No checkpoint is asked for: this is also how a ranker is
-        deleted. Interruptions, cost and limit are as for `drop_attachments`.
+        A later duplicate of a removed event is new. No checkpoint is required: this is also the way to delete a ranker.
+        Interruptions, cost and limit are as in `drop_attachments`.
 
         Returns
         -------
         count
-            How many events were removed.
+            Number of removed events.
         """
 
 
 class Snapshots(ABC):
-    """What was learned and published, each under a ranker, a kind and a number.
+    """Snapshots of rankers, each with a kind and a number.
 
     Kinds are "checkpoint" (the state of a ranker after all events up to the number), "version" (a published model; the
-    number counts versions) and "status".
+    number counts versions), and others that the service defines.
     """
 
     @abstractmethod
     def save(self, ranker: str, kind: str, number: int, time: float, body: bytes) -> None:
-        """Keep a snapshot; it replaces one with the same number. A checkpoint cannot cover events that did not happen."""
+        """Store a snapshot, in place of one with the same number; a checkpoint cannot cover an event that is not in the log."""
 
     @abstractmethod
-    def load(self, ranker: str, kind: str, number: int | None = None) -> Snapshot | None:
-        """Return the snapshot with exactly this number, or the newest where no number is given; None where there is none."""
+    def load(self, ranker: str, kind: str, number: int | None = None) -> StoredSnapshot | None:
+        """Return the snapshot with this number, the newest by default; None if there is none."""
 
     @abstractmethod
     def list(self, ranker: str, kind: str) -> list[SnapshotInfo]:
-        """Return what snapshots there are, oldest first, without their bodies."""
+        """Return the snapshots without their bodies, oldest first."""
 
     @abstractmethod
     def newest(self, kind: str) -> dict[str, int]:
-        """Return the largest number of each ranker that has snapshots of a kind, in one statement."""
+        """Return the largest number of each ranker that has snapshots of a kind, with one statement."""
 
     @abstractmethod
     def prune(self, ranker: str, kind: str, keep: int, needed: Collection[int] = ()) -> int:
-        """Remove all but the newest ``keep`` snapshots (at least one) and the needed numbers; return how many."""
+        """Remove all snapshots but the newest ``keep`` (at least one) and the needed numbers; return the number of removed ones."""
 
     @abstractmethod
     def delete(self, ranker: str) -> None:
-        """Remove all snapshots of a ranker, and the note of what was removed from its log (`EventLog.dropped`)."""
+        """Remove all snapshots of a ranker, and the value of `EventLog.dropped`."""
 
 
 class Keys(ABC):
-    """The API keys of those who may use the service."""
+    """The API keys of the service."""
 
     @abstractmethod
     def add(self, key: ApiKey) -> None:
-        """Keep the hash of an API key; an id that exists already is refused."""
+        """Store an API key; its id must be new."""
 
     @abstractmethod
     def list(self) -> list[ApiKey]:
@@ -150,26 +322,27 @@ class Keys(ABC):
 
     @abstractmethod
     def revoke(self, id: str) -> bool:
-        """Remove an API key; return whether there was one."""
+        """Remove an API key; return whether it existed."""
 
 
 class Lease(ABC):
-    """A name that this process holds alone, until it releases or loses it."""
+    """A name that this process holds exclusively until it releases or loses it."""
 
-    @abstractmethod
     def renew(self) -> bool:
         """Send a heartbeat, at least every two seconds; return whether the lease is still held.
 
-        A holder that sends none for some seconds loses the lease to the next process that asks for it.
+        A holder that sends none for some seconds loses the lease to the next process that asks for it. Leases that end
+        with their process need no heartbeats.
         """
+        return self.held()
 
     @abstractmethod
     def held(self) -> bool:
-        """Whether the lease is still held: False once it is released or lost, such as when the server restarted."""
+        """Return whether the lease is still held: False after its release or loss, such as by a restart of the server."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give the lease up; may be called twice."""
+        """Release the lease; may be called twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -181,23 +354,22 @@ class Lease(ABC):
 
 
 class Leases(ABC):
-    """Names that one process at a time holds, among all processes on a store."""
+    """Leases on names; among all processes that use a store, at most one holds each name."""
 
     @abstractmethod
     def acquire(self, name: str) -> Lease | None:
-        """Return a lease on a name, or None where another process (or this one) holds it.
+        """Return a lease on a name, or None if another process (or this one) holds it.
 
-        Does not wait. A holder that dies loses the lease at once; ask again every second or so to take over.
+        Does not wait. A process that ends loses its leases at once; to take over, try again every second or so.
         """
 
 
 class Storage(ABC):
     """A store: an event log, snapshots, API keys and leases.
 
-    All methods may be called from any thread. Whatever a method has returned from is on the disk for good. Everything
-    that goes wrong is a `duelrank.core.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed
-    later, or an `InvalidValue` where the call itself makes no sense. Open a store in the process that uses it: it does
-    not survive a fork.
+    All methods may be called from any thread. Data is durable as soon as the method that writes it has returned. Failures
+    raise a `duelrank.core.errors.StorageFailure`, whose ``retryable`` says whether the same call may succeed later; invalid
+    arguments raise an `InvalidValue`. A store does not survive a fork: open it in the process that uses it.
     """
 
     log: EventLog
@@ -209,15 +381,15 @@ class Storage(ABC):
 
     @abstractmethod
     def usage(self) -> Usage:
-        """Return the size of the store, and the free space on its disk where that is known."""
+        """Return the size of the store, and the free space on its disk if it is known."""
 
     @abstractmethod
     def ping(self) -> None:
-        """Raise where the store does not answer."""
+        """Raise an error if the store does not answer."""
 
     @abstractmethod
     def close(self) -> None:
-        """Finish the appends that were handed over, then release everything that is held; may be called twice."""
+        """Finish the queued appends, then release all resources; may be called twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -226,3 +398,47 @@ class Storage(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def checked_text(name: str, text: Any) -> str:
+    """Return a text that every database can store and find, or raise an error."""
+    if not isinstance(text, str) or not text:
+        raise InvalidValue(f"{name} must be a non-empty text, got {text!r}")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidValue(f"{name} must be valid Unicode, got {text!r}") from None
+    if size > MOST_BYTES[name]:
+        raise InvalidValue(f"{name} must have at most {MOST_BYTES[name]} bytes, got {size}")
+    if "\0" in text:
+        raise InvalidValue(f"{name} must not contain a zero character, got {text!r}")
+    return str.__str__(text)  # a member of a string enumeration is a str too, but drivers and checksums differ
+
+
+def checked_body(body: Any, what: str = "a body") -> bytes:
+    """Return a body, or raise an error if it is not of type bytes or too large."""
+    if not isinstance(body, bytes):
+        raise InvalidValue(f"{what} must be bytes, got {type(body).__name__}")
+    if len(body) > MOST_BODY:
+        raise InvalidValue(f"{what} must have at most {MOST_BODY:,} bytes, got {len(body):,}")
+    return body
+
+
+def checked_time(time: Any) -> float:
+    """Return a time in seconds as a float, or raise an error if it is not a finite number."""
+    if isinstance(time, bool) or not isinstance(time, (int, float)) or not abs(time) < math.inf:
+        raise InvalidValue(f"a time must be a finite number of seconds, got {time!r}")
+    try:
+        return float(time) + 0.0  # SQLite returns -0.0 as 0.0
+    except OverflowError:
+        raise InvalidValue(f"a time must be a finite number of seconds, got {time!r}") from None
+
+
+def checked_number(name: str, number: Any, least: int = 0) -> int:
+    """Return a whole number that fits into a column of a database, or raise an error."""
+    return whole_number(name, number, least, MOST_NUMBER)
+
+
+def without_password(text: str) -> str:
+    """Return an address, or a message that contains one, with the password replaced by asterisks."""
+    return re.sub(r"(?<=:)[^@\s]*(?=@)", "***", re.sub(r"password=[^&\s]*", "password=***", text))

@@ -1,4 +1,4 @@
-"""Group commit: one thread that writes, and takes along whatever has come in while it was busy."""
+"""Group commit: one thread writes all batches that were queued during the previous transaction in one transaction."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from duelrank.core.errors import InvalidValue, StorageFailure, StoreLocked, StoreUnavailable
-from duelrank.storage.values import NewEvent, Receipt
-
-__all__ = ["GroupWriter"]
+from duelrank.storage.base import NewEvent, Receipt
 
 T = TypeVar("T")
 
-# A group larger than that gains nothing, and its first batch would wait too long.
+# Larger groups are not faster, and their first batch would wait too long.
 MOST_BATCHES, MOST_BYTES = 1000, 8 << 20
 
 
@@ -27,7 +25,7 @@ class _Batch:
         if not all(isinstance(event, NewEvent) for event in self.events):
             raise InvalidValue("only instances of NewEvent can be appended")
         if self.events and self.events[0].follows:
-            raise InvalidValue("the first event of a batch has none before it that it could follow")
+            raise InvalidValue("the first event of a batch cannot follow another one")
         self.size = sum(len(event.body) + len(event.attachment or b"") for event in self.events)
         self.future: Future[list[Receipt]] = Future()
 
@@ -43,12 +41,12 @@ class _Call:
 
 
 class GroupWriter:
-    """Runs all writes of a store in one thread of its own, in the order in which they came.
+    """Executes all writes of a store in its own thread, in the order of their arrival.
 
     Parameters
     ----------
     insert
-        Appends events in one transaction, whole or not at all, and returns when they are on the disk.
+        Function that appends events in one transaction and returns when they are on the disk.
     """
 
     def __init__(self, insert: Callable[[Sequence[NewEvent]], list[Receipt]]) -> None:
@@ -59,20 +57,20 @@ class GroupWriter:
         self._thread.start()
 
     def submit(self, events: Sequence[NewEvent]) -> Future[list[Receipt]]:
-        """Hand over a batch of events."""
+        """Queue a batch of events."""
         batch = _Batch(events)
         self._put(batch)
         return batch.future
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a function in the writer's thread and wait for what it returns."""
+        """Call a function in the writer's thread, and return its result."""
         call = _Call(function)
         self._put(call)
         result: T = call.future.result()
         return result
 
     def close(self) -> None:
-        """Finish what was handed over, and end the thread."""
+        """Execute the queued writes, and end the thread."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -80,7 +78,7 @@ class GroupWriter:
         self._thread.join()
 
     def _put(self, job: _Batch | _Call) -> None:
-        with self._lock:  # else a job could come behind the one that ends the thread, and wait for ever
+        with self._lock:  # otherwise a job could be queued after the None that ends the thread, and wait for ever
             if self._closed:
                 raise StorageFailure("this store was closed; open it again")
             self._queue.put(job)
@@ -88,15 +86,15 @@ class GroupWriter:
     def _loop(self) -> None:
         last = False
         while not last:
-            group, last = self._take()
+            group, last = self._next_group()
             jobs = [job for job in group if job.future.set_running_or_notify_cancel()]
             self._write([job for job in jobs if isinstance(job, _Batch)])
             for job in jobs:
                 if isinstance(job, _Call):
                     _settle(job.future, job.function)
 
-    def _take(self) -> tuple[list[_Batch | _Call], bool]:
-        """Wait for a job, and take the others that are there; say whether the end was among them."""
+    def _next_group(self) -> tuple[list[_Batch | _Call], bool]:
+        """Wait for a job and return it with all other queued ones, and whether the writer was closed."""
         group: list[_Batch | _Call] = []
         size = 0
         while len(group) < MOST_BATCHES and size < MOST_BYTES:
@@ -111,30 +109,30 @@ class GroupWriter:
         return group, False
 
     def _write(self, batches: Sequence[_Batch]) -> None:
-        """Append the batches in one transaction; where that fails, each alone, so that none spoils the others."""
+        """Append the batches in one transaction; if it fails, write each batch separately, so that valid ones succeed."""
         if len(batches) == 1:
             _settle(batches[0].future, lambda: self._insert(batches[0].events))
         elif batches:
             try:
                 receipts = self._insert([event for batch in batches for event in batch.events])
             except BaseException as error:
-                self._write_alone(batches, error)
+                self._write_separately(batches, error)
             else:
                 start = 0
                 for batch in batches:
                     batch.future.set_result(receipts[start : start + len(batch.events)])
                     start += len(batch.events)
 
-    def _write_alone(self, batches: Sequence[_Batch], error: BaseException) -> None:
+    def _write_separately(self, batches: Sequence[_Batch], error: BaseException) -> None:
         for batch in batches:
-            if isinstance(error, (StoreLocked, StoreUnavailable)):  # to wait once more for each would help nobody
+            if isinstance(error, (StoreLocked, StoreUnavailable)):  # waiting again for each batch would not help
                 batch.future.set_exception(type(error)(*error.args))
             else:
                 self._write([batch])
 
 
 def _settle(future: Future[T], function: Callable[[], T]) -> None:
-    """Give a future the result of a function, or what it raised: an error must reach its caller, and end no thread."""
+    """Set the result of a function, or the exception that it raised, in a future; the thread survives every error."""
     try:
         result = function()
     except BaseException as error:

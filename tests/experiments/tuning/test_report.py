@@ -42,7 +42,13 @@ def test_the_page_says_what_was_found_and_how(found, page):
         "Optuna, tpe, seed 1, 10 trials at a time",
     ):
         assert said in text
-    assert text.count("<svg") == 3
+    assert {path.stem for path in (page.parent / "figures").iterdir()} == {
+        "history",
+        "slices",
+        "slices-2",
+        "importance",
+    }
+    assert text.count("<svg") == 4
 
 
 def test_the_best_ten_are_in_order_and_the_start_is_below_them(found, page):

@@ -15,10 +15,10 @@ pytest.importorskip("optuna", reason="the extra 'tune' is not installed")
 from duelrank import parse
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, UnknownName
 from duelrank.experiments import load_results, tune
-from duelrank.experiments.results.store import Store
-from duelrank.experiments.tuning import make_settings
-from duelrank.experiments.tuning import runs as tuning_runs
-from duelrank.experiments.tuning.settings import FIRST_SEED
+from duelrank.experiments.results import Store
+from duelrank.experiments.tuning import Settings, search_space
+from duelrank.experiments.tuning import search as tuning_search
+from duelrank.experiments.tuning.settings import FIRST_SEED, Objective
 from duelrank.simulation import simulate
 
 TINY = "synthetic(n_queries=12, n_documents=8, n_features=6)"
@@ -31,7 +31,9 @@ def search(folder, **changes):
 
 
 def few_settings():
-    return make_settings("pdgd", TINY, "perfect", ("learning_rate",), (), "reward", folds=3, impressions=15, batch=2)
+    recipe, space = parse("pdgd"), search_space(parse("pdgd"), ("learning_rate",))
+    cells = (parse(TINY),), (parse("perfect"),)
+    return Settings(recipe, space, *cells, Objective.parse("reward"), folds=3, impressions=15, batch=2)
 
 
 def table(folder):
@@ -62,7 +64,7 @@ def die_after(monkeypatch):
                 made += 1
                 yield replace(simulate(spec), learner=None)
 
-        monkeypatch.setattr(tuning_runs, "run_all", run_all)
+        monkeypatch.setattr(tuning_search, "run_all", run_all)
 
     return set_limit
 
@@ -132,7 +134,7 @@ class TestTrials:
                     raise InvalidValue("weights with NaN or infinite values")
                 yield replace(simulate(spec), learner=None)
 
-        monkeypatch.setattr(tuning_runs, "run_all", run_all)
+        monkeypatch.setattr(tuning_search, "run_all", run_all)
         found = search(tmp_path / "a", prune=False)
         failed = [trial for trial in found.trials if trial.state.name == "FAIL"]
         assert failed
@@ -149,17 +151,17 @@ class TestTrials:
             if diverged:
                 raise InvalidValue("weights with NaN or infinite values")
 
-        monkeypatch.setattr(tuning_runs, "run_all", run_all)
+        monkeypatch.setattr(tuning_search, "run_all", run_all)
         recipes = [parse(f"pdgd(learning_rate={rate})") for rate in (1, 9, 2, 3, 4)]
         with Store(tmp_path / "a", "tune") as store:
-            runs = tuning_runs.Runs(few_settings(), store, lambda done, total: None)
+            runs = tuning_search.Runs(few_settings(), store, lambda done, total: None)
             assert runs.make(recipes) == {recipes[1]}
             assert len(store.done()) == 4 * 3
         assert set(begun.values()) == {1}
 
     def test_the_runs_of_earlier_batches_are_not_held_in_memory(self, tmp_path):
         with Store(tmp_path / "a", "tune") as store:
-            runs = tuning_runs.Runs(settings := few_settings(), store, lambda done, total: None)
+            runs = tuning_search.Runs(settings := few_settings(), store, lambda done, total: None)
             old = weakref.ref(runs._specs(settings.algorithm)[0])
             assert old() is not None, "the specs of a batch are kept"
             for rate in range(1, 7):
@@ -171,7 +173,7 @@ class TestTrials:
             raise InvalidValue("weights with NaN or infinite values")
             yield
 
-        monkeypatch.setattr(tuning_runs, "run_all", run_all)
+        monkeypatch.setattr(tuning_search, "run_all", run_all)
         with pytest.raises(InvalidValue, match="NaN"):
             search(tmp_path / "a")
 

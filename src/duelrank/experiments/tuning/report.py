@@ -1,39 +1,50 @@
-"""Makes the report of a search: the best trials, what the best recipe achieves cell by cell, and what each parameter does."""
+"""Writes the report of a search: the best trials, the results of the best recipe cell by cell, and the effect of each parameter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
+import numpy as np
+
+from duelrank.core.progress import spinner
 from duelrank.core.registry import spell
+from duelrank.drawing import figure_class
 from duelrank.experiments.report import Picture, Report, Section
-from duelrank.experiments.results.provenance import provenance
-from duelrank.experiments.results.store import load_results
+from duelrank.experiments.results import load_results, provenance
 from duelrank.experiments.tables import Cell, Column, Row, Table
-from duelrank.experiments.tuning.figures import draw_history, draw_importance, draw_slices
-from duelrank.experiments.tuning.objective import Scores
-from duelrank.experiments.tuning.search import SUITE, Tuned
-from duelrank.experiments.tuning.space import Parameter, value_at
-from duelrank.experiments.tuning.study import best_first
+from duelrank.experiments.tuning.search import SUITE, Tuned, best_first, quiet_optuna
+from duelrank.experiments.tuning.settings import Parameter, Scores, value_at
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
+    from matplotlib.figure import Figure
 
-__all__ = ["make_report", "write_report"]
-
-_BEST = 10
+_BEST = 10  # number of trials in the table
 _MEASURES = ("objective", "reward", "validation", "worst reward", "worst validation")
+_KINDS = ("reward", "validation")
+_COLUMNS = 3  # panels per figure
+_WORST = 10  # percent of the trials that may lie below the visible range: the best ones are of interest
+_RELATIVE = (
+    "Objective and measures are relative to the recipe as it was; validation is the quality on the validation queries."
+)
+_DASHED = "dashed: the recipe as it was"
+_IMPORTANCE = (
+    "The importance of a parameter says how much it decides about a trial being among the best tenth (PED-ANOVA)."
+)
 
 
 def write_report(found: Tuned, command: str = "") -> Path:
     """Write ``report.html``, its tables and its figures to the folder of a search; return the path of the page."""
-    return make_report(found, command).write(found.folder)
+    with spinner("drawing tables and figures"):
+        return make_report(found, command).write(found.folder)
 
 
 def make_report(found: Tuned, command: str = "") -> Report:
     """Return the report of a search; needs matplotlib."""
+    figure_class()  # raises an error if matplotlib is missing
     title = f"Search for parameters of {spell(found.settings.algorithm)}"
     sections = [_summary(found), _cells(found), *([_parameters(found)] if best_first(found.trials) else [])]
     return Report(title, tuple(sections), _provenance(found, command))
@@ -42,11 +53,8 @@ def make_report(found: Tuned, command: str = "") -> Report:
 def _summary(found: Tuned) -> Section:
     settings = found.settings
     states = [trial.state.name for trial in found.trials]
-    counts = ", ".join(
-        f"{states.count(state)} {word}"
-        for state, word in (("COMPLETE", "complete"), ("PRUNED", "pruned"), ("FAIL", "failed"))
-        if state in states
-    )
+    words = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+    counts = ", ".join(f"{states.count(state)} {word}" for state, word in words.items() if state in states)
     text = (
         f"The best recipe of {len(states):,} trials ({counts}) is {found.recipe}. Its objective is {found.scores.value:.4f}; "
         f"that of the recipe as it was is {found.reference.value:.4f}.\n\n"
@@ -59,35 +67,28 @@ def _summary(found: Tuned) -> Section:
     )
     figures: tuple[Picture, ...] = ()
     if best_first(found.trials):
-        figures = (Picture("history", draw_history(found), "The objective of each trial, and the best so far"),)
-    recipes = {"as it was": settings.algorithm, "best": found.algorithm}
-    return Section(
-        "What was found", text=text, tables=(_best_table(found),), figures=figures, recipes=tuple(recipes.items())
-    )
+        caption = f"The objective of each complete trial, and the best so far; {_DASHED}"
+        figures = (Picture("history", _drawn(found, "plot_optimization_history"), caption),)
+    recipes = (("as it was", settings.algorithm), ("best", found.algorithm))
+    return Section("What was found", text=text, tables=(_best_table(found),), figures=figures, recipes=recipes)
 
 
 def _best_table(found: Tuned) -> Table:
-    names = [each.name for each in found.settings.space]
-    values = {each.name: value_at(found.settings.algorithm, each.path) for each in found.settings.space}
-    rows = [_trial_row(found, trial, names) for trial in best_first(found.trials)[:_BEST]]
-    rows.append(_row("as it was", found.reference, [values[name] for name in names], names))
-    columns = (*(Column(name) for name in _MEASURES), *(Column(name, "parameters") for name in names))
-    note = "Objective and measures are relative to the recipe as it was; validation is the quality on the validation queries."
-    return Table("best-trials", "The best trials", columns, tuple(rows), (note,), row_head="trial")
+    space = found.settings.space
+    rows = []
+    for trial in best_first(found.trials)[:_BEST]:
+        scores = Scores(**{name: trial.user_attrs[name] for name in asdict(found.reference)})
+        rows.append(_row(str(trial.number), scores, space, [each.rounded(trial.params[each.name]) for each in space]))
+    before = [value_at(found.settings.algorithm, each.path) for each in space]
+    rows.append(_row("as it was", found.reference, space, before))
+    columns = (*map(Column, _MEASURES), *(Column(each.name, "parameters") for each in space))
+    return Table("best-trials", "The best trials", columns, tuple(rows), (_RELATIVE,), row_head="trial")
 
 
-def _trial_row(found: Tuned, trial: FrozenTrial, names: Sequence[str]) -> Row:
-    scores = Scores(**{name: trial.user_attrs[name] for name in Scores.__dataclass_fields__})
-    return _row(
-        str(trial.number), scores, [each.rounded(trial.params[each.name]) for each in found.settings.space], names
-    )
-
-
-def _row(name: str, scores: Scores, values: Sequence[Any], names: Sequence[str]) -> Row:
-    record = {"trial": name, **asdict(scores), **dict(zip(names, values, strict=True))}
-    measures = [
-        Cell(f"{value:.4f}", record=record if i == 0 else None) for i, value in enumerate(asdict(scores).values())
-    ]
+def _row(name: str, scores: Scores, space: Sequence[Parameter], values: Sequence[Any]) -> Row:
+    numbers = asdict(scores)
+    record = {"trial": name, **numbers, **{each.name: value for each, value in zip(space, values, strict=True)}}
+    measures = [Cell(f"{value:.4f}", record=None if i else record) for i, value in enumerate(numbers.values())]
     return Row(name, (*measures, *(Cell(_shown(value)) for value in values)))
 
 
@@ -96,45 +97,21 @@ def _shown(value: Any) -> str:
 
 
 def _cells(found: Tuned) -> Section:
-    """Return the section that compares the best recipe with the one as it was, in each cell."""
+    """Return the section that compares the best recipe with the start recipe, cell by cell."""
     rows = []
     for (dataset, user), before in found.measured_before.items():
-        after = found.measured[dataset, user]
+        after, place = found.measured[dataset, user], {"dataset": dataset, "user": user}
         cells = [
-            _change(
-                summary(before)[column],
-                summary(after)[column],
-                {"dataset": dataset, "user": user, "measure": head},
-                digits,
-            )
+            _change(summary(before, axis=0)[column], summary(after, axis=0)[column], place | {"measure": head}, digits)
             for column, digits in ((0, 1), (1, 4))
-            for head, summary in ((f"{_KINDS[column]} mean", _mean), (f"{_KINDS[column]} worst", _worst))
+            for head, summary in ((f"{_KINDS[column]} mean", np.mean), (f"{_KINDS[column]} worst", np.min))
         ]
         rows.append(Row(user, tuple(cells), dataset))
-    columns = tuple(Column(head, group) for group in _KINDS for head in ("mean", "worst run"))
+    columns = tuple(Column(head, kind) for kind in _KINDS for head in ("mean", "worst run"))
     n = len(next(iter(found.measured.values())))
     note = f"{n} runs in each cell, the same for both; in brackets the change against the recipe as it was."
-    table = Table(
-        "cells",
-        "The best recipe, cell by cell",
-        columns,
-        tuple(rows),
-        (note,),
-        row_head="user",
-        section_head="data set",
-    )
+    table = Table("cells", "The best recipe, cell by cell", columns, tuple(rows), (note,), "user", "data set")
     return Section("Cell by cell", tables=(table,))
-
-
-_KINDS = ("reward", "validation")
-
-
-def _mean(values: Any) -> Any:
-    return values.mean(axis=0)
-
-
-def _worst(values: Any) -> Any:
-    return values.min(axis=0)
 
 
 def _change(before: float, after: float, place: dict[str, str], digits: int) -> Cell:
@@ -145,14 +122,13 @@ def _change(before: float, after: float, place: dict[str, str], digits: int) -> 
 
 
 def _parameters(found: Tuned) -> Section:
-    caption = (
-        "Objective against each parameter; hollow: pruned after a third of the folds, star: the best, dashed: as it was"
-    )
-    figures = [Picture("slices", draw_slices(found), caption)]
-    text = "Each point is a trial; the worst tenth may lie below the picture."
+    figures = list(_slices(found))
+    text = f"Each point is a complete trial; the worst {_WORST}% may lie below the visible range."
     if found.importance:
-        text += " The importance of a parameter says how much it decides about a trial being among the best tenth (PED-ANOVA)."
-        figures.append(Picture("importance", draw_importance(found), "Importance of the parameters"))
+        text += f" {_IMPORTANCE}"
+        figures.append(
+            Picture("importance", _drawn(found, "plot_param_importances", False), "Importance of the parameters")
+        )
     rows = [_parameter_row(found, each) for each in found.settings.space]
     columns = (Column("range"), Column("as it was"), Column("best"), Column("importance"))
     table = Table("parameters", "The parameters that were searched", columns, tuple(rows), row_head="parameter")
@@ -165,6 +141,40 @@ def _parameter_row(found: Tuned, each: Parameter) -> Row:
     record = {"parameter": each.name, "range": str(each), "before": before, "best": best, "importance": importance}
     share = "" if importance is None else f"{importance:.2f}"
     return Row(each.name, (Cell(str(each), record=record), *map(Cell, (_shown(before), _shown(best), share))))
+
+
+def _slices(found: Tuned) -> Iterator[Picture]:
+    """Yield figures of the objective against the values of each parameter, a few parameters in each."""
+    names = [each.name for each in found.settings.space]
+    for number, start in enumerate(range(0, len(names), _COLUMNS), start=1):
+        shown = names[start : start + _COLUMNS]
+        caption = f"The objective against {', '.join(shown)}; {_DASHED}"
+        yield Picture(f"slices-{number}" if start else "slices", _drawn(found, "plot_slice", params=shown), caption)
+
+
+def _drawn(found: Tuned, plot: str, objective: bool = True, **options: Any) -> Figure:
+    """Return one of Optuna's figures; if it has an axis of objectives, the start recipe is marked there."""
+    import matplotlib.pyplot as plt
+    import optuna
+
+    with quiet_optuna(), plt.rc_context({"figure.constrained_layout.use": True}), catch_warnings():
+        simplefilter("ignore")  # the figures are experimental, and warn if all trials have the same value
+        study = optuna.create_study(direction="maximize")
+        study.add_trials(found.trials)
+        panels = np.ravel(getattr(optuna.visualization.matplotlib, plot)(study, target_name="objective", **options))
+    figure: Figure = panels[0].figure
+    plt.close(figure)  # pyplot would show it in a notebook
+    for panel in panels if objective else ():
+        panel.axhline(found.reference.value, color="black", linestyle="--", linewidth=1.0)
+        panel.set_ylim(_visible([trial.value or 0.0 for trial in best_first(found.trials)], found.reference.value))
+    return figure
+
+
+def _visible(values: Sequence[float], reference: float) -> tuple[float, float]:
+    """Return the range of objectives that a figure shows: the worst trials would compress the others."""
+    low, high = min(float(np.percentile(values, _WORST)), reference), max(values)
+    room = 0.08 * (high - low) or 0.01
+    return low - room, high + room
 
 
 def _provenance(found: Tuned, command: str) -> dict[str, str]:

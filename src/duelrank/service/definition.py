@@ -1,0 +1,634 @@
+"""A ranker's definition: its specification, checked, with its algorithm and representation; and where a new ranker starts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.adapters.backfill import LogLearner
+from duelrank.algorithms import Algorithm
+from duelrank.algorithms.represented import Represented
+from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
+from duelrank.core.grammar import parse
+from duelrank.core.memory import replaced
+from duelrank.core.randomness import stream, stream_key
+from duelrank.core.registry import spell, walk
+from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
+from duelrank.core.validation import printable_name, whole_number
+from duelrank.evidence.guard import check_guard, draw_kind, guard_list
+from duelrank.export import LinearModel
+from duelrank.kernels.projection import norm
+from duelrank.kernels.random import derive, uniform
+from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representation
+from duelrank.representation.base import by_feature, knots_of, with_knots
+from duelrank.representation.curves import Knotted, ShownCurve, shown_curves
+from duelrank.representation.fixed import read_representation, write_representation
+from duelrank.service.domain import (
+    BASELINE,
+    CLICK,
+    EXPLORED,
+    GREEDY,
+    GUARD,
+    MAX_ACTION_NAME,
+    SHADOW,
+    Change,
+    RankerSpec,
+    Start,
+)
+from duelrank.service.log import Created, StoredImpression, hash63, pack_teams
+from duelrank.service.settings import DEFAULT_REPRESENTATION, Settings
+from duelrank.storage import Event
+
+if TYPE_CHECKING:
+    from duelrank.service.rankers import Version
+
+#: The most lists that warm a ranker up.
+WARM_UP_LISTS = 20
+#: The most actions with a weight.
+MAX_ACTIONS = 100
+#: The number of features whose weights are recorded in the history.
+HISTORY_FEATURES = 50
+#: The most characters in the name of a feature.
+MAX_FEATURE_NAME = 200
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+#: Returns a version of a ranker, or its current one.
+VersionOf: TypeAlias = "Callable[[str, int | None], Version]"
+
+
+class Definition:
+    """A specification with its parts; raises if it cannot be served.
+
+    Parameters
+    ----------
+    spec
+        The specification.
+    created
+        Time of the creation, in seconds.
+    weights, knots
+        Initial weights and knots; None for those of the algorithm and its representation.
+    number
+        Number of the event that created the ranker; earlier events belong to another ranker of the same name.
+    salt
+        Bytes that are mixed into the random stream of each impression, so that an id does not predict its list.
+    """
+
+    def __init__(
+        self,
+        spec: RankerSpec,
+        created: float,
+        weights: bytes | None = None,
+        number: int = 0,
+        knots: bytes | None = None,
+        salt: bytes = b"",
+    ) -> None:
+        _check(spec)
+        self.spec = spec = normalized(spec)
+        self.created, self.number, self._start_weights, self._start_knots = created, number, weights, knots
+        self._salt = salt
+        self._base = _servable(spec.algorithm)
+        self.representation = read_representation(spec.representation, spec.features)
+        if isinstance(self.representation, Chain) and any(
+            isinstance(part, Fixed) for _, part in walk(self.representation)
+        ):
+            raise InvalidRecipe(
+                f"{spec.representation} has scalings by position, but the features of a ranker have names; representations that "
+                "learn need no scalings, and fixed scalings by name cannot be combined with other representations"
+            )
+        plain = isinstance(self.representation, Raw)
+        self.algorithm = self._base if plain else Represented(self._base, self.representation)
+        self.first_stage = _first(self.representation)
+        self._bounded = plain or self.first_stage.within_unit
+        self.columns = {name: column for column, name in enumerate(spec.features)}
+        self._rank_key, self._coin_key = stream_key(spec.seed, "rank"), stream_key(spec.seed, "explore")
+        self.learn_key, self._guard_key = stream_key(spec.seed, "learn"), stream_key(spec.seed, "guard")
+        self.log_key = stream_key(spec.seed, "log")
+        self.model(1, self.start)  # checks the names
+        if spec.mode == "shadow":
+            two = Query("", np.zeros((2, len(spec.features))))
+            self.algorithm.observe_list(self.start, two, np.arange(2), derive(self._rank_key, 0))
+
+    @classmethod
+    def read(cls, event: Event, created: Created) -> Definition:
+        """Return the definition of a ranker that an event has created."""
+        return cls(created.spec.read(), event.time, created.weights, event.number, created.knots, created.salt)
+
+    @cached_property
+    def start(self) -> State:
+        """The state before the first impression."""
+        n_features = len(self.spec.features)
+        if self._start_weights is None:
+            return self.algorithm.start(n_features, stream(self.spec.seed, "start"))
+        if self.algorithm.weights_follow_memory:
+            raise InvalidRecipe(
+                f"{self.spec.algorithm} computes its weights from all lists it has seen, so it cannot start from given weights"
+            )
+        weights, seen = _numbers(self._start_weights), self.representation.start(n_features)
+        if self._start_knots is not None:
+            seen = with_knots(seen, _numbers(self._start_knots).reshape(n_features, -1))
+        if weights.shape != (self.representation.n_columns(n_features, seen),) or not np.isfinite(weights).all():
+            raise InvalidValue("start has one finite weight per feature")
+        return self._state(weights, seen)
+
+    @cached_property
+    def log_learner(self) -> LogLearner:
+        """Learns from logged lists of other systems; raises if the algorithm cannot start from what they teach."""
+        return LogLearner(self.algorithm)
+
+    def _state(self, weights: Weights, seen: Memory, step: int = 0, updates: int = 0) -> State:
+        """Return a state with a memory of the representation; the memory of other parts is reset."""
+        fresh = self._base.start(len(weights), stream(self.spec.seed, "start"))
+        return State(weights, step, updates, replaced(fresh.memory, "representation", seen))
+
+    def warm_up(self) -> None:
+        """Rank and learn once, so that kernels are compiled before the first request.
+
+        It continues until the weights have moved, because a list without a winner does not reach the kernels of an update; the
+        leader would then compile them while requests wait.
+        """
+        raw = np.frombuffer(np.eye(3, len(self.spec.features)).tobytes()).reshape(3, -1)
+        query, fresh = self.query(raw), derive(self._rank_key, 0)
+        self.algorithm.best(self.start, query, fresh)
+        if self.spec.guard is not None:
+            draw_kind(fresh, 0.5, 0.5)
+            guard_list(np.arange(3), np.arange(3), 2, fresh)
+        for number in range(WARM_UP_LISTS):
+            draws = derive(self._rank_key, number)
+            if self.spec.mode == "shadow":
+                impression = self.algorithm.observe_list(self.start, query, np.array([0, 1]), draws)
+            else:
+                impression = self.algorithm.rank(self.start, query, 2, draws)
+            feedback = Feedback.trusted(np.array([number % 2 == 1, number % 2 == 0]), None)
+            after = self.algorithm.learn(self.start, impression, feedback, derive(self.learn_key, number))
+            if after.weights.shape != self.start.weights.shape or (after.weights != self.start.weights).any():
+                break
+        self._warm_up_log(query)
+        if self.representation.learns:  # it may begin without knots
+            knots = frozen(np.tile([0.0, 0.5, 1.0], (raw.shape[1], 1)))  # read-only, as all knots are
+            self.representation.apply(raw, with_knots(self.start.memory["representation"], knots))
+
+    def _warm_up_log(self, query: Query) -> None:
+        """Learn from a logged list of another system, if the algorithm supports that."""
+        with suppress(InvalidRecipe):
+            teacher, clicks = self.log_learner, Feedback.trusted(np.array([False, True]), None)
+            draws = derive(self.log_key, 0)
+            logged = teacher.learn(teacher.start(self.start), query, np.arange(2), clicks, draws)
+            teacher.handed_over(self.start, logged)
+
+    def check_limits(self, settings: Settings) -> None:
+        """Raise if it exceeds a limit of the service."""
+        largest = max((part.pieces for _, part in walk(self.algorithm) if isinstance(part, Knotted)), default=1)
+        for what, found, limit in (
+            ("features", len(self.spec.features), settings.max_features),
+            ("features × pieces", len(self.spec.features) * largest, 8 * settings.max_features),
+            ("documents in an impression", self.spec.length, settings.max_documents),
+        ):
+            if found > limit:
+                raise LimitExceeded(f"a ranker may have at most {limit:,} {what} here, got {found:,}")
+
+    def check_new(self) -> None:
+        """Raise if a new ranker has invalid names or scalings; existing rankers with such ones go on."""
+        check_names(self.spec.features, self.spec.actions)
+        scalings = self.representation.scalings if isinstance(self.representation, Fixed) else ()
+        for name, scaling in zip(self.spec.features, scalings, strict=False):
+            if scaling.scale == 0.0:
+                raise InvalidValue(
+                    f"the fixed scaling of {name!r}, {scaling!r}, maps every value to 0; give it a maximum above its minimum, or "
+                    "a standard deviation above 0, or leave the feature out"
+                )
+
+    def same_as(self, other: Definition) -> bool:
+        """Whether two specifications have the same meaning."""
+        return self.algorithm == other.algorithm and all(
+            getattr(self.spec, name) == getattr(other.spec, name)
+            for name in self.spec.__struct_fields__
+            if name not in ("algorithm", "representation")
+        )
+
+    def changed(self, change: Change) -> Definition:
+        """Return the definition after a change; applying a change twice is the same as once. Raise if the change is invalid."""
+        spec, own = self.spec, ("exploration", "close_after", "length", "mode", "actions")
+        given: dict[str, Any] = {name: value for name in own if (value := getattr(change, name)) is not None}
+        if not isinstance(change.guard, msgspec.UnsetType):
+            given["guard"] = change.guard
+        for name in change.retire_features:
+            if name in change.add_features:
+                raise InvalidValue(f"the feature {name!r} cannot be added and retired at once")
+            if name not in self.columns and name not in spec.retired:
+                raise UnknownName.among("feature", name, spec.features)
+        kept = [name for name in spec.features if name not in change.retire_features]
+        features = tuple(dict.fromkeys((*kept, *change.add_features)))
+        retired = tuple(dict.fromkeys((*spec.retired, *change.retire_features)))
+        spec = msgspec.structs.replace(
+            spec,
+            **given,
+            features=features,
+            retired=tuple(name for name in retired if name not in features),
+            representation=_without(spec.representation, change.retire_features),
+        )
+        if features != self.spec.features and self.algorithm.weights_follow_memory:
+            raise InvalidRecipe(
+                f"{spec.algorithm} computes its weights from all lists it has seen: its features cannot change"
+            )
+        return self.with_spec(spec)
+
+    def with_spec(self, spec: RankerSpec) -> Definition:
+        """Return the same ranker with another specification, without its initial weights."""
+        return Definition(spec, self.created, number=self.number, salt=self._salt)
+
+    def carry(self, state: State, names: tuple[str, ...]) -> State:
+        """Return a state for features of these names as a state of this ranker.
+
+        Curves, and what the representation has seen, are kept by name; the memory of other parts is reset.
+        """
+        if names == self.spec.features:
+            return state
+        weights, seen = self.select(state.weights, _seen(state), names)
+        return self._state(weights, seen, state.step, state.updates)
+
+    def select(self, weights: Weights, seen: Memory, names: tuple[str, ...]) -> tuple[Weights, Memory]:
+        """Return weights and memory of the representation, given for features of these names, for those of this ranker."""
+        places = {name: place for place, name in enumerate(names)}
+        features = np.array([places.get(name, -1) for name in self.spec.features])
+        return self.representation.selected(weights, seen, features)
+
+    def roll_back(self, state: State, old: State) -> State:
+        """Return an earlier state as the successor of another one.
+
+        Weights and knots are the earlier ones. The documents seen in between stay seen, and the counts go on: they name the random
+        streams of learning, each of which is used once.
+        """
+        memory = old.memory
+        if (knots := knots_of(_seen(old))) is not None:
+            memory = {**memory, "representation": with_knots(_seen(state), knots)}
+        return State(old.weights, state.step, state.updates, memory)
+
+    def fits(self, state: State) -> bool:
+        """Whether a state has as many features as this ranker."""
+        return self.algorithm.n_features(state) == len(self.spec.features)
+
+    def distance(self, before: State, after: State) -> float:
+        """Return the distance between the weights of two states."""
+        weights = before.weights
+        if weights.shape != after.weights.shape:
+            weights = self.algorithm.carry(before, after)  # there are more columns now, for the same curves
+        return norm(after.weights - weights)
+
+    def query(self, raw: Features) -> Query:
+        """Return documents as a query of the algorithm; raise if scaled features are beyond the largest number."""
+        if not self._bounded:
+            with np.errstate(over="ignore", invalid="ignore"):
+                scaled = self.first_stage.apply(raw, {})
+                total = scaled.sum()
+            if not math.isfinite(total) and not np.isfinite(scaled).all():
+                raise InvalidValue("features are beyond the largest number after they are scaled")
+        return Query.trusted("", raw)
+
+    def contributions(self, state: State, raw: Features) -> NDArray[np.float64]:
+        """Return what each feature adds to the score of each document, (n_documents, n_features)."""
+        columns = self.algorithm.columns(state, raw, np.array([0, len(raw)])) * state.weights
+        added: NDArray[np.float64] = by_feature(columns, raw.shape[1]).sum(axis=2)
+        return added
+
+    def order(
+        self,
+        state: State,
+        frozen: bool,
+        id: str,
+        raw: Features,
+        length: int,
+        pinned: State | None = None,
+        learned_share: float = 1.0,
+    ) -> tuple[list[int], int, bytes]:
+        """Return the order to show, the kind of the list, and the teams of a guard list.
+
+        A shadow shows the order of the pinned state, or the client's. A guarded ranker decides a share of the lists that are
+        not guard lists.
+        """
+        if self.spec.guard is None:
+            return *self._order(state, frozen, id, raw, length, pinned), b""
+        number, n_documents = self._stream_number(id), raw.shape[0]
+        draws = derive(self._guard_key, number)
+        kind = draw_kind(draws, self.spec.guard.share, learned_share)
+        if kind == "learned":
+            return *self._order(state, frozen, id, raw, length, pinned), b""
+        query = self.query(raw)  # also for a baseline list: what is refused must not depend on chance
+        if kind == "baseline":
+            return list(range(min(length, n_documents))), BASELINE, b""
+        own = np.arange(n_documents)
+        # Without any weights it has no preference: that is a tie with the client's order, not a random order that would lose.
+        best = self.algorithm.best(state, query, derive(self._rank_key, number)) if state.weights.any() else own
+        ranking, teams = guard_list(own, best, length, draws)
+        return ranking.tolist(), GUARD, pack_teams(teams)
+
+    def _stream_number(self, id: str) -> int:
+        """Return the number of the random streams of an impression."""
+        return hash63(id, self._salt)
+
+    def _order(
+        self, state: State, frozen: bool, id: str, raw: Features, length: int, pinned: State | None
+    ) -> tuple[list[int], int]:
+        number, n_documents = self._stream_number(id), raw.shape[0]
+        query = self.query(raw)
+        if self.spec.mode == "shadow":
+            if pinned is None:
+                return list(range(min(length, n_documents))), SHADOW
+            return self.algorithm.best(pinned, query, derive(self._rank_key, number))[:length].tolist(), SHADOW
+        rate = 0.0 if frozen else self.spec.exploration
+        if rate < 1.0 and uniform(derive(self._coin_key, number)) >= rate:
+            best = self.algorithm.best(state, query, derive(self._rank_key, number))
+            return best[:length].tolist(), GREEDY
+        order: list[int] = self.algorithm.rank(state, query, length, derive(self._rank_key, number)).ranking.tolist()
+        return order, EXPLORED
+
+    def best(self, state: State, id: str, raw: Features) -> list[int]:
+        """Return all documents of an impression in the order of a state, without exploring."""
+        draws = derive(self._rank_key, self._stream_number(id))
+        best: list[int] = self.algorithm.best(state, self.query(raw), draws).tolist()
+        return best
+
+    def rebuild(self, state: State, id: str, stored: StoredImpression, raw: Features) -> Impression:
+        """Return an impression as it was shown, with the trace that `learn` needs.
+
+        If the ranker would now show another order, such as after an update of a library, the stored one counts, because users
+        saw it: the same draws give the same candidates, and these are compared on that order. Raises `InvalidRecipe` if the
+        algorithm learns only from lists that it has made itself.
+        """
+        query, number = self.query(raw), self._stream_number(id)
+        if stored.list_kind != SHADOW:
+            made = self.algorithm.rank(state, query, len(stored.order), derive(self._rank_key, number))
+            if made.ranking.tolist() == stored.order:
+                return made
+        ranking: Ranking = np.array(stored.order, np.int64)
+        return self.algorithm.observe_list(state, query, ranking, derive(self._rank_key, number))
+
+    def model(self, version: int, state: State) -> LinearModel:
+        """Return a version as a model for export."""
+        own = (self.representation, knots_of(_seen(state)))
+        return LinearModel(self.spec.name, version, self.spec.features, state.weights, *own)
+
+    def curves(self, state: State) -> list[ShownCurve]:
+        """Return what each feature adds to the score, as curves, the most important first."""
+        return shown_curves(self.representation, state.weights, _seen(state), self.spec.features)
+
+    @cached_property
+    def names_digest(self) -> bytes:
+        """The CRC-32 of the names of the features, in order."""
+        return zlib.crc32("\0".join(self.spec.features).encode()).to_bytes(4, "little")
+
+    def rises(self, state: State) -> bytes:
+        """Return how much the curve of each feature rises over its domain, as float32 after the digest of their names.
+
+        Only the first features are included.
+        """
+        seen = _seen(state)
+        knots = knots_of(seen)
+        first = self.representation if knots is None or not np.isnan(knots[0, 0]) else QueryScaled()
+        curves = first.curves(state.weights, seen)[:HISTORY_FEATURES]
+        rises = np.array([curve.heights[-1] - curve.heights[0] for curve in curves], "<f4")
+        return self.names_digest + rises.tobytes()
+
+    def packed_weights(self, given: Mapping[str, float]) -> bytes:
+        """Return weights by name as bytes, in the order of the features; raise if a feature is unknown."""
+        self.check_known(given)
+        return np.array([given.get(name, 0.0) for name in self.spec.features], "<f8").tobytes()
+
+    def check_known(self, names: Iterable[str]) -> None:
+        """Raise if a start has a feature that the ranker does not have."""
+        for name in names:
+            if name not in self.columns:
+                raise InvalidValue(f"start: {UnknownName.among('feature', name, self.spec.features)}")
+
+
+# Checks of specifications
+
+
+def check_names(features: Iterable[str], actions: Iterable[str]) -> None:
+    """Raise if the name of a feature or of an action is empty, too long, or cannot be printed."""
+    for name in features:
+        printable_name("the name of a feature", name, MAX_FEATURE_NAME)
+    for name in actions:
+        stored_action(name)
+
+
+def stored_action(name: str) -> str:
+    """Return the name of an action in its stored form, which is empty for a click; raise if it is invalid."""
+    printable_name("the name of an action", name, MAX_ACTION_NAME)
+    return "" if name == CLICK else name
+
+
+def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> RankerSpec:
+    """Return a specification whose representation is given in that field only, and not in the recipe.
+
+    Parameters
+    ----------
+    spec
+        The specification.
+    default
+        Representation of a specification that gives none.
+    """
+    algorithm = parse(spec.algorithm, Algorithm)
+    own = algorithm.representation if isinstance(algorithm, Represented) else None
+    given = _given(spec, own)
+    if len(given) > 1:
+        raise InvalidRecipe(
+            f"the representation of the features of {spec.name!r} is given twice, in the recipe and in the field "
+            "representation; give it once"
+        )
+    found = own or read_representation(given[0] if given else default, spec.features)
+    if not given and found.learns and algorithm.weights_follow_memory:
+        found = QueryScaled()  # the columns of such an algorithm must never change
+    text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
+    written = write_representation(found, spec.features)
+    return msgspec.structs.replace(spec, algorithm=text, representation=written)
+
+
+def _gives_representation(spec: RankerSpec) -> bool:
+    """Whether a specification gives a representation, in its recipe or in its own field."""
+    algorithm = parse(spec.algorithm, Algorithm)
+    return bool(_given(spec, algorithm if isinstance(algorithm, Represented) else None))
+
+
+def _given(spec: RankerSpec, own: Any) -> list[Any]:
+    return [each for each in (own, spec.representation) if each is not None]
+
+
+def _servable(recipe: str) -> Algorithm:
+    algorithm = parse(recipe, Algorithm)
+    if algorithm.per_query:
+        raise InvalidRecipe(
+            f"{recipe} learns a model for each query, but the service receives only documents and features"
+        )
+    if any(isinstance(part, Represented) for _, part in walk(algorithm)):
+        raise InvalidRecipe(f"{recipe} has a representation in its middle; put it before the whole algorithm")
+    return algorithm
+
+
+def _first(representation: Representation) -> Representation:
+    """Return the part of a representation that receives the features of the request."""
+    return _first(representation.first) if isinstance(representation, Chain) else representation
+
+
+def _seen(state: State) -> Memory:
+    """Return the memory of the representation."""
+    seen: Memory = state.memory.get("representation", {})
+    return seen
+
+
+def _numbers(body: bytes) -> NDArray[np.float64]:
+    return frozen(np.frombuffer(body, "<f8").astype(np.float64))
+
+
+def _without(representation: Any, names: tuple[str, ...]) -> Any:
+    if not isinstance(representation, Mapping):
+        return representation
+    features = {name: each for name, each in representation["features"].items() if name not in names}
+    return {**representation, "features": features}
+
+
+def _check(spec: RankerSpec) -> None:
+    if not _NAME.fullmatch(spec.name):
+        raise InvalidValue(
+            f"a ranker's name has letters, digits and _ . - and begins with a letter or digit, got {spec.name!r}"
+        )
+    if not spec.features:
+        raise InvalidValue("a ranker needs at least one feature, got none")
+    whole_number("length", spec.length)
+    if not 0.0 <= spec.exploration <= 1.0:
+        raise InvalidValue(f"the exploration rate is from 0 to 1, got {spec.exploration!r}")
+    if not 0.0 < spec.close_after <= 1e9:
+        raise InvalidValue(f"close_after is a number of seconds above 0, got {spec.close_after!r}")
+    if spec.mode not in ("learn", "shadow", "frozen"):
+        raise InvalidValue(f"the mode is learn, shadow or frozen, got {spec.mode!r}")
+    if spec.guard is not None:
+        check_guard(spec.guard)
+    if spec.guard is not None and spec.mode == "shadow":
+        raise InvalidValue(
+            "a shadow shows your own order, so there is nothing to guard; give it no guard, or the mode learn"
+        )
+    whole_number("seed", spec.seed, 0, (1 << 63) - 1)
+    if len(spec.actions) > MAX_ACTIONS:
+        raise LimitExceeded(f"a ranker may have weights for at most {MAX_ACTIONS} actions, got {len(spec.actions):,}")
+    for name, weight in spec.actions.items():
+        if not 0.0 < weight <= 1e6:
+            raise InvalidValue(
+                f"the weight of an action is above 0 and at most 1,000,000, got {weight!r} for {name!r}; leave out an action "
+                "that should have no effect"
+            )
+    if twice := set(spec.retired) & set(spec.features):
+        raise InvalidValue(f"the feature {sorted(twice)[0]!r} is both in features and in retired; name it once")
+
+
+# Where a new ranker starts
+
+
+class InitialState(NamedTuple):
+    """The initial weights of a ranker, in the order of its columns, and its initial knots; None for those of the algorithm."""
+
+    weights: bytes | None = None
+    knots: bytes | None = None
+
+
+def default_representation(spec: RankerSpec, version_of: VersionOf) -> str | dict[str, Any]:
+    """Return the representation of a specification that gives none: that of its start, or the default of the service."""
+    if spec.start is None or _gives_representation(spec):
+        return DEFAULT_REPRESENTATION
+    _check_start(spec.start)
+    if spec.start.weights is not None:
+        raise InvalidValue(
+            "start: weights have a meaning only together with the representation that they were made for, so give that, too: "
+            '"raw" for the values of the request, "query-scaled" for their place in the range of the query'
+        )
+    model, _ = _start_model(spec.start, version_of)
+    written = write_representation(model.representation, model.features)
+    if isinstance(written, str):
+        return written
+    return {**written, "features": {name: each for name, each in written["features"].items() if name in spec.features}}
+
+
+def initial_state(spec: RankerSpec, version_of: VersionOf) -> InitialState:
+    """Return the initial weights and knots of a specification.
+
+    Parameters
+    ----------
+    spec
+        Specification of the new ranker.
+    version_of
+        Returns a version of another ranker, or its current one.
+    """
+    start = spec.start
+    if start is None:
+        return InitialState()
+    _check_start(start)
+    definition = Definition(spec, 0.0)
+    if start.weights is not None:
+        found = InitialState(definition.packed_weights(start.weights))
+    else:
+        found = _state_of_model(*_start_model(start, version_of), definition)
+    definition.algorithm.check_allowed(np.frombuffer(found.weights or b"", "<f8"), spec.features)
+    return found
+
+
+def _check_start(start: Start) -> None:
+    if sum(each is not None for each in (start.weights, start.model, start.ranker)) != 1:
+        raise InvalidValue('start has exactly one of "weights", "model" and "from"')
+    if start.version is not None and start.ranker is None:
+        raise InvalidValue('start has a "version" only together with "from"')
+
+
+def _start_model(start: Start, version_of: VersionOf) -> tuple[LinearModel, str]:
+    """Return the model that a ranker starts from, and its name in messages."""
+    if start.ranker is None:
+        return LinearModel.from_json(json.dumps(start.model)), "the model"
+    other = version_of(start.ranker, start.version)
+    return other.definition.model(other.version, other.state), f"the ranker {start.ranker!r}"
+
+
+def _state_of_model(model: LinearModel, source: str, definition: Definition) -> InitialState:
+    """Return the weights and knots of a model, which must have been made for features with the same representation.
+
+    Most representations with curves begin with lines over the range of a query, so they can start from a model of such lines.
+    """
+    definition.check_known(model.features)
+    seen = definition.representation.start(len(definition.spec.features))
+    if _are_lines(model.representation, model.memory) and _are_lines(definition.representation, seen):
+        return InitialState(definition.packed_weights(dict(zip(model.features, model.weights.tolist(), strict=True))))
+    given = _shared(model.representation, model.features, definition.spec.features)
+    own = _shared(definition.representation, definition.spec.features, model.features)
+    if given != own:
+        raise InvalidValue(
+            f"start: {source} has the representation {given}, and this ranker {own}; weights have the same meaning only if both "
+            "are equal"
+        )
+    weights, seen = definition.select(model.weights, model.memory, model.features)
+    knots = knots_of(seen)
+    return InitialState(weights.astype("<f8").tobytes(), None if knots is None else knots.astype("<f8").tobytes())
+
+
+def _are_lines(representation: Representation, memory: Memory) -> bool:
+    """Whether each weight is the rise of a straight line over the range of a query, from the least value to the largest."""
+    knots = knots_of(memory)
+    if knots is None:
+        return representation == QueryScaled()
+    if np.isnan(knots[0, 0]):
+        return representation.domain != "query rank"
+    return representation.domain == "query range" and np.array_equal(knots, np.tile([0.0, 1.0], (len(knots), 1)))
+
+
+def _shared(representation: Representation, names: tuple[str, ...], shared: tuple[str, ...]) -> Any:
+    """Return a representation in JSON, restricted to features that both have."""
+    found = write_representation(representation, names)
+    if isinstance(found, str):
+        return found
+    return {**found, "features": {name: each for name, each in found["features"].items() if name in shared}}

@@ -1,0 +1,833 @@
+"""The API: one table of operations with their handlers, from which router, authentication and documentation are made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_origin
+from urllib.parse import parse_qsl
+
+import msgspec
+import numpy as np
+
+from duelrank.adapters.ubi import UbiEvent
+from duelrank.core.errors import (
+    Conflict,
+    DataFormatError,
+    InvalidRecipe,
+    InvalidValue,
+    LimitExceeded,
+    MissingExtra,
+    NotReady,
+    ShapeMismatch,
+    UnknownName,
+)
+from duelrank.export import FORMATS, LinearModel
+from duelrank.export import export as write
+from duelrank.export.base import export_query, options_of
+from duelrank.representation.base import by_feature
+from duelrank.representation.fixed import write_representation
+from duelrank.service.domain import Step
+from duelrank.service.http.auth import Caller
+from duelrank.service.http.dashboard import FILES, POLICY, live_messages, read_file, render
+from duelrank.service.http.decoding import NDJSON, decode_events, decode_logged, decode_rank, decoded
+from duelrank.service.http.errors import NoSuchPage, NoWebhook, wrong_shape
+from duelrank.service.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
+from duelrank.service.http.schema import (
+    BackfillCounts,
+    Change,
+    Comparison,
+    FeedbackCounts,
+    FeedbackEvent,
+    GuardInfo,
+    GuardSpec,
+    Health,
+    History,
+    ImpressionInfo,
+    LastStep,
+    Live,
+    LoggedImpression,
+    Model,
+    ModelCurves,
+    RankAnswer,
+    RankerInfo,
+    RankerSpec,
+    RankRequest,
+    VersionInfo,
+    VersionLabel,
+    VersionNumber,
+)
+from duelrank.service.service import Service
+from duelrank.service.webhooks import without_secrets
+
+if TYPE_CHECKING:
+    from duelrank.service.http.app import AppState
+
+JSON = b"application/json"
+MSGPACK = "application/msgpack"
+
+Guarded = TypeVar("Guarded", RankerInfo, GuardInfo)
+
+
+class Reply(NamedTuple):
+    """A complete answer."""
+
+    body: bytes
+    status: int = 200
+    media_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Stream(NamedTuple):
+    """An answer that continues until its chunks end or the client disconnects."""
+
+    chunks: AsyncIterator[bytes]
+    media_type: bytes
+
+
+class Call(msgspec.Struct):
+    """A request as a handler gets it: the caller, the parts of the path, the decoded body, the decoded query."""
+
+    state: AppState
+    service: Service
+    caller: Caller
+    path: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
+    query: Any = None
+    body: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name of the ranker in the path."""
+        return self.path["name"]
+
+    def check_webhook(self, guard: GuardSpec | msgspec.UnsetType | None, present: GuardSpec | None = None) -> None:
+        """Raise if a caller without an admin key for all rankers sets a webhook.
+
+        A caller that may change the ranker may repeat the address of the present guard.
+        """
+        if not isinstance(guard, GuardSpec) or guard.webhook is None:
+            return
+        if self.caller.rankers and (present is None or guard.webhook != present.webhook):
+            raise NoWebhook(
+                "this API key is for some rankers only, so only the operator may set guard.webhook: with "
+                "'duelrank serve --webhook URL', or with a key for all rankers ('duelrank keys create --scope admin')"
+            )
+        if not self.caller.admin:
+            raise NoWebhook(
+                "without API keys every user of this machine is a caller, so only the operator may set guard.webhook: with "
+                "'duelrank serve --webhook URL', or with a key ('duelrank keys create --scope admin')"
+            )
+
+    def shown(self, info: Guarded) -> Guarded:
+        """Return an answer without the secret parts of a webhook's address, unless the caller has an admin key."""
+        guard = info.guard
+        if guard is None or guard.webhook is None or self.caller.admin:
+            return info
+        hidden = msgspec.structs.replace(guard, webhook=without_secrets(guard.webhook))
+        return msgspec.structs.replace(info, guard=hidden)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One method of one path, for the router, the authentication and the documentation.
+
+    Parameters
+    ----------
+    method, path
+        Method and path.
+    handle
+        Handler: returns a value that is encoded as JSON, a `Reply` or a `Stream`; its docstring is the documentation.
+    needs
+        Scope that the key needs; None for everybody.
+    takes
+        Type of the body; None if there is none.
+    decode
+        Decodes the body; by default from JSON to ``takes``. Large bodies are decoded in a thread.
+    query
+        Struct of the query string.
+    answers
+        Type of the answer; None if it has no schema.
+    statuses
+        Statuses of success.
+    raises
+        Errors of this operation, in addition to those of every request.
+    always
+        Whether it also answers before the rankers are restored.
+    all_rankers
+        Whether it shows all rankers, so that it is not for a key for some of them.
+    bodies
+        Documented types of the body by media type; by default ``takes`` as JSON.
+    examples
+        Example bodies by name.
+    named
+        Name of the ranker in the examples.
+    media_types
+        Media types of the answer.
+    hidden
+        Whether it is not documented.
+    """
+
+    method: str
+    path: str
+    handle: Callable[[Call], Awaitable[Any]]
+    needs: str | None = None
+    takes: Any = None
+    decode: Callable[[bytes, Call], Any] | None = None
+    query: Any = None
+    answers: Any = None
+    statuses: tuple[int, ...] = (200,)
+    raises: tuple[type[Exception], ...] = ()
+    always: bool = False
+    all_rankers: bool = False
+    bodies: Mapping[str, Any] = field(default_factory=dict)
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    named: str = "shop"
+    media_types: tuple[str, ...] = ("application/json",)
+    hidden: bool = False
+
+    def __post_init__(self) -> None:
+        if self.takes is not None and self.decode is None:
+            object.__setattr__(self, "decode", _json_decoder(self.takes))
+
+    def decoded_query(self, text: bytes) -> Any:
+        """Decode a query string; parameters that may be repeated are tuples in the struct of the operation."""
+        try:
+            pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=10_000)
+        except ValueError as error:
+            raise msgspec.ValidationError(f"the query string cannot be read: {error}") from None
+        several = {each.name for each in msgspec.structs.fields(self.query) if get_origin(each.type) is tuple}
+        values: dict[str, Any] = {}
+        for name, value in pairs:
+            values[name] = (*values.get(name, ()), value) if name in several else value
+        try:
+            return msgspec.convert(values, self.query, strict=False)
+        except msgspec.ValidationError as error:
+            raise msgspec.ValidationError(wrong_shape(error, self.query)) from None
+
+
+# Decoding
+
+
+def _json_decoder(wanted: Any) -> Callable[[bytes, Call], Any]:
+    decode = msgspec.json.Decoder(wanted).decode
+    return lambda body, call: decoded(decode, body, wanted)
+
+
+_encode_msgpack = msgspec.msgpack.Encoder().encode
+
+
+def _decode_rank(body: bytes, call: Call) -> RankRequest:
+    return decode_rank(body, call.headers.get(b"content-type", b""), len(body) > call.state.settings.heavy)
+
+
+def _decode_feedback(body: bytes, call: Call) -> Any:
+    return decode_events(body, call.headers.get(b"content-type", b""), call.service.settings.max_events)
+
+
+def _decode_logged(body: bytes, call: Call) -> Any:
+    return decode_logged(body, call.headers.get(b"content-type", b""), call.service.settings.max_events)
+
+
+# Query strings
+
+
+class ModelQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The version, by default the current one."""
+
+    version: int | None = None
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The step, and the time range in seconds since 1970, of which the newest 2,000 steps are returned."""
+
+    step: Step = "minute"
+    start: float | None = None
+    end: float | None = None
+
+
+class DeleteQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of the ranker again."""
+
+    confirm: str
+
+
+class LiveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The step of the history in the messages."""
+
+    step: Step = "minute"
+
+
+class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The impression, and the versions, by default the first and the current one."""
+
+    impression: str
+    one: int | None = None
+    other: int | None = None
+
+
+#: Made from the registered formats, also those of an extension, which is loaded before the service is imported.
+ExportQuery = export_query()
+
+
+# Rank and feedback
+
+
+async def rank(call: Call) -> RankAnswer | Reply:
+    """Order the documents of one query.
+
+    Show them in this order, and send feedback with the same impression_id. A request with a known impression_id, such as after a
+    lost answer or for the next page, returns the same order. Large requests are smaller and faster with all documents as one
+    table, in JSON or as application/msgpack; with Accept: application/msgpack, the answer is MessagePack too.
+    """
+    began = perf_counter()
+    answer = await call.service.rank(call.name, call.body)
+    call.state.metrics.listed(call.name, perf_counter() - began)
+    if b"msgpack" in call.headers.get(b"accept", b""):
+        return Reply(_encode_msgpack(answer), 200, MSGPACK.encode())
+    return answer
+
+
+async def feedback(call: Call) -> FeedbackCounts:
+    """Accept feedback on impressions.
+
+    One event, an array of events, or one on each line (application/x-ndjson), in our own form or as UBI 1.3.0. An invalid event
+    does not affect the others; the answer lists the invalid ones, with reasons. An event counts once, however often it is sent.
+    """
+    return await call.service.feedback(call.name, call.body)
+
+
+# Rankers
+
+
+async def create(call: Call) -> Reply:
+    """Create a ranker.
+
+    The same request again changes nothing and answers 200 instead of 201; another ranker with the same name is a conflict.
+    """
+    spec: RankerSpec = call.body
+    call.caller.check(spec.name)
+    call.check_webhook(spec.guard)
+    if spec.start is not None and spec.start.ranker is not None:
+        call.caller.check(spec.start.ranker)
+    try:
+        info, new = await call.service.create(spec)
+    except UnknownName as error:  # of an algorithm: the path was valid, the body was not
+        raise InvalidRecipe(str(error)) from None
+    return Reply(msgspec.json.encode(call.shown(info)), 201 if new else 200)
+
+
+async def rankers(call: Call) -> list[RankerInfo]:
+    """List the rankers that the key is for."""
+    return [call.shown(info) for info in call.service.rankers() if call.caller.may_use(info.name)]
+
+
+async def ranker(call: Call) -> RankerInfo:
+    """Show one ranker."""
+    return call.shown(await asyncio.to_thread(call.service.ranker, call.name))
+
+
+async def guard(call: Call) -> GuardInfo:
+    """Show the evidence of the guard of a ranker.
+
+    Wins and losses against your own order, the confidence band of the win rate and the evidence of gain, which are valid at all
+    times; the distance to an alarm; the rung; and the last alarm, with its reason.
+    """
+    return call.shown(await asyncio.to_thread(call.service.guard, call.name))
+
+
+async def live(call: Call) -> Stream:
+    """Stream the state of a ranker, about once a second, as server-sent events.
+
+    The data of each event is a JSON object: the ranker and its guard, the lag of the leader, events per second, and the newest
+    steps of the history. The stream ends when the service stops or the key is revoked; then connect again.
+    """
+    await asyncio.to_thread(call.service.ranker, call.name)  # raises before the stream begins
+    return Stream(live_messages(call, call.query.step), b"text/event-stream")
+
+
+async def impressions(call: Call) -> list[ImpressionInfo]:
+    """List the newest impressions whose features are still in the store, newest first.
+
+    Features are dropped some time after an impression was learned from; see `duelrank serve --keep-features`.
+    """
+    return await asyncio.to_thread(call.service.impressions, call.name)
+
+
+async def backfill(call: Call) -> BackfillCounts:
+    """Let a ranker learn from logged lists of another system, before it gets traffic.
+
+    One list, an array of lists, or one on each line (application/x-ndjson), each with its documents in the order in which they were
+    shown, and the feedback. A list counts once, however often it is sent; an invalid one does not affect the others.
+    """
+    return await call.service.backfill(call.name, call.body)
+
+
+async def compare(call: Call) -> Comparison:
+    """Rank a stored impression by two versions, by default the first and the current one."""
+    query: CompareQuery = call.query
+    return await asyncio.to_thread(call.service.compare, call.name, query.impression, query.one, query.other)
+
+
+async def change(call: Call) -> RankerInfo:
+    """Change a ranker, without losing what it has learned.
+
+    Fields that are not given stay as they are. New features start with zero weight; retired features may still be sent, and are
+    ignored. A guard is replaced as a whole; null removes it.
+    """
+    present = (await asyncio.to_thread(call.service.ranker, call.name)).guard if call.caller.rankers else None
+    call.check_webhook(call.body.guard, present)
+    return call.shown(await call.service.change(call.name, call.body))
+
+
+async def delete(call: Call) -> Reply:
+    """Delete a ranker and all its data permanently.
+
+    To confirm this, repeat its name: ?confirm=NAME.
+    """
+    if call.query.confirm != call.name:
+        raise InvalidValue(
+            f"to delete {call.name!r} permanently, repeat its name as confirm; got {call.query.confirm[:200]!r}"
+        )
+    await call.service.delete(call.name)
+    return Reply(b"", 204)
+
+
+async def freeze(call: Call) -> RankerInfo:
+    """Stop learning, and serve the current weights without exploration."""
+    return call.shown(await call.service.control(call.name, "freeze"))
+
+
+async def resume(call: Call) -> RankerInfo:
+    """Continue learning, after a freeze or an alarm; the guard then starts again."""
+    return call.shown(await call.service.control(call.name, "resume"))
+
+
+async def rollback(call: Call) -> RankerInfo:
+    """Restore the weights of an earlier version, as a new version."""
+    return call.shown(await call.service.control(call.name, "rollback", call.body.version))
+
+
+async def label(call: Call) -> VersionInfo:
+    """Keep a version under a label; "" removes the label.
+
+    Older versions without a label are removed, except some at regular intervals.
+    """
+    return await call.service.label(call.name, call.body.version, call.body.label)
+
+
+async def pin(call: Call) -> RankerInfo:
+    """Let a shadow serve the rankings of one version, instead of your own order, while it continues to learn."""
+    return call.shown(await call.service.control(call.name, "pin", call.body.version))
+
+
+async def unpin(call: Call) -> RankerInfo:
+    """Let a shadow serve your own order again."""
+    return call.shown(await call.service.control(call.name, "unpin"))
+
+
+# Models
+
+
+async def model(call: Call) -> Model:
+    """Show the weights by feature, of the current version or of an earlier one.
+
+    The weights of a feature are a list if its representation has several columns; its curve is easier to interpret.
+    """
+    return _shown(await asyncio.to_thread(call.service.model, call.name, call.query.version))
+
+
+def _shown(found: LinearModel) -> Model:
+    rows = by_feature(found.weights, len(found.features))
+    weights = dict(zip(found.features, (rows[:, 0] if rows.shape[1] == 1 else rows).tolist(), strict=True))
+    knots = None
+    if found.knots is not None and not np.isnan(found.knots[0, 0]):
+        knots = dict(zip(found.features, found.knots.tolist(), strict=True))
+    return Model(found.name, found.version, weights, write_representation(found.representation, found.features), knots)
+
+
+async def curves(call: Call) -> ModelCurves:
+    """Show what each feature adds to the score, as a curve, the most important feature first.
+
+    For the current version or an earlier one.
+    """
+    return await asyncio.to_thread(call.service.curves, call.name, call.query.version)
+
+
+async def last_step(call: Call) -> LastStep:
+    """Show what was learned from the last impression.
+
+    Its clicked and examined documents, the direction of the clicks, the direction after the projection, and the weights before and
+    after. It is computed on request, by the leader; other processes answer 503.
+    """
+    return await asyncio.to_thread(call.service.last_step, call.name)
+
+
+async def history(call: Call) -> History:
+    """Show the history of a ranker, in steps of a minute, an hour or a day.
+
+    Lists, clicks, reward, weights and the guard as one list of numbers each, of at most the 2,000 newest steps; and control
+    events as marks. Steps without events are left out. The history survives restarts.
+    """
+    query: HistoryQuery = call.query
+    return await asyncio.to_thread(call.service.history, call.name, query.step, query.start, query.end)
+
+
+async def versions(call: Call) -> list[VersionInfo]:
+    """List the versions that a rollback can use, oldest first."""
+    return await asyncio.to_thread(call.service.versions, call.name)
+
+
+async def export(call: Call) -> Reply:
+    """Export a model in the format of a search engine, or explain why that format cannot represent it."""
+    query = call.query
+    found = await asyncio.to_thread(call.service.model, call.name, query.version)
+    content = await asyncio.to_thread(write, found, query.format, **options_of(query))
+    form = FORMATS[query.format]
+    file = f'attachment; filename="{found.versioned_name}{form.suffix}"'
+    return Reply(content, 200, form.media_type.encode(), ((b"content-disposition", file.encode()),))
+
+
+# The service itself
+
+
+async def healthz(call: Call) -> Health:
+    """Report that the process is alive."""
+    return Health("ok")
+
+
+async def readyz(call: Call) -> Health:
+    """Report that all rankers are restored; 503 until then, and while the store fails."""
+    if not call.service.ready:
+        raise NotReady("kernels are being compiled, or rankers are being restored")
+    if call.service.failure is not None:
+        raise NotReady("the background of the service fails; the server's log has the reason")
+    return Health("ready")
+
+
+async def metrics(call: Call) -> Reply:
+    """Return the metrics, for Prometheus."""
+    return Reply(call.state.metrics.text(), 200, call.state.metrics.media_type)
+
+
+async def openapi(call: Call) -> Reply:
+    """Return the OpenAPI document."""
+    return Reply(call.state.document)
+
+
+async def docs(call: Call) -> Reply:
+    """Show the documentation, in which every operation can be tried."""
+    return Reply(call.state.page, 200, b"text/html; charset=utf-8", CONTENT_SECURITY_POLICY)
+
+
+async def asset(call: Call) -> Reply:
+    """Send a file of the documentation."""
+    found = ASSETS.get(call.path["file"])
+    if found is None:
+        raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
+    media_type, read = found
+    return Reply(read(), 200, media_type, ((b"cache-control", b"max-age=86400"),))
+
+
+async def dashboard(call: Call) -> Reply:
+    """Show the dashboard of a ranker, live."""
+    keys = call.state.gate.keys.in_force
+    page = render(call.path.get("name", ""), keys, call.service.read_only)
+    return Reply(page, 200, b"text/html; charset=utf-8", POLICY)
+
+
+async def dashboard_file(call: Call) -> Reply:
+    """Send a file of the dashboard."""
+    media_type = FILES.get(call.path["file"])
+    if media_type is None:
+        raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
+    return Reply(read_file(call.path["file"]), 200, media_type, ((b"cache-control", b"max-age=86400"),))
+
+
+_RANKERS = "/v1/rankers"
+_ONE = "/v1/rankers/{name}"
+_FILES = ("application/json", "text/plain", "application/octet-stream")
+_CONTROL = (InvalidValue, UnknownName, Conflict)
+_READ = (UnknownName, InvalidValue)
+
+_SPEC = {
+    "name": "shop",
+    "algorithm": "mgd-dsp",
+    "features": ["bm25", "rating", "price"],
+    "representation": "query-scaled",
+}
+_SHADOW = {"name": "shadow", "algorithm": "pdgd", "features": ["bm25", "rating", "price"], "mode": "shadow"}
+_GUARDED = {
+    "name": "guarded",
+    "algorithm": "wmgd-dsp",
+    "features": ["bm25", "rating", "price"],
+    "guard": {"share": 0.1, "on_alarm": "baseline", "promote": [0.1, 0.5, 1.0]},
+}
+_RANK = {
+    "an impression": {
+        "impression_id": "i1",
+        "documents": [
+            {"id": "d1", "features": [12.3, 4.1, 20.0]},
+            {"id": "d2", "features": {"bm25": 9.9, "rating": 4.8, "price": 35.0}},
+        ],
+    },
+    # 1.0, 2.0, 3.0 and 4.0, 5.0, 6.0 as float32
+    "a table": {
+        "impression_id": "i2",
+        "documents": {"ids": ["d1", "d2"], "features": "AACAPwAAAEAAAEBAAACAQAAAoEAAAMBA"},
+    },
+}
+_CLICK = {"event_id": "e1", "impression_id": "i1", "clicks": ["d2"], "close": True}
+_UBI = {
+    "action_name": "click",
+    "query_id": "i2",
+    "timestamp": "2026-01-02T03:04:05Z",
+    "event_attributes": {"object": {"object_id": "d1"}, "position": {"ordinal": 1}},
+}
+_EVENT = FeedbackEvent | UbiEvent
+_LOGGED = {
+    "impression_id": "2025-11-03-7",
+    "documents": [
+        {"id": "d7", "features": {"bm25": 14.2, "rating": 4.0, "price": 15.0}},
+        {"id": "d4", "features": {"bm25": 11.0, "rating": 4.9, "price": 22.0}},
+    ],
+    "clicks": ["d4"],
+}
+
+# The router tries them in this order, so the most frequent ones are first.
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path=f"{_ONE}/rank",
+        handle=rank,
+        needs="rank",
+        takes=RankRequest,
+        decode=_decode_rank,
+        bodies={"application/json": RankRequest, MSGPACK: RankRequest},
+        examples=_RANK,
+        answers=RankAnswer,
+        media_types=("application/json", MSGPACK),
+        raises=(UnknownName, InvalidValue, ShapeMismatch, LimitExceeded, Conflict),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/feedback",
+        handle=feedback,
+        needs="feedback",
+        takes=FeedbackEvent,
+        decode=_decode_feedback,
+        bodies={"application/json": _EVENT | list[_EVENT], NDJSON: str},
+        examples={"a click": _CLICK, "UBI 1.3.0": _UBI, "several events": [{"impression_id": "i2", "close": True}]},
+        answers=FeedbackCounts,
+        raises=(UnknownName, InvalidValue, LimitExceeded),
+    ),
+    Operation(
+        method="POST",
+        path=_RANKERS,
+        handle=create,
+        needs="admin",
+        takes=RankerSpec,
+        examples={"a ranker that learns": _SPEC, "a shadow": _SHADOW, "a guarded ranker": _GUARDED},
+        answers=RankerInfo,
+        statuses=(200, 201),
+        raises=(
+            NoWebhook,
+            Conflict,
+            InvalidValue,
+            InvalidRecipe,
+            ShapeMismatch,
+            DataFormatError,
+            LimitExceeded,
+            UnknownName,
+        ),
+    ),
+    Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[RankerInfo]),
+    Operation(method="GET", path=_ONE, handle=ranker, needs="rank", answers=RankerInfo, raises=(UnknownName,)),
+    Operation(
+        method="PATCH",
+        path=_ONE,
+        handle=change,
+        needs="admin",
+        takes=Change,
+        examples={
+            "explore less": {"exploration": 0.5},
+            "longer rankings, closed earlier": {"length": 20, "close_after": 600},
+            "a guard that only tells": {"guard": {"on_alarm": "tell", "promote": [1.0]}},
+            "no guard": {"guard": None},
+        },
+        answers=RankerInfo,
+        raises=(*_CONTROL, LimitExceeded, NoWebhook),
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/guard",
+        handle=guard,
+        needs="rank",
+        named="guarded",
+        answers=GuardInfo,
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/live",
+        handle=live,
+        needs="admin",
+        query=LiveQuery,
+        answers=Live,
+        media_types=("text/event-stream",),
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/impressions",
+        handle=impressions,
+        needs="admin",
+        answers=list[ImpressionInfo],
+        raises=(UnknownName,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/impressions",
+        handle=backfill,
+        needs="admin",
+        takes=LoggedImpression,
+        decode=_decode_logged,
+        bodies={"application/json": LoggedImpression | list[LoggedImpression], NDJSON: str},
+        examples={"a list of a log": _LOGGED},
+        named="guarded",
+        answers=BackfillCounts,
+        raises=(UnknownName, InvalidValue, InvalidRecipe, LimitExceeded, Conflict),
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/compare",
+        handle=compare,
+        needs="admin",
+        query=CompareQuery,
+        answers=Comparison,
+        raises=_READ,
+    ),
+    Operation(
+        method="DELETE",
+        path=_ONE,
+        handle=delete,
+        needs="admin",
+        query=DeleteQuery,
+        statuses=(204,),
+        media_types=(),
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/model",
+        handle=model,
+        needs="admin",
+        query=ModelQuery,
+        answers=Model,
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/curves",
+        handle=curves,
+        needs="admin",
+        query=ModelQuery,
+        answers=ModelCurves,
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/last-step",
+        handle=last_step,
+        needs="admin",
+        answers=LastStep,
+        raises=(UnknownName,),
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/history",
+        handle=history,
+        needs="admin",
+        query=HistoryQuery,
+        answers=History,
+        raises=_READ,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/model/versions",
+        handle=versions,
+        needs="admin",
+        answers=list[VersionInfo],
+        raises=(UnknownName,),
+    ),
+    Operation(method="POST", path=f"{_ONE}/freeze", handle=freeze, needs="admin", answers=RankerInfo, raises=_CONTROL),
+    Operation(method="POST", path=f"{_ONE}/resume", handle=resume, needs="admin", answers=RankerInfo, raises=_CONTROL),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/label",
+        handle=label,
+        needs="admin",
+        takes=VersionLabel,
+        examples={"keep the first version": {"version": 1, "label": "before the sale"}},
+        answers=VersionInfo,
+        raises=(*_CONTROL, LimitExceeded),
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/rollback",
+        handle=rollback,
+        needs="admin",
+        takes=VersionNumber,
+        examples={"the first one": {"version": 1}},
+        answers=RankerInfo,
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/pin",
+        handle=pin,
+        needs="admin",
+        takes=VersionNumber,
+        examples={"the first one": {"version": 1}},
+        named="shadow",
+        answers=RankerInfo,
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_ONE}/unpin",
+        handle=unpin,
+        needs="admin",
+        named="shadow",
+        answers=RankerInfo,
+        raises=_CONTROL,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_ONE}/export",
+        handle=export,
+        needs="admin",
+        query=ExportQuery,
+        media_types=_FILES,
+        raises=(*_READ, MissingExtra),
+    ),
+    Operation(method="GET", path="/healthz", handle=healthz, answers=Health, always=True),
+    Operation(method="GET", path="/readyz", handle=readyz, answers=Health, always=True, raises=(NotReady,)),
+    Operation(
+        method="GET",
+        path="/metrics",
+        handle=metrics,
+        needs="admin",
+        media_types=("text/plain",),
+        always=True,
+        all_rankers=True,
+    ),
+    Operation(method="GET", path="/openapi.json", handle=openapi, always=True),
+    Operation(method="GET", path="/docs", handle=docs, media_types=("text/html",), always=True),
+    Operation(method="GET", path="/docs/{file}", handle=asset, always=True, hidden=True),
+    Operation(method="GET", path="/dashboard", handle=dashboard, media_types=("text/html",), always=True),
+    Operation(method="GET", path="/dashboard/{name}", handle=dashboard, always=True, hidden=True),
+    Operation(method="GET", path="/dashboard/files/{file}", handle=dashboard_file, always=True, hidden=True),
+)

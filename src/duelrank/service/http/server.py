@@ -1,0 +1,480 @@
+"""Runs the server, in one process or in several workers, until it is stopped by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import ipaddress
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from asyncio import TimerHandle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, ClassVar
+from typing import Protocol as StructuralType
+
+import msgspec
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from duelrank.core.errors import InvalidValue, StorageFailure
+from duelrank.service.http.auth import KeyRing
+from duelrank.service.http.errors import HeadersTooLarge, explain
+from duelrank.service.http.metrics import SHARED
+from duelrank.service.service import Service
+
+#: The exit status of a worker that cannot work, such as on a damaged store; it is not restarted.
+FATAL = 2
+#: Seconds until a worker is restarted: at first and at most; doubled each time it has run for less than `SHORT_RUN` seconds.
+RESTART_PAUSES, SHORT_RUN = (1.0, 30.0), 60.0
+
+MAX_CONNECTIONS = 10_000
+#: Seconds for which requests may continue when the server is stopped.
+GRACE = 30
+#: Seconds after which a computing thread releases the GIL: the event loop waits for this time.
+SWITCH = 0.0005
+
+log = logging.getLogger(__name__)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine only."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return host.lower() == "localhost"
+
+
+def check_exposure(host: str, keys: KeyRing, insecure: bool) -> None:
+    """Raise if other machines can reach the server without an API key, unless that is wanted explicitly."""
+    if not (is_loopback(host) or keys.in_force or insecure):
+        raise InvalidValue(
+            f"{host} can be reached from other machines, and without API keys everybody there could use and change the "
+            "rankers; create a key first ('duelrank keys create'), or use --insecure if the network is safe"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket; port 0 selects a free one. Raise if it cannot listen."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise InvalidValue(f"{host} is not an address to listen on: {error}") from None
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(2048)
+    except OSError as error:
+        found.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InvalidValue(f"port {port} of {host} is in use; choose another with --port") from None
+        raise InvalidValue(f"cannot listen on port {port} of {host}: {error.strerror or error}") from None
+    return found
+
+
+def run_server(
+    app: ASGIApp, service: Service, listening: socket.socket, when_ready: Callable[[], None], access_log: bool = False
+) -> None:
+    """Serve until SIGINT or SIGTERM; raise if the service cannot become ready."""
+    config = uvicorn.Config(
+        app,
+        http=Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=access_log,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=GRACE,
+        limit_concurrency=MAX_CONNECTIONS,
+    )
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        with _own_signals(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(_Server(config, service), service, listening, when_ready))
+    finally:
+        sys.setswitchinterval(before)
+
+
+class _Server(uvicorn.Server):
+    """A server with an event that is set when it has started."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self.has_started = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application and listen."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:  # the application could not start
+            raise StorageFailure("the service could not start; the log says why") from None
+        if self.started:
+            self.has_started.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End live streams, which have no end of their own, and wait for the other requests."""
+        self._service.ending = True
+        await super().shutdown(sockets)
+
+
+async def _serve(server: _Server, service: Service, listening: socket.socket, when_ready: Callable[[], None]) -> None:
+    """Serve, and wait in parallel until the service is ready."""
+
+    async def watch() -> None:
+        await server.has_started.wait()
+        try:
+            await service.wait_ready()
+        except BaseException:
+            server.should_exit = True
+            raise
+        gc.freeze()  # objects that exist now are permanent, and need not be examined by the garbage collector
+        when_ready()
+
+    watching = asyncio.create_task(watch())
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+    if not server.started:
+        raise StorageFailure("the service could not start; the log says why")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # such as on Windows
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ignore the signals that uvicorn raises again when it has stopped."""
+    names = (signal.SIGINT, signal.SIGTERM)
+    before = {name: signal.signal(name, lambda number, frame: None) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+class Protocol(HttpToolsProtocol):
+    """Uvicorn's HTTP protocol with time limits and a limit of headers.
+
+    It closes a connection whose request takes too long to arrive, or whose answer is not read: uvicorn has a time limit
+    between two requests only, so a client that sends half a header, or a body byte by byte, would hold a connection for ever. It
+    also refuses headers that are too large, which uvicorn would collect until they are complete.
+    """
+
+    #: Seconds until a request must be complete.
+    request_seconds: ClassVar[float] = 30.0
+    max_header_bytes: ClassVar[int] = 64 << 10
+    #: Seconds for which the rest of a refused request is discarded: if the connection is closed at once, the answer is lost.
+    discard_seconds: ClassVar[float] = 2.0
+
+    _timer: TimerHandle | None = None
+    _header_bytes = 0
+    _silent_bytes = 0
+    _progress = 0
+    _refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the time limit of the first request."""
+        super().connection_made(transport)
+        self._start_timer()
+        connection = transport.get_extra_info("socket")
+        if hasattr(socket, "TCP_USER_TIMEOUT") and connection is not None and connection.family != socket.AF_UNIX:
+            # The system closes the connection if sent bytes are not acknowledged in this time.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self.request_seconds * 1000))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time limit."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data; bytes that belong neither to a body nor to the end of a message are headers, which are limited."""
+        if self._refused:
+            return
+        before = self._progress
+        super().data_received(data)
+        self._silent_bytes = self._silent_bytes + len(data) if self._progress == before else 0
+        if self._silent_bytes > self.max_header_bytes:
+            self._refuse()
+
+    def on_message_begin(self) -> None:
+        """Start the time limit of a request."""
+        self._start_timer()
+        self._header_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Count a piece of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header."""
+        self._count(len(name) + len(value) + 4)  # with a colon, a space and the end of the line
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Note the end of the headers."""
+        self._progress += 1
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Note a piece of the body."""
+        self._progress += 1
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Stop the time limit: the request is complete."""
+        self._progress += 1
+        self._stop_timer()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer data that is not HTTP, or headers that are too large."""
+        if self._header_bytes > self.max_header_bytes:
+            self._refuse()
+        elif not self._refused:
+            super().send_400_response(msg)
+
+    def _count(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > self.max_header_bytes:
+            raise HeadersTooLarge  # stops the parser, and uvicorn calls `send_400_response`
+
+    def _refuse(self) -> None:
+        """Answer that the headers are too large, unless another answer is being sent, and close the connection soon."""
+        if self._refused:
+            return
+        self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.abort()
+            return
+        error = HeadersTooLarge(f"the headers may have {self.max_header_bytes:,} bytes in total")
+        problem, _ = explain(error, "")
+        body = msgspec.json.encode(problem)
+        head = b"content-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[problem.status] + head + body)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._stop_timer()
+        self._timer = self.loop.call_later(self.discard_seconds, self._abort)
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(self.request_seconds, self._abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _abort(self) -> None:
+        self._timer = None
+        self.transport.abort()
+
+
+# Workers
+
+
+class Work(StructuralType):
+    """The function of a worker: serves on a socket, and sends the names of the rankers when it is ready. Must be picklable."""
+
+    def __call__(self, listening: socket.socket, ready: Connection) -> None:
+        """Serve until SIGTERM."""
+
+
+@dataclass
+class _Worker:
+    number: int
+    process: BaseProcess | None = None
+    ready: Connection | None = None
+    started: float = 0.0
+    served: bool = False  # whether it was ready: before that there is nothing to save
+    pause: float = RESTART_PAUSES[0]
+    due: float | None = None  # when to restart it, by the monotonic clock
+    sentinels: list[Any] = field(default_factory=list)
+
+
+class Supervisor:
+    """Runs several workers on one listening socket, and restarts those that end, until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    work
+        Function of each worker.
+    listening
+        Socket from which all workers accept connections.
+    count
+        Number of workers.
+    when_ready
+        Called once, with the names of the rankers, when the first worker is ready.
+    """
+
+    def __init__(
+        self, work: Work, listening: socket.socket, count: int, when_ready: Callable[[list[str]], None]
+    ) -> None:
+        self._work, self._listening, self._when_ready = work, listening, when_ready
+        self._workers = [_Worker(number) for number in range(1, count + 1)]
+        self._context = multiprocessing.get_context("spawn")
+        self._stopping = False
+        self._failed = False
+        self._unsaved: list[str] = []
+        self._announced = False
+
+    def run(self) -> None:
+        """Start and supervise the workers; returns when all have ended."""
+        with _wakeup() as (woken, signals), _shared_metrics():
+            for worker in self._workers:
+                self._start(worker)
+            while self._alive() or not self._stopping:
+                self._wait(woken)
+                if signals and not self._stopping:
+                    self._stop(f"signal {signal.Signals(signals[0]).name}")
+                for worker in self._workers:
+                    self._supervise(worker)
+        if self._failed:
+            raise StorageFailure("a worker cannot serve; the log has the reason")
+        if self._unsaved:
+            raise StorageFailure(
+                f"stopped, but {' and '.join(self._unsaved)}: the newest checkpoints may not be saved; the next start learns the "
+                "rest again from the event log"
+            )
+
+    def _alive(self) -> list[_Worker]:
+        return [worker for worker in self._workers if worker.process is not None]
+
+    def _start(self, worker: _Worker) -> None:
+        receiving, sending = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=self._work, args=(self._listening, sending), name=f"worker {worker.number}"
+        )
+        process.start()
+        sending.close()
+        worker.process, worker.ready, worker.due, worker.started = process, receiving, None, time.monotonic()
+        worker.served = False
+        log.info("worker %d: process %s", worker.number, process.pid)
+
+    def _wait(self, woken: socket.socket) -> None:
+        """Wait until a worker is ready or ends, a signal arrives, or a worker has to be restarted."""
+        events: list[Any] = [woken]
+        for worker in self._alive():
+            assert worker.process is not None
+            events.append(worker.process.sentinel)
+            events += [worker.ready] if worker.ready is not None else []
+        due = [worker.due for worker in self._workers if worker.due is not None]
+        wait(events, max(0.0, min(due) - time.monotonic()) if due else None)
+        with suppress(BlockingIOError):
+            woken.recv(4096)
+
+    def _supervise(self, worker: _Worker) -> None:
+        self._read_ready(worker)
+        if worker.process is not None and worker.process.exitcode is not None:
+            self._ended(worker, worker.process.exitcode)
+        if worker.due is not None and time.monotonic() >= worker.due and not self._stopping:
+            self._start(worker)
+
+    def _read_ready(self, worker: _Worker) -> None:
+        """Read whether a worker is ready; announce the first one."""
+        if worker.ready is None or not worker.ready.poll():
+            return
+        with suppress(EOFError):
+            names: list[str] = worker.ready.recv()
+            worker.served = True
+            log.info("worker %d is ready", worker.number)
+            if not self._announced:
+                self._announced = True
+                self._when_ready(names)
+        worker.ready.close()
+        worker.ready = None
+
+    def _ended(self, worker: _Worker, status: int) -> None:
+        process, worker.process = worker.process, None
+        assert process is not None
+        _forget_gauges(process.pid)
+        if self._stopping:
+            if worker.served and status != 0:
+                self._unsaved.append(f"worker {worker.number} ended with status {status}")
+            return
+        if status == FATAL:
+            self._failed = True
+            self._stop(f"worker {worker.number} cannot serve")
+            return
+        ran = time.monotonic() - worker.started
+        worker.pause = min(2.0 * worker.pause, RESTART_PAUSES[1]) if ran < SHORT_RUN else RESTART_PAUSES[0]
+        worker.due = time.monotonic() + worker.pause
+        log.error(
+            "worker %d (process %s) ended with status %d; it is restarted in %g s",
+            worker.number, process.pid, status, worker.pause,
+        )  # fmt: skip
+
+    def _stop(self, why: str) -> None:
+        """Terminate all workers, which finish their requests."""
+        self._stopping = True
+        log.info("stopping: %s", why)
+        for worker in self._alive():
+            assert worker.process is not None
+            worker.process.terminate()
+
+
+@contextmanager
+def _wakeup() -> Iterator[tuple[socket.socket, list[int]]]:
+    """Yield a socket that becomes readable on SIGINT or SIGTERM, and the list of received signals."""
+    reading, writing = socket.socketpair()
+    reading.setblocking(False)
+    writing.setblocking(False)
+    received: list[int] = []
+    names = (signal.SIGINT, signal.SIGTERM)
+    handlers = {name: signal.signal(name, lambda number, frame: received.append(number)) for name in names}
+    before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+    try:
+        yield reading, received
+    finally:
+        signal.set_wakeup_fd(before)
+        for name, handler in handlers.items():
+            signal.signal(name, handler)
+        reading.close()
+        writing.close()
+
+
+@contextmanager
+def _shared_metrics() -> Iterator[None]:
+    """Let the workers keep their metrics in one folder, so that each of them can return those of all."""
+    with tempfile.TemporaryDirectory(prefix="duelrank-metrics-") as folder:
+        before = os.environ.get(SHARED)
+        os.environ[SHARED] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(SHARED)
+            if before is not None:
+                os.environ[SHARED] = before
+
+
+def _forget_gauges(process: int | None) -> None:
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(process, os.environ[SHARED])  # type: ignore[no-untyped-call]

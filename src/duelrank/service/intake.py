@@ -1,0 +1,421 @@
+"""Validates what clients send: documents, feedback events, and logged lists of other systems; returns features and new events."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+
+from duelrank.core.errors import DuelrankError, InvalidValue, LimitExceeded, ShapeMismatch, UnknownName
+from duelrank.core.types import Features
+from duelrank.core.validation import whole_number
+from duelrank.representation import Fixed, MinMax
+from duelrank.service.definition import Definition, stored_action
+from duelrank.service.domain import CLICK
+from duelrank.service.http.schema import (
+    Document,
+    DocumentTable,
+    FeedbackCounts,
+    FeedbackEvent,
+    Invalid,
+    LoggedImpression,
+)
+from duelrank.service.log import (
+    FEEDBACK,
+    LOGGED,
+    KnownImpression,
+    StoredFeedback,
+    StoredLog,
+    closing_event,
+    pack,
+    pack_features,
+)
+from duelrank.service.settings import Observer, Settings
+from duelrank.storage import Event, NewEvent, Receipt
+from duelrank.storage.base import checked_text
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+# Documents
+
+
+class FeatureTroubles:
+    """Counts the questionable feature values of one request that can be ranked nevertheless, and passes them to an observer."""
+
+    __slots__ = ("_observer", "missing", "out_of_range")
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer, self.missing, self.out_of_range = observer, 0, 0
+
+    def feature_trouble(self, name: str, kind: str, count: int) -> None:
+        """Count feature values that were missing, out of range, or not finite."""
+        self._observer.feature_trouble(name, kind, count)
+        if kind == "missing":
+            self.missing += count
+        elif kind == "out_of_range":
+            self.out_of_range += count
+
+
+class DocumentReader:
+    """Converts the documents of requests to a table of numbers; errors name the document and the feature.
+
+    Parameters
+    ----------
+    definition
+        Definition of the ranker.
+    settings
+        Limits of the service.
+    """
+
+    def __init__(self, definition: Definition, settings: Settings) -> None:
+        spec = definition.spec
+        self.definition, self._settings = definition, settings
+        self._name, self._names, self._columns = spec.name, spec.features, definition.columns
+        self._retired, self._single = frozenset(spec.retired), spec.precision == "float32"
+        self._range = _expected_range(definition)
+        self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
+
+    def read(
+        self, given: Sequence[Document] | DocumentTable, troubles: Observer | FeatureTroubles
+    ) -> tuple[list[str], Features]:
+        """Return the ids and the features, which are read-only."""
+        if isinstance(given, DocumentTable):
+            ids = given.ids
+            self._check_ids(ids)
+            raw = self._table(given)
+        else:
+            ids = [document.id for document in given]
+            self._check_ids(ids)
+            packed = b"".join([self._row(document, troubles) for document in given])
+            raw = np.frombuffer(packed, "<f8").reshape(len(ids), -1)
+        if self._single:
+            raw = _rounded(raw)
+        if not math.isfinite(raw.sum()) and not (finite := np.isfinite(raw)).all():
+            self._refuse(ids, raw, finite, troubles)
+        if self._range is not None:
+            low, high = self._range
+            if outside := np.count_nonzero((raw < low) | (raw > high)):
+                troubles.feature_trouble(self._name, "out_of_range", int(outside))
+        raw.flags.writeable = False
+        return ids, raw
+
+    def _check_ids(self, ids: list[str]) -> None:
+        limit = self._settings.max_documents
+        if not 1 <= len(ids) <= limit:
+            wrong = LimitExceeded if ids else InvalidValue
+            raise wrong(f"a request has from 1 to {limit:,} documents, got {len(ids):,}")
+        if len(set(ids)) < len(ids):
+            twice = Counter(ids).most_common(1)[0][0]
+            raise InvalidValue(f"two documents have the id {twice!r}; ids must be unique")
+        if len(max(ids, key=len)) > self._settings.max_id:
+            raise LimitExceeded(f"the id of a document may have at most {self._settings.max_id} characters")
+        if "" in ids:
+            raise InvalidValue("the id of a document must not be empty")
+        try:
+            "".join(ids).encode()
+        except UnicodeEncodeError as error:
+            raise InvalidValue(f"the id of a document must be valid Unicode: {error}") from None
+
+    def _table(self, given: DocumentTable) -> Features:
+        """Return the features of a compact request."""
+        kind = np.dtype("<f4" if given.type == "float32" else "<f8")
+        expected = len(given.ids) * len(self._names) * kind.itemsize
+        if len(given.features) != expected:
+            raise ShapeMismatch(
+                f"{len(given.ids)} documents with {len(self._names)} features as {given.type} take {expected:,} bytes, "
+                f"got {len(given.features):,}"
+            )
+        return np.frombuffer(given.features, kind).reshape(len(given.ids), -1).astype(np.float64)
+
+    def _row(self, document: Document, troubles: Observer | FeatureTroubles) -> bytes:
+        given = document.features
+        if isinstance(given, dict):
+            given = self._dense(document, given, troubles)
+        elif len(given) != len(self._names):
+            expected, found = len(self._names), len(given)
+            raise ShapeMismatch(f"the ranker has {expected} features, document {document.id!r} has {found}")
+        try:
+            return self._pack(*given)
+        except (struct.error, OverflowError) as error:
+            raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
+
+    def _dense(
+        self, document: Document, given: Mapping[str, float], troubles: Observer | FeatureTroubles
+    ) -> list[float]:
+        row = [0.0] * len(self._names)
+        ignored = 0
+        for name, value in given.items():
+            column = self._columns.get(name)
+            if column is not None:
+                row[column] = value
+            elif name in self._retired:
+                ignored += 1
+            else:
+                unknown = UnknownName.among("feature", name, self._names[:50])
+                raise InvalidValue(f"document {document.id!r}: {unknown}")
+        if missing := len(row) - len(given) + ignored:
+            troubles.feature_trouble(self._name, "missing", missing)
+        return row
+
+    def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, troubles: Observer | FeatureTroubles) -> None:
+        troubles.feature_trouble(self._name, "nan", int(np.isnan(raw).sum()))
+        troubles.feature_trouble(self._name, "infinite", int(np.isinf(raw).sum()))
+        document, column = (int(index) for index in np.argwhere(~finite)[0])
+        beyond = " (the ranker keeps features as float32)" if self._single else ""
+        raise InvalidValue(
+            f"features must be finite, found {raw[document, column]} in document {ids[document]!r}, "
+            f"feature {self._names[column]!r}{beyond}"
+        )
+
+
+def _rounded(raw: Features) -> Features:
+    """Round to single precision; larger numbers become infinite, and are refused."""
+    with np.errstate(over="ignore"):
+        return raw.astype(np.float32).astype(np.float64)
+
+
+def _expected_range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the least and largest values that fixed scalings expect, None if there are no such scalings."""
+    first = definition.first_stage
+    scalings = first.scalings if isinstance(first, Fixed) else ()
+    if not any(isinstance(each, MinMax) for each in scalings):
+        return None
+    low = [each.minimum if isinstance(each, MinMax) else -math.inf for each in scalings]
+    high = [each.maximum if isinstance(each, MinMax) else math.inf for each in scalings]
+    return np.array(low), np.array(high)
+
+
+# Feedback
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """An event that could not be decoded; it takes its place among the others, so that it is counted."""
+
+    event_id: str | None
+    reason: str
+
+
+class InView(FeedbackEvent, frozen=True):
+    """An event about a document that a user has seen: the list was examined as far as that, or as ``examined`` says."""
+
+    document: str = ""
+
+
+class FeedbackIntake:
+    """Validates some feedback events of one request; each is counted once.
+
+    Parameters
+    ----------
+    name
+        Name of the ranker.
+    events
+        The events.
+    first
+        Index of the first of them in its request.
+    impressions
+        Impressions by id, None for unknown ones.
+    time
+        Time of arrival.
+    settings
+        Limits of the service.
+    salt
+        Salt of the hashes of user ids.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        events: Sequence[FeedbackEvent | Rejected],
+        first: int,
+        impressions: Mapping[str, KnownImpression | None],
+        time: float,
+        settings: Settings,
+        salt: bytes | None = None,
+    ) -> None:
+        self._name, self._impressions, self._time, self._settings = name, impressions, time, settings
+        self._salt = salt or b""
+        #: The events to append.
+        self.new: list[NewEvent] = []
+        #: Ids of events about closed impressions: duplicates, or too late.
+        self.late: list[str] = []
+        self._closing: list[tuple[int, KnownImpression]] = []  # indices in `new` of closings, and what they close
+        self._feedback: list[int] = []  # indices in `new` of feedback
+        self._unknown = 0
+        self._invalid: list[Invalid] = []
+        for index, event in enumerate(events, first):
+            self._add(index, event)
+
+    def _add(self, index: int, event: FeedbackEvent | Rejected) -> None:
+        if isinstance(event, Rejected):
+            self._invalid.append(Invalid(index, event.event_id, event.reason))
+            return
+        impression = self._impressions.get(event.impression_id)
+        if impression is None:
+            self._unknown += 1
+            return
+        key = event.event_id if event.event_id is not None else content_id(event)
+        if impression.closed or impression.body is None:
+            self.late.append(key)
+            return
+        try:
+            shown = impression.body.shown
+            examined = _examined(event, shown)
+            clicks = self._positions(index, event, shown)
+            if clicks or event.close or examined is not None or not event.clicks:
+                self._accept(event, key, impression, clicks, examined)
+        except DuelrankError as error:
+            self._invalid.append(Invalid(index, event.event_id, str(error)))
+
+    def _positions(self, index: int, event: FeedbackEvent, shown: Sequence[str]) -> list[int]:
+        """Return the positions of the clicked documents; report those that were not shown."""
+        if not event.clicks:
+            return []
+        places = {id: place for place, id in enumerate(shown)}
+        missing = [id for id in event.clicks if id not in places]
+        if missing:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            reason = f"not shown in this impression: {', '.join(map(repr, missing[:3]))}{more}"
+            self._invalid.append(Invalid(index, event.event_id, reason))
+        return sorted({places[id] for id in event.clicks if id in places})
+
+    def _accept(
+        self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int], examined: int | None
+    ) -> None:
+        if len(key) > self._settings.max_id:
+            raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
+        user, action = self._user(event.user_id), stored_action(event.action)
+        body = pack(StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
+        stored = NewEvent(self._name, FEEDBACK, key, self._time, body)
+        self._feedback.append(len(self.new))
+        self.new.append(stored)
+        if event.close:
+            self._closing.append((len(self.new), impression))
+            # A duplicate event id, of whatever impression, closes nothing.
+            self.new.append(closing_event(self._name, event.impression_id, impression.number, self._time, follows=True))
+            impression.closed = True
+
+    def _user(self, id: str | None) -> bytes:
+        """Return the hash of a user id: it recognizes a user, and does not reveal who it is."""
+        if not id:
+            return b""
+        return blake2b(id.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=8).digest()
+
+    def settle(self, receipts: Sequence[Receipt] | None) -> None:
+        """Mark the impressions that were not closed in the log as open again; None if nothing was appended."""
+        for place, impression in self._closing:
+            impression.closed = receipts is not None and receipts[place].number > 0
+
+    def count(self, receipts: Sequence[Receipt], known: Mapping[str, Event]) -> FeedbackCounts:
+        """Return the counts, given the receipts of the log, and the late events that the log already has."""
+        accepted = sum(receipts[place].new for place in self._feedback)
+        again = sum(key in known for key in self.late)
+        return FeedbackCounts(
+            accepted=accepted,
+            duplicate=len(self._feedback) - accepted + again,
+            unknown=self._unknown,
+            expired=len(self.late) - again,
+            invalid=self._invalid,
+        )
+
+
+def _examined(event: FeedbackEvent, shown: Sequence[str]) -> int | None:
+    """Return the number of examined positions of a list, None if the event does not have it."""
+    if isinstance(event, InView):
+        if event.document in shown:
+            return shown.index(event.document) + 1  # more reliable than a position that the client has counted
+        if event.examined is None:
+            raise InvalidValue(f"not shown in this impression: {event.document!r}")
+    if event.examined is not None and not 0 <= event.examined <= len(shown):
+        raise InvalidValue(f"examined is from 0 to {len(shown)}, the number of documents shown, got {event.examined}")
+    return event.examined
+
+
+def add_counts(counts: Sequence[FeedbackCounts]) -> FeedbackCounts:
+    """Return the sum of the counts of the parts of a request."""
+    if len(counts) == 1:
+        return counts[0]
+    names = ("accepted", "duplicate", "unknown", "expired")
+    totals = {name: sum(getattr(each, name) for each in counts) for name in names}
+    return FeedbackCounts(**totals, invalid=[one for each in counts for one in each.invalid])
+
+
+def content_id(event: FeedbackEvent) -> str:
+    """Return an id for an event that has none, derived from its content."""
+    # Stores contain ids of these fields in this order.
+    names = ("impression_id", "event_id", "clicks", "examined", "close", "time")
+    content = {name: getattr(event, name) for name in names}
+    if event.action != CLICK:
+        content["action"] = event.action
+    return "=" + blake2b(_encode(content), digest_size=16).hexdigest()
+
+
+# Logged lists of other systems
+
+
+class LogIntake:
+    """Validates the logged lists of one request; an invalid list does not affect the others.
+
+    Parameters
+    ----------
+    definition
+        Definition of the ranker that learns from them.
+    settings
+        Limits of the service.
+    observer
+        Receives counts of questionable feature values.
+    """
+
+    def __init__(self, definition: Definition, settings: Settings, observer: Observer) -> None:
+        self._definition, self._settings, self._observer = definition, settings, observer
+        self._reader = DocumentReader(definition, settings)
+
+    def events(
+        self, impressions: Sequence[LoggedImpression | Rejected], time: float
+    ) -> tuple[list[NewEvent], list[Invalid]]:
+        """Return an event for each valid list, and the reasons against the others."""
+        events, invalid = [], []
+        for index, each in enumerate(impressions):
+            try:
+                if isinstance(each, Rejected):
+                    raise InvalidValue(each.reason)
+                events.append(self._event(each, time))
+            except DuelrankError as error:
+                id = each.event_id if isinstance(each, Rejected) else each.impression_id
+                invalid.append(Invalid(index, id, str(error)))
+        return events, invalid
+
+    def _event(self, logged: LoggedImpression, time: float) -> NewEvent:
+        id, limit = logged.impression_id, self._settings.max_id
+        if not 0 < len(id) <= limit:
+            raise InvalidValue(f"an impression_id has from 1 to {limit} characters, got {len(id)}")
+        ids, raw = self._reader.read(logged.documents, FeatureTroubles(self._observer))
+        self._definition.query(raw)  # raises if it cannot be ranked
+        shown = len(ids) if logged.shown is None else whole_number("shown", logged.shown, 1, len(ids))
+        examined = logged.examined
+        if examined is not None:
+            whole_number("examined", examined, 0, shown)
+        places = {id: place for place, id in enumerate(ids[:shown])}
+        given: Mapping[str, Sequence[str]] = {**logged.actions, CLICK: [*logged.clicks, *logged.actions.get(CLICK, ())]}
+        actions = {
+            stored_action(name) or CLICK: sorted({_place(id, places) for id in where})
+            for name, where in given.items()
+            if where
+        }
+        weights = self._definition.spec.actions
+        if weights.keys().isdisjoint(actions):  # its id stays free: it may be sent again when its clicks have arrived
+            raise InvalidValue(f"no action with a weight of this ranker: {', '.join(weights) or 'it has none'}")
+        body = StoredLog(shown, actions, examined, self._definition.names_digest)
+        name = self._definition.spec.name
+        return NewEvent(name, LOGGED, checked_text("key", id), time, pack(body), pack_features(raw))
+
+
+def _place(id: str, places: Mapping[str, int]) -> int:
+    if id not in places:
+        raise InvalidValue(f"an action names the document {id!r}, which was not shown")
+    return places[id]

@@ -1,0 +1,776 @@
+"""The background thread of a service: one process leads, which reads the event log, applies it and publishes versions.
+
+Other processes follow: they serve what the leader has published.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from functools import partial
+from itertools import takewhile
+from threading import Event as Flag
+from threading import Thread
+from time import perf_counter, sleep
+
+from duelrank.core.compiling import kernel_folder
+from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreLocked
+from duelrank.core.types import Features
+from duelrank.evidence import Guard
+from duelrank.service.definition import Definition, normalized
+from duelrank.service.domain import GuardEvent, RankerSpec, Status
+from duelrank.service.history import MAX_POINTS, STEPS, block_kind
+from duelrank.service.log import (
+    CHECKPOINT,
+    CLOSED,
+    CONTROL,
+    DELETED,
+    FAILED,
+    HISTORY,
+    IMPRESSION,
+    LAST_ANNOUNCED,
+    PUBLISHED,
+    RANKERS,
+    STATUS,
+    VERSION,
+    Appender,
+    Control,
+    Deleted,
+    Failed,
+    KnownImpression,
+    RecentImpressions,
+    StoredImpression,
+    Tail,
+    hash63,
+    pack,
+    read_features,
+    unpack,
+    unpack_features,
+)
+from duelrank.service.machine import ClosedImpression, FetchImpression, Machine
+from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, read_checkpoints
+from duelrank.service.retention import Capacity, Retention
+from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Settings
+from duelrank.service.views import event_sentence, guard_info
+from duelrank.service.webhooks import Webhooks
+from duelrank.storage import Event, Lease, NewEvent, Storage
+
+logger = logging.getLogger("duelrank.service")
+
+LEASE = "learner"
+#: Seconds: to collect some events before they are read; between two attempts to become the leader; between two heartbeats of the
+#: leader; after a failure.
+GATHER_SECONDS, ELECTION_SECONDS, HEARTBEAT_SECONDS, RETRY_SECONDS = 0.01, 1.0, 1.0, 1.0
+#: The number of events that are read at once, and of impressions that are closed at once.
+BATCH = 500
+#: Seconds of learning after which other threads may run.
+YIELD_SECONDS = 0.002
+#: Seconds after which a closing that is not in the log is repeated.
+CLOSE_TIMEOUT = 5.0
+#: A checkpoint is written after this number of events, plus a tenth of the open impressions; or after this number of seconds.
+CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
+#: Seconds until old data is removed again, if there was much of it.
+TIDY_AGAIN_SECONDS = 1.0
+#: Seconds between two notes for followers: how far a ranker has come, and its recent history.
+STATUS_SECONDS, HISTORY_SECONDS = 0.5, 2.0
+#: The most characters of the stored reason of a failure.
+MAX_REASON = 500
+
+
+class Overtaken(StorageFailure):
+    """Another leader has overtaken this one and has removed data that this one needs, so it cannot continue."""
+
+
+class Background(ABC):
+    """The thread behind a service.
+
+    Parameters
+    ----------
+    storage
+        The store.
+    settings
+        Settings of the service.
+    rankers
+        Rankers of the service; their changes are notified when `ready` or `failure` has changed.
+    """
+
+    def __init__(self, storage: Storage, settings: Settings, rankers: Rankers) -> None:
+        self._storage, self._settings, self._rankers = storage, settings, rankers
+        self._stop = Flag()
+        self._thread = Thread(target=self._run, name="duelrank-learner", daemon=True)
+        #: Whether all rankers were restored.
+        self.ready = False
+        #: What currently fails, None if nothing does; it is tried again every second.
+        self.failure: Exception | None = None
+        #: Why the newest checkpoints could not be saved at the end.
+        self.unsaved: Exception | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the leader."""
+        return False
+
+    @property
+    @abstractmethod
+    def applied(self) -> int | None:
+        """The number of the last event that was applied; None if another process applies them."""
+
+    @abstractmethod
+    def claim(self) -> None:
+        """Acquire a store that is for one process; raise `StoreLocked` if another process has it."""
+
+    def start(self, appender: Appender) -> None:
+        """Start the thread; the appender is that of the service's event loop."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, after what was learned is saved."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Work until `stop` is called."""
+
+    def _report(self, ready: bool, failure: Exception | None) -> None:
+        changed = (ready, failure) != (self.ready, self.failure)
+        self.ready, self.failure = ready, failure
+        if changed:
+            self._rankers.changes.notify()
+
+
+class Leader(Background):
+    """Leads if it can, and otherwise follows; it tries again as long as it runs.
+
+    Parameters
+    ----------
+    storage, settings, rankers
+        As in `Background`.
+    clock
+        Clock of the service.
+    recent
+        The newest impressions of this process.
+    tail
+        The newest events of this process.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: Settings,
+        rankers: Rankers,
+        clock: Clock,
+        recent: RecentImpressions,
+        tail: Tail,
+    ) -> None:
+        super().__init__(storage, settings, rankers)
+        self._clock, self._recent, self._tail = clock, recent, tail
+        self._webhooks = Webhooks(private=settings.private_webhooks)
+        self._appender: Appender | None = None
+        self._term: Term | None = None
+        self._lease: Lease | None = None
+        self._asked_at = clock.monotonic() - 1e9
+        self._seen: dict[tuple[str, str], tuple[int, int]] = {}
+        self._lease_lost = Flag()
+        self._heartbeat = Thread(target=self._beat, name="duelrank-heartbeat", daemon=True)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the leader."""
+        return self._term is not None
+
+    @property
+    def applied(self) -> int | None:
+        """The number of the last event that was applied; None if another process leads."""
+        term = self._term
+        return None if term is None else term.applied
+
+    def claim(self) -> None:
+        """Acquire a store that is for one process; raise `StoreLocked` if another process has it."""
+        if self._storage.shared or self._lease is not None:
+            return
+        self._lease = self._storage.leases.acquire(LEASE)
+        if self._lease is None:
+            raise StoreLocked(
+                "another process serves from this store, and a SQLite store is for one process; stop the other one first, or use "
+                "PostgreSQL for several processes"
+            )
+
+    def start(self, appender: Appender) -> None:
+        """Start the threads; the appender is that of the service's event loop."""
+        self._appender = appender
+        super().start(appender)
+        self._heartbeat.start()
+
+    def wake(self) -> None:
+        """Look for new events at once."""
+        self._tail.changed.set()
+
+    def stop(self) -> None:
+        """Stop, after what was learned is saved."""
+        self._stop.set()
+        self.wake()
+        super().stop()
+        if self._heartbeat.is_alive():
+            self._heartbeat.join()
+        self._step_down()
+        self._webhooks.close()
+
+    def _warm_up(self) -> None:
+        """Compile the recipes of the settings, unless the cache has them."""
+        began, folder, recipes = perf_counter(), kernel_folder(), self._settings.warm_up
+        done = None if folder is None else folder / f"warmed-{hash63(' '.join((*recipes, DEFAULT_REPRESENTATION))):x}"
+        if not recipes or (done is not None and done.exists()):
+            return
+        for recipe in recipes:
+            spec = normalized(RankerSpec("warm-up", recipe, ("a", "b")), DEFAULT_REPRESENTATION)
+            Definition(spec, 0.0).warm_up()
+        logger.info("compiled kernels of %s in %.1f s", ", ".join(recipes), perf_counter() - began)
+        if done is not None:
+            done.touch()
+
+    def _run(self) -> None:
+        try:
+            self._warm_up()
+        except Exception as error:
+            logger.warning("could not compile in advance: %s", error)
+        while not self._stop.is_set():
+            pause = 0.0
+            try:
+                more = self._cycle()
+                self._report(True, None)
+                pause = 0.0 if more else self._settings.poll_every
+            except Overtaken as error:
+                logger.warning("%s", error)
+                self._step_down()
+                self._asked_at -= ELECTION_SECONDS
+            except Exception as error:
+                self._fail(error)
+            self._pause(pause)
+        self._finish()
+
+    def _pause(self, seconds: float) -> None:
+        """Wait until there is something to do."""
+        if self.failure is not None:
+            self._stop.wait(RETRY_SECONDS)
+        elif seconds and self.leads:
+            self._tail.changed.wait(seconds)
+            self._stop.wait(GATHER_SECONDS)
+        elif seconds:
+            self._stop.wait(seconds)
+        self._tail.changed.clear()  # events from here on wake the next pause
+
+    def _beat(self) -> None:
+        """Renew the lease and report the lag, in a separate thread: a long computation must not look like a leader that hangs."""
+        while not self._stop.wait(HEARTBEAT_SECONDS):
+            lease, term = self._lease, self._term
+            try:
+                if lease is not None and not lease.renew():
+                    self._lease_lost.set()
+                    self.wake()
+            except StorageFailure as error:
+                logger.warning("the leader's lease could not be renewed: %s", error)
+            with suppress(StorageFailure):  # the leader gets it too, and reports it
+                if term is not None:
+                    term.report_lag()
+
+    def _fail(self, error: Exception) -> None:
+        """Report a failure; unless it is the store's, restore the machines from the store."""
+        if type(error) is not type(self.failure):
+            trace = None if isinstance(error, StorageFailure) else error
+            logger.error("learning has stopped, and is tried again every second: %s", error, exc_info=trace)
+            self._rankers.observer.failed("", "store" if isinstance(error, StorageFailure) else "background")
+        self._report(self.ready, error)
+        if not isinstance(error, StorageFailure):
+            self._step_down()
+
+    def _cycle(self) -> bool:
+        """Lead or follow once; return whether there is more to do at once."""
+        self._elect()
+        if self._term is not None:
+            return self._term.step()
+        self._follow()
+        return False
+
+    def _elect(self) -> None:
+        """Become the leader if there is none, and stop leading if the lease was lost."""
+        now = self._clock.monotonic()
+        if self._lease_lost.is_set():
+            logger.warning("this process no longer leads: its lease was lost")
+            self._step_down()
+        elif now - self._asked_at < ELECTION_SECONDS:
+            return
+        if self._lease is not None and not self._lease.held():
+            logger.warning("this process no longer leads: the store has released its lease")
+            self._step_down()
+        if self._lease is None:
+            self._lease_lost.clear()
+            self.claim()
+            self._lease = self._lease or self._storage.leases.acquire(LEASE)
+        if self._lease is not None and self._term is None:
+            self._begin_term()
+        self._asked_at = now
+
+    def _begin_term(self) -> None:
+        assert self._appender is not None
+        self._follow()  # what others have published can be served while the rest is restored
+        parts = (self._storage, self._settings, self._rankers, self._clock, self._recent, self._tail)
+        term = Term(*parts, self._appender, self._webhooks)
+        term.restore()
+        self._term = term
+        self._rankers.observer.leading(True)
+        logger.info("this process leads: it learns from the event log")
+
+    def _step_down(self) -> None:
+        if self._term is not None:
+            self._term.end()
+            self._rankers.observer.leading(False)
+        lease, self._term, self._lease = self._lease, None, None
+        if lease is not None:
+            lease.release()
+
+    def _follow(self) -> None:
+        """Serve what the leader has published, and read how far it has come; reads only what has changed."""
+        self._rankers.refresh()
+        for kind, load in ((VERSION, self._load_version), (STATUS, self._load_status)):
+            for name, number in self._storage.snapshots.newest(kind).items():
+                ranker = self._rankers.by_name.get(name)
+                if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
+                    load(name, ranker)
+                    self._seen[kind, name] = (ranker.created.number, number)  # only now: the store may have failed
+
+    def _load_version(self, name: str, ranker: Ranker) -> None:
+        newest = Versions(self._storage, ranker.created).load()
+        if newest is not None:
+            self._rankers.serve(name, newest)
+
+    def _load_status(self, name: str, ranker: Ranker) -> None:
+        found = self._storage.snapshots.load(name, STATUS)
+        if found is not None:
+            ranker.status = unpack(found.body, Status)
+
+    def _finish(self) -> None:
+        try:
+            self.unsaved = self.failure if self._term is None else None
+            if self._term is not None:
+                self._term.finish()
+        except Exception as error:
+            self.unsaved = error
+            logger.warning("stopped before everything was saved; the next start does the rest: %s", error)
+
+
+class RankerProgress:
+    """The progress of one ranker through the log: its machine, and what the leader has to remember with it."""
+
+    def __init__(self, created: Definition, machine: Machine, started: float) -> None:
+        self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
+        self.published_at, self.urgent, self.announced_version = started - 1e9, False, 0
+        self.failed: dict[int, str] = {}  # reasons of failures by event, which are not in the log yet
+        self.unsaved: Version | None = None
+        self.deadlines: dict[str, float] = {}  # of open impressions, by the monotonic clock, the earliest first
+        self.closing: dict[str, float] = {}  # impressions whose closing was requested, and when to repeat that
+        self.status_number, self.status_at = -1, started - 1e9
+        self.history_number, self.history_at = -1, started - 1e9
+        self.reported_guard: Guard | None = None
+        self.guard_at, self.warned = started - 1e9, False
+
+
+class Term:
+    """One term of a leader: applies the log in order, publishes versions, closes overdue impressions, and saves checkpoints.
+
+    Every action can be repeated by the next leader, with the same result.
+
+    Parameters
+    ----------
+    storage, settings, rankers, clock, recent, tail
+        As in `Leader`.
+    appender
+        Appender of the service's event loop.
+    webhooks
+        Sends events of guards.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: Settings,
+        rankers: Rankers,
+        clock: Clock,
+        recent: RecentImpressions,
+        tail: Tail,
+        appender: Appender,
+        webhooks: Webhooks,
+    ) -> None:
+        self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
+        self._recent, self._tail, self._appender, self._webhooks = recent, tail, appender, webhooks
+        self._progress: dict[str, RankerProgress] = {}
+        self._read = RecentImpressions(settings.recent)  # impressions that other processes have made
+        self._retention = Retention(storage, settings)
+        self._capacity = Capacity(storage, clock, rankers)
+        #: The number of the last event that was applied.
+        self.applied = 0
+        self._more_to_tidy = False
+        self._tidied = self._visited = clock.monotonic()
+
+    # Restoring
+
+    def restore(self) -> None:
+        """Restore all rankers up to the end of the log."""
+        self._tail.enabled = True
+        last = self._storage.log.last_number()
+        self._rankers.refresh()  # after that: the log will have the rankers that are created later
+        self._retention.purge_deleted()
+        for name, ranker in list(self._rankers.by_name.items()):
+            self._begin(name, ranker, last)
+        self._record_start()
+        self.applied = last
+
+    def _record_start(self) -> None:
+        """Append to the log of every ranker that had something to restore that a process begins to learn."""
+        time, key, body = self._clock.time(), os.urandom(12).hex(), pack(Control("start"))
+        restored = [name for name, each in self._progress.items() if each.machine.number > each.created.number]
+        if restored:
+            self._storage.log.append([NewEvent(name, CONTROL, key, time, body) for name in restored])
+
+    def end(self) -> None:
+        """Stop leading."""
+        self._tail.enabled = False
+        for ranker in self._rankers.by_name.values():
+            ranker.machine = None
+
+    def _begin(self, name: str, ranker: Ranker, last: int) -> None:
+        """Restore one ranker from its newest checkpoint and the events since."""
+        versions = Versions(self._storage, ranker.created)
+        features = partial(read_features, self._storage, name)
+        fetch = self._fetch_impression(name, ranker.created.number)
+        machine = Machine(ranker.created, fetch, versions.state, fetch_features=features)
+        for body in read_checkpoints(self._storage, name):
+            machine.restore(body)
+            break
+        progress = RankerProgress(ranker.created, machine, self._clock.monotonic())
+        time = ranker.created.created
+        announced = self._storage.snapshots.load(name, LAST_ANNOUNCED)
+        for event in new_events(self._storage.log, name, machine, last):
+            guard = machine.guard
+            self._apply(name, progress, event)
+            progress.unsaved_events += 1
+            if event.kind == CONTROL and (announced is None or event.number > announced.number):
+                self._announce(name, guard, machine)  # the last leader has only appended it
+            time = event.time if event.kind == PUBLISHED else time
+        self._set_deadlines(progress)
+        self._record_failures(name, progress)
+        newest = versions.load()
+        if machine.version > 1 and (newest is None or newest.version < machine.version):
+            versions.save(newest := Version.of(machine, time))  # the last leader has only appended it
+        if newest is not None:
+            self._rankers.serve(name, newest)
+        self._save_blocks(name, progress)
+        self._progress[name] = progress
+        ranker.machine = machine
+
+    def _fetch_impression(self, name: str, created: int) -> FetchImpression:
+        def fetch(id: str, number: int) -> tuple[StoredImpression, Features] | None:
+            recent = self._recent.get(created, id)
+            if recent is not None and recent.number == number and recent.body is not None and recent.attachment:
+                return recent.body, unpack_features(recent.attachment)
+            read = self._read.get(created, id)
+            if read is not None and read.number == number and read.body is not None:
+                body = read.body
+            else:
+                event = self._storage.log.find(name, IMPRESSION, [id]).get(id)
+                if event is None or not event.body:
+                    return None
+                body = unpack(event.body, StoredImpression)
+            features = read_features(self._storage, name, number)
+            return None if features is None else (body, features)
+
+        return fetch
+
+    # Reading and applying
+
+    def step(self) -> bool:
+        """Apply new events, and do what is due; return whether there may be more to do at once."""
+        self._save_versions()
+        found = self._tail.read(self._storage.log, self.applied, BATCH)
+        started = perf_counter()
+        for event in found:
+            self._apply_event(event)
+            self.applied = event.number
+            if perf_counter() - started > YIELD_SECONDS:
+                sleep(0)  # let the threads of requests run
+                started = perf_counter()
+        self._save_versions()
+        self._visit(found)
+        published = self._act_on_guards() | self._publish()
+        if self._clock.monotonic() - self._tidied >= self._settings.tidy_every:
+            self.tidy()
+        return published or bool(found)
+
+    def _apply_event(self, event: Event) -> None:
+        if event.ranker == RANKERS:
+            self._apply_creation(event)
+            return
+        progress = self._progress.get(event.ranker)
+        if progress is None or event.number <= progress.machine.number:
+            return
+        before, guard = progress.machine.definition, progress.machine.guard
+        closed = self._apply(event.ranker, progress, event)
+        progress.unsaved_events += 1
+        if progress.machine.definition.spec.close_after != before.spec.close_after:
+            self._set_deadlines(progress)
+        if event.kind == IMPRESSION:
+            created = progress.created.number
+            if self._recent.get(created, event.key) is None:
+                self._read.put(created, event.key, KnownImpression(event.number, unpack(event.body, StoredImpression)))
+            progress.deadlines[event.key] = self._deadline(progress.machine, event.time)
+        elif event.kind == PUBLISHED:
+            progress.unsaved = Version.of(progress.machine, event.time)
+        elif event.kind == CONTROL:
+            progress.urgent = progress.machine.changed
+            self._announce(event.ranker, guard, progress.machine)
+        if closed is not None:
+            self._report_closed(event, progress, closed)
+
+    def _apply(self, name: str, progress: RankerProgress, event: Event) -> ClosedImpression | None:
+        """Apply an event; if learning fails, raise if another leader has overtaken this one: it may have removed the features."""
+        machine = progress.machine
+        closed = machine.apply(event)
+        if closed is not None and closed.outcome == "failed" and event.number not in machine.failures:
+            for info in reversed(self._storage.snapshots.list(name, CHECKPOINT)):
+                if info.number <= machine.number:
+                    break
+                with suppress(StoreCorrupt):  # a damaged checkpoint is of no use
+                    self._storage.snapshots.load(name, CHECKPOINT, info.number)
+                    raise Overtaken(f"another process is further with {name!r}: continuing from its checkpoint")
+            progress.failed[event.number] = (closed.failure or "")[:MAX_REASON]
+        return closed
+
+    def _apply_creation(self, event: Event) -> None:
+        """Begin with a ranker that was created, or remove one that was deleted."""
+        self._rankers.refresh()
+        if event.kind == DELETED:
+            deleted = unpack(event.body, Deleted)
+            self._progress.pop(deleted.name, None)
+            self._retention.purge(deleted, event.number)
+        ranker = self._rankers.by_name.get(event.key)
+        if ranker is not None and event.key not in self._progress and ranker.created.number == event.number:
+            self._begin(event.key, ranker, event.number)
+
+    def _report_closed(self, event: Event, progress: RankerProgress, closed: ClosedImpression) -> None:
+        name, observer = event.ranker, self._rankers.observer
+        if event.kind == CLOSED:
+            progress.deadlines.pop(closed.id, None)
+            progress.closing.pop(closed.id, None)
+            if (recent := self._recent.get(progress.created.number, closed.id)) is not None:
+                recent.closed = True  # also if another process has closed it
+        if closed.failure is not None:
+            logger.error("%s", closed.failure)
+            observer.failed(name, "learn")
+        observer.closed(name, closed.outcome, closed.norm, closed.clicks, closed.reciprocal_rank)
+        if closed.vote:
+            observer.guard_list(name, closed.vote)
+
+    def _record_failures(self, name: str, progress: RankerProgress) -> None:
+        """Append the events from which learning has failed, before anything that follows from that is saved."""
+        version = max(progress.machine.version, progress.announced_version)
+        bodies = {str(number): pack(Failed(version, reason)) for number, reason in progress.failed.items()}
+        if bodies:
+            time = self._clock.time()
+            self._storage.log.append([NewEvent(name, FAILED, key, time, body) for key, body in bodies.items()])
+            progress.failed.clear()
+
+    # Publishing
+
+    def _save_versions(self) -> None:
+        """Save the versions that were published, and serve them: never one that a crash could lose."""
+        for name, progress in self._progress.items():
+            self._record_failures(name, progress)
+            if progress.unsaved is not None:
+                Versions(self._storage, progress.created).save(progress.unsaved)
+                self._rankers.serve(name, progress.unsaved)
+                progress.unsaved = None
+            self._save_blocks(name, progress)
+
+    def _save_blocks(self, name: str, progress: RankerProgress) -> None:
+        """Save the finished blocks of the history."""
+        done = progress.machine.history.done
+        while done:
+            step, block = done[0]
+            kind, (seconds, points) = block_kind(step), STEPS[step]
+            begun = float(block.points[0].at * seconds)
+            self._storage.snapshots.save(name, kind, block.number, begun, pack(block))
+            self._storage.snapshots.prune(name, kind, MAX_POINTS // points + 1)
+            del done[0]
+
+    def _publish(self) -> bool:
+        """Append versions of rankers that have changed; each is served when its event is read from the log."""
+        now = self._clock.monotonic()
+        due = [
+            (name, progress)
+            for name, progress in self._progress.items()
+            if progress.machine.changed
+            and progress.unsaved is None
+            and (progress.urgent or now - progress.published_at >= self._settings.publish_every)
+        ]
+        time = self._clock.time()
+        bodies = [(name, progress.machine.publication()) for name, progress in due]
+        if bodies:
+            self._storage.log.append(
+                [NewEvent(name, PUBLISHED, str(body.version), time, pack(body)) for name, body in bodies]
+            )
+        for (_, progress), (_, body) in zip(due, bodies, strict=True):
+            progress.published_at, progress.urgent, progress.announced_version = now, False, body.version
+        return bool(due)
+
+    def _act_on_guards(self) -> bool:
+        """Append the alarms and promotions that are due; each happens when its event is read from the log."""
+        due = {
+            name: each
+            for name, progress in self._progress.items()
+            if (each := progress.machine.watch.due()) is not None
+        }
+        if due:
+            time = self._clock.time()
+            self._storage.log.append(
+                [NewEvent(name, CONTROL, key, time, pack(control)) for name, (key, control) in due.items()]
+            )
+        return bool(due)
+
+    def _announce(self, name: str, before: Guard | None, machine: Machine) -> None:
+        """Announce the effect on a guard of an event that was just applied, and record that it was announced."""
+        after = machine.guard
+        if before is None or after is None or after is before:
+            return
+        event: GuardEvent
+        if after.alarms > before.alarms:
+            event = "alarm"
+        elif after.promotions > before.promotions:
+            event = "promotion"
+        elif before.raised and not after.raised:
+            event = "resume"
+        else:
+            return
+        info = guard_info(name, machine.version, after)
+        level = logging.ERROR if event == "alarm" else logging.INFO
+        logger.log(level, f"guard of {name!r}: {event_sentence(event, info)}")
+        self._rankers.observer.guard_event(name, event, info)
+        if (address := info.guard.webhook or self._settings.webhook) is not None:
+            self._webhooks.send(address, event, info)
+        self._storage.snapshots.save(name, LAST_ANNOUNCED, machine.number, self._clock.time(), b"")
+        self._storage.snapshots.prune(name, LAST_ANNOUNCED, 1)
+
+    # Regular work
+
+    def _visit(self, found: list[Event]) -> None:
+        """Do the regular work: for rankers with new events at once, and for all at intervals."""
+        now, names = self._clock.monotonic(), {event.ranker for event in found}
+        if now - self._visited >= self._settings.poll_every:
+            self._visited, names = now, set(self._progress)
+            self._storage.ping()  # a store that is gone must be noticed, even without requests
+        for name in names & self._progress.keys():
+            progress = self._progress[name]
+            self._close_overdue(name, progress)
+            self._checkpoint(name, progress)
+            if self._storage.shared:
+                self._save_status(name, progress)
+            self._report_guard(name, progress)
+            self._rankers.observer.open_impressions(name, len(progress.machine.open))
+
+    def _deadline(self, machine: Machine, made: float) -> float:
+        """Return when to close an impression, by the monotonic clock; the age of an impression is at most its time limit."""
+        limit = machine.definition.spec.close_after
+        age = min(max(self._clock.time() - made, 0.0), limit)
+        return self._clock.monotonic() + limit - age
+
+    def _set_deadlines(self, progress: RankerProgress) -> None:
+        """Compute the deadlines of all open impressions, the earliest first."""
+        machine = progress.machine
+        deadlines = {id: self._deadline(machine, each.time) for id, each in machine.open.items()}
+        progress.deadlines = dict(sorted(deadlines.items(), key=lambda item: item[1]))
+        progress.closing.clear()
+
+    def _close_overdue(self, name: str, progress: RankerProgress) -> None:
+        """Close the impressions whose deadline is over, and the oldest if there are too many."""
+        now, machine = self._clock.monotonic(), progress.machine
+        surplus = len(machine.open) - len(progress.closing) - self._settings.max_open
+        again = takewhile(lambda id: progress.closing[id] <= now, progress.closing)
+        due = dict.fromkeys(again, 0)
+        for place, (id, deadline) in enumerate(progress.deadlines.items()):
+            if len(due) >= BATCH or (deadline > now and place >= surplus):
+                break
+            due[id] = 0
+        for id in due:
+            progress.deadlines.pop(id, None)
+            progress.closing.pop(id, None)
+            progress.closing[id] = now + CLOSE_TIMEOUT
+            due[id] = machine.open[id].number
+        if due:
+            self._appender.close_impressions(name, progress.created.number, due, self._clock.time())
+
+    def _checkpoint(self, name: str, progress: RankerProgress, now: bool = False) -> None:
+        """Save a checkpoint at intervals, so that a restart has little to do."""
+        machine = progress.machine
+        behind, waited = progress.unsaved_events, self._clock.monotonic() - progress.saved_at
+        enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
+        if behind and (enough or now) and progress.unsaved is None and not machine.history.done:
+            self._storage.snapshots.save(name, CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
+            self._retention.note(name, machine)
+            progress.unsaved_events, progress.saved_at = 0, self._clock.monotonic()
+
+    def _save_status(self, name: str, progress: RankerProgress) -> None:
+        """Save for followers how far a ranker has come, and its recent history."""
+        now, machine = self._clock.monotonic(), progress.machine
+        if machine.number != progress.status_number and now - progress.status_at >= STATUS_SECONDS:
+            self._storage.snapshots.save(name, STATUS, machine.number, self._clock.time(), pack(machine.status))
+            self._storage.snapshots.prune(name, STATUS, 1)
+            progress.status_number, progress.status_at = machine.number, now
+        if machine.number != progress.history_number and now - progress.history_at >= HISTORY_SECONDS:
+            body = pack(machine.history.copy(machine.end()))
+            self._storage.snapshots.save(name, HISTORY, machine.number, self._clock.time(), body)
+            self._storage.snapshots.prune(name, HISTORY, 1)
+            progress.history_number, progress.history_at = machine.number, now
+
+    def _report_guard(self, name: str, progress: RankerProgress) -> None:
+        """Pass changed evidence of a guard to the observer, at intervals, because computing it takes some time."""
+        now, guard = self._clock.monotonic(), progress.machine.guard
+        if guard is progress.reported_guard or now - progress.guard_at < STATUS_SECONDS:
+            return
+        info = None if guard is None else guard_info(name, progress.machine.version, guard)
+        self._rankers.observer.guard(name, info)
+        progress.reported_guard, progress.guard_at = guard, now
+        warnings = () if info is None else info.warnings
+        if warnings and not progress.warned:
+            logger.warning("guard of %r: %s", name, "; ".join(warnings))
+        progress.warned = bool(warnings)
+
+    def report_lag(self) -> None:
+        """Pass the number of events that are not applied yet, and the age of the oldest, to the observer; from any thread."""
+        log, applied = self._storage.log, self.applied
+        lag = max(0, log.last_number() - applied)
+        waiting = log.read(applied, 1) if lag else []
+        self._rankers.observer.lag(lag, max(0.0, self._clock.time() - waiting[0].time) if waiting else 0.0)
+
+    def tidy(self) -> None:
+        """Remove old data, and measure the store; again soon if more is left."""
+        self._retention.purge_again(self._rankers.by_name, self.applied)
+        more = False
+        for name, progress in self._progress.items():
+            self._checkpoint(name, progress, now=not self._more_to_tidy)
+            more |= self._retention.tidy(name, progress.created, progress.machine, self._clock.time())
+        self._capacity.measure()
+        self._more_to_tidy = more
+        self._tidied = self._clock.monotonic() - (self._settings.tidy_every - TIDY_AGAIN_SECONDS if more else 0.0)
+
+    def finish(self) -> None:
+        """Apply the rest of the log, and save checkpoints of all rankers."""
+        before = -1
+        # The last event may be gone, if it was deleted; a step may append some more.
+        while before < self.applied < self._storage.log.last_number():
+            before = self.applied
+            self.step()
+        self._save_versions()
+        for name, progress in self._progress.items():
+            self._checkpoint(name, progress, now=True)

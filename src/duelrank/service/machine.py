@@ -1,0 +1,685 @@
+"""Applies the events of a ranker, one by one: a pure function of them, in the leader, after a restart and in a replay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+
+from duelrank.core.errors import DuelrankError, StorageFailure, StoreCorrupt
+from duelrank.core.registry import Part
+from duelrank.core.types import Features, Feedback, Gains, State
+from duelrank.evidence import Guard, GuardSpec, Voters
+from duelrank.evidence.guard import Vote, outcome_of
+from duelrank.kernels.random import derive
+from duelrank.service.definition import Definition, normalized
+from duelrank.service.domain import (
+    CLICK,
+    EXPLORED,
+    GREEDY,
+    GUARD,
+    OLD,
+    SHADOW,
+    OpenImpression,
+    Outcome,
+    RankerSpec,
+    Status,
+    Tally,
+)
+from duelrank.service.history import End, HistoryState, Recorder
+from duelrank.service.log import (
+    CLOSED,
+    CONTROL,
+    FAILED,
+    FEEDBACK,
+    IMPRESSION,
+    LOGGED,
+    PUBLISHED,
+    Control,
+    Evidence,
+    Published,
+    StoredFeedback,
+    StoredImpression,
+    StoredLog,
+    StoredSpec,
+    StoredWatch,
+    digest,
+    pack,
+    pack_state,
+    unpack,
+    unpack_state,
+    unpack_teams,
+)
+from duelrank.storage import Event
+
+#: Returns the body of an impression and its features, by its id and its number; None if they are gone.
+FetchImpression: TypeAlias = Callable[[str, int], tuple[StoredImpression, Features] | None]
+#: Returns the features that are attached to the event of a number; None if they are gone.
+FetchFeatures: TypeAlias = Callable[[int], Features | None]
+
+#: The number of states of earlier versions that are held in memory if they can be loaded again.
+MAX_STATES = 256
+#: A process may serve a version for a while after a newer one was published. Impressions of a version that is older by more than
+#: this number of versions are not learned from, so that it is certain which states may be needed.
+VERSION_WINDOW = 16
+#: The most versions of a ranker that can have a label, which keeps them.
+MAX_LABELS = 20
+
+
+class _Checkpoint(msgspec.Struct, array_like=True):
+    number: int
+    version: int
+    changed: bool
+    frozen: bool
+    tally: Tally
+    state: bytes
+    served: bytes
+    open: dict[str, OpenImpression]
+    pin: tuple[int, bytes] | None = None
+    spec: StoredSpec | None = None
+    floor: int = 0
+    watch: StoredWatch | None = None
+    history: HistoryState | None = None
+    logged: bytes | None = None
+    labels: dict[int, str] = {}
+
+    def forget_history(self) -> None:
+        """Remove what only the history needs, which the oldest formats do not have."""
+        self.history = None
+        for impression in self.open.values():
+            impression.length = 0
+            impression.list_kind = GREEDY if impression.list_kind == OLD else impression.list_kind
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedImpression:
+    """A closed impression: its outcome, the distance by which the weights moved, its clicks, and the reason of a failure.
+
+    ``vote`` is the outcome of a guard list for the learned ranker, "" for other lists.
+    """
+
+    id: str
+    outcome: Outcome
+    norm: float
+    clicks: int
+    reciprocal_rank: float
+    failure: str | None = None
+    vote: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedStep:
+    """An impression that was learned from, and the states that are needed to learn from it again.
+
+    ``made_by`` is the state that made the list, ``before`` the one that learned from it.
+    """
+
+    id: str
+    impression: OpenImpression
+    definition: Definition
+    made_by: State | None
+    before: State
+
+
+def feedback_on(impression: OpenImpression, length: int) -> Feedback:
+    """Return the feedback on an impression of ``length`` documents, as algorithms take it."""
+    clicks = np.zeros(length, np.bool_)
+    clicks[impression.clicks] = True
+    weights = None
+    if impression.weights:
+        weights = clicks.astype(np.float64)
+        for place, weight in impression.weights.items():
+            weights[place] = weight
+    examined = impression.examined
+    if examined is not None:
+        examined = max(examined, *(each + 1 for each in impression.clicks), 0)
+    return Feedback.trusted(clicks, examined, weights)
+
+
+class Watch:
+    """The guard of one ranker, its voters, and the version to roll back to; without settings it does nothing.
+
+    It depends on the events only, as the machine does.
+
+    Parameters
+    ----------
+    spec
+        Settings of the guard.
+    floor
+        Guard lists of versions up to this one are not counted.
+    due_since
+        Number of the event with which an action became due; actions that became due earlier are not this guard's.
+    """
+
+    def __init__(self, spec: GuardSpec | None, floor: int = 0, due_since: int = 0) -> None:
+        self.guard = None if spec is None else Guard.begin(spec)
+        self.floor, self.due_since = floor, due_since
+        self.proven: tuple[int, State] | None = None  # the newest version with proved gain, to roll back to
+        self._voters = Voters()
+
+    @property
+    def stepped_back(self) -> bool:
+        """Whether an alarm has stopped learning."""
+        return self.guard is not None and self.guard.stepped_back
+
+    def change(self, spec: GuardSpec) -> None:
+        """Change the settings of the guard."""
+        assert self.guard is not None
+        self.guard = self.guard.changed(spec)
+        if spec.on_alarm != "rollback":
+            self.proven = None
+
+    def rolled_back(self, version: int) -> None:
+        """Start again after an operator's rollback: lists of versions up to this one are not counted."""
+        if self.guard is not None:
+            self.guard, self.floor, self.proven = self.guard.restarted(), version, None
+
+    def carry(self, carried: Callable[[State], State]) -> None:
+        """Convert the version to roll back to, after a change of features."""
+        if self.proven is not None:
+            self.proven = self.proven[0], carried(self.proven[1])
+
+    def vote(
+        self, teams: bytes, gains: Gains, user: bytes, made_by: tuple[int, State] | None, number: int, time: float
+    ) -> str:
+        """Count a closed guard list, and return its outcome; a user has one vote a day.
+
+        Parameters
+        ----------
+        teams, gains
+            Owners and gains of the positions of the list.
+        user
+            Hash of the user, empty if not known.
+        made_by
+            The version that made the list; needed only for a guard that may roll back.
+        number, time
+            Number and time of the event that closed it.
+        """
+        if self.guard is None:
+            return ""
+        vote: Vote = outcome_of(unpack_teams(teams), gains)
+        if vote in ("win", "loss") and user and not self._voters.admit(user, time):
+            vote = "repeated"
+        before, self.guard = self.guard, self.guard.count(vote, anonymous=not user)
+        if self.guard.counts.ignored > before.counts.ignored:
+            vote = "ignored"
+        if self.guard.due != before.due:
+            self.due_since = number
+        if made_by is not None and self.guard.has_fresh_proof:
+            self.proven, self.guard = made_by, self.guard.proved()
+        return vote
+
+    def due(self) -> tuple[str, Control] | None:
+        """Return the key and body of the event of the action that is due; None if none is."""
+        reason = None if self.guard is None else self.guard.reason
+        if reason is None:
+            return None
+        evidence = Evidence(reason.statistic, reason.wins, reason.losses)
+        return f"{reason.due}/{self.due_since}", Control(reason.due, evidence=evidence)
+
+    def act(self, action: str, due: int, time: float, version: int) -> State | None:
+        """Perform the action that is due, unless an operator has made it obsolete; return the state to roll back to, if any.
+
+        Parameters
+        ----------
+        action
+            "alarm" or "promote".
+        due
+            Number of the event with which it became due.
+        time, version
+            Time of the action, and the version that is served.
+        """
+        guard = self.guard
+        if guard is None or guard.due != action or due != self.due_since:
+            return None
+        if action == "promote":
+            self.guard = guard.promoted()
+            return None
+        proven, self.proven = self.proven, None  # from there, gain has to be proved again
+        self.guard = guard.alarmed(time, version, None if proven is None else proven[0])
+        if proven is None or self.guard.raised:
+            return None
+        self.floor = version
+        return proven[1]
+
+    def resume(self, version: int) -> None:
+        """End an alarm, and start again with the versions after this one."""
+        if self.guard is not None and (after := self.guard.resumed()) is not self.guard:
+            self.guard, self.floor = after, version
+
+    def stored(self) -> StoredWatch | None:
+        """Return the stored form."""
+        if self.guard is None:
+            return None
+        proven = None if self.proven is None else (self.proven[0], pack_state(self.proven[1]))
+        return StoredWatch(self.guard, self.floor, self.due_since, proven, (self._voters.day, self._voters.hashes))
+
+    @classmethod
+    def restored(cls, stored: StoredWatch | None, recipe: Part) -> Watch:
+        """Return the watch of a stored form."""
+        watch = cls(None)
+        if stored is not None:
+            watch.guard, watch.floor, watch.due_since = stored.guard, stored.floor, stored.due_since
+            watch.proven = None if stored.proven is None else (stored.proven[0], unpack_state(stored.proven[1], recipe))
+            watch._voters = Voters(*stored.voters)
+        return watch
+
+
+class Machine:
+    """Applies the events of one ranker, in the order of their numbers; it uses no clock and no other source of chance.
+
+    Two machines that have applied the same events are equal, bit for bit. In addition to the events it needs the impressions
+    (bodies and features of earlier events) and the states of earlier versions (which follow from earlier events).
+
+    Parameters
+    ----------
+    definition
+        Definition of the ranker at its creation.
+    fetch_impression
+        Returns an impression and its features.
+    load_state
+        Returns the state of an earlier version, None if it is gone; without it, all states that may be needed are held in memory.
+    max_states
+        Number of states of earlier versions in memory if they can be loaded again; None for all that may be needed.
+    fetch_features
+        Returns the features of a logged list of another system.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        fetch_impression: FetchImpression,
+        load_state: Callable[[int], State | None] | None = None,
+        max_states: int | None = MAX_STATES,
+        fetch_features: FetchFeatures = lambda number: None,
+    ) -> None:
+        self._fetch_impression, self._fetch_features = fetch_impression, fetch_features
+        self._load_state, self._max_states = load_state, max_states
+        self.definition = self._created = definition
+        self.number, self.version = definition.number, 1
+        self.state = self.served = definition.start
+        self.changed, self.frozen = False, definition.spec.mode == "frozen"
+        self.pin: tuple[int, State] | None = None  # the version that a shadow serves, instead of the client's order
+        self.floor = 0  # impressions of versions up to this one have other features than the ranker has now
+        self.labels: dict[int, str] = {}  # of versions that an operator keeps; replaced, never changed
+        self.watch, self.history = Watch(definition.spec.guard), Recorder(definition.number)
+        self.tally, self.open = Tally(), dict[str, OpenImpression]()
+        self.logged: State | None = None  # learned from logged lists of other systems, until the first live one
+        #: Numbers of the next events from which learning has failed before; `new_events` sets it.
+        self.failures: Collection[int] = ()
+        self.last_step: LearnedStep | None = None  # for `Service.last_step`; learning does not depend on it
+        self._states, self.references = dict[int, State](), Counter[int]()  # references: open impressions by version
+
+    def apply(self, event: Event) -> ClosedImpression | None:
+        """Apply an event; events up to `number` are ignored."""
+        if event.number <= self.number:
+            return None
+        closed = None
+        self.history.begin(event.time, self.end)
+        if event.kind == IMPRESSION:
+            self._impression(event)
+        elif event.kind == FEEDBACK:
+            self._feedback(unpack(event.body, StoredFeedback))
+        elif event.kind == LOGGED:
+            closed = self._log(unpack(event.body, StoredLog), event)
+        elif event.kind == CLOSED:
+            closed = self._close(unpack(event.body, str), event)
+        elif event.kind == PUBLISHED:
+            self._publish(unpack(event.body, Published))
+        elif event.kind == CONTROL:
+            self._control(unpack(event.body, Control), event)
+        elif event.kind != FAILED:  # `failures` has these
+            raise StoreCorrupt(
+                f"event {event.number} is of an unknown kind, {event.kind!r}; a later version of duelrank may have written it"
+            )
+        self.history.count()
+        self.number = event.number
+        return closed
+
+    def _impression(self, event: Event) -> None:
+        stored = unpack(event.body, StoredImpression)
+        kind = stored.list_kind if stored.version > max(self.floor, self.version - VERSION_WINDOW - 1) else OLD
+        if kind == GUARD and stored.version <= self.watch.floor:
+            kind = OLD
+        head = (event.number, event.time, stored.version, kind)
+        self.open[event.key] = OpenImpression(*head, [], None, False, stored.teams, b"", len(stored.order))
+        self.history.made(stored.list_kind, stored.missing, stored.out_of_range)
+        self.references[stored.version] += 1
+        self.tally.impressions += 1
+
+    def _feedback(self, feedback: StoredFeedback) -> None:
+        impression = self.open.get(feedback.impression)
+        if impression is None:
+            self.tally.late += 1
+            return
+        impression.has_feedback = True
+        weight = self.definition.spec.actions.get(feedback.action or CLICK, 0.0)
+        if feedback.clicks and weight > 0.0:
+            impression.add_action(feedback.clicks, weight)
+        if feedback.examined is not None:
+            impression.examined = max(feedback.examined, impression.examined or 0)
+        impression.user = impression.user or feedback.user
+
+    def _close(self, id: str, event: Event) -> ClosedImpression | None:
+        impression = self.open.get(id)
+        if impression is None:
+            return None
+        outcome: Outcome
+        norm, failure = 0.0, None
+        if not impression.has_feedback:
+            outcome = "no_feedback"  # it may never have been seen
+        elif self.frozen or self.watch.stepped_back or impression.list_kind not in (EXPLORED, SHADOW):
+            outcome = "skipped"
+        else:
+            outcome, norm, failure = self._learn(id, impression, event)
+        vote = self._vote(impression, event) if impression.list_kind == GUARD else ""
+        setattr(self.tally, outcome, getattr(self.tally, outcome) + 1)
+        self.history.closed(impression.list_kind, impression.length, impression.clicks, outcome, vote)
+        del self.open[id]  # last: if the store fails before, the event can be applied again
+        self._release(impression.version)
+        first = 1.0 / (impression.clicks[0] + 1) if impression.clicks else 0.0
+        return ClosedImpression(id, outcome, norm, len(impression.clicks), first, failure, vote)
+
+    def _learn(self, id: str, impression: OpenImpression, event: Event) -> tuple[Outcome, float, str | None]:
+        """Learn from an impression; a failure is counted and changes nothing, here and in every replay."""
+        try:
+            self._check_learnable(event)
+            after = self._learned(id, impression)
+        except StorageFailure:
+            raise
+        except Exception as error:
+            return "failed", 0.0, f"{self.definition.spec.name!r} could not learn from impression {id!r}: {error}"
+        norm, self.logged = self.definition.distance(self.state, after), None
+        self.last_step = LearnedStep(id, impression, self.definition, self.state_of(impression.version), self.state)
+        self.state, self.changed = after, True
+        return "learned", norm, None
+
+    def _check_learnable(self, event: Event) -> None:
+        if event.number in self.failures:
+            raise LookupError("learning from it has failed before, according to the event log")
+
+    def _learned(self, id: str, impression: OpenImpression) -> State:
+        found, made_by = self._fetch_impression(id, impression.number), self.state_of(impression.version)
+        if found is None or made_by is None:
+            raise LookupError("its features are gone" if found is None else f"version {impression.version} is gone")
+        stored, raw = found
+        rebuilt = self.definition.rebuild(made_by, id, stored, raw)
+        fresh = derive(self.definition.learn_key, self.state.step)
+        feedback = feedback_on(impression, len(stored.order))
+        return _checked(self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh))
+
+    def _log(self, body: StoredLog, event: Event) -> ClosedImpression | None:
+        """Learn from a logged list of another system, only before the first live one."""
+        live = self.state.step > 0
+        if live or self.frozen or self.watch.stepped_back or body.names != self.definition.names_digest:
+            self.tally.unused += 1  # it was accepted before this became so
+            return None
+        try:
+            self._check_learnable(event)
+            raw = self._fetch_features(event.number)
+            if raw is None:
+                raise LookupError("its features are gone")
+            self.logged, self.state = self._learned_from_log(body, raw)
+        except StorageFailure:
+            raise
+        except Exception as error:
+            self.tally.failed += 1
+            failure = f"{self.definition.spec.name!r} could not learn from the logged list {event.key!r}: {error}"
+            return ClosedImpression(event.key, "failed", 0.0, 0, 0.0, failure)
+        self.tally.backfilled += 1
+        self.changed = True
+        return None
+
+    def _learned_from_log(self, body: StoredLog, raw: Features) -> tuple[State, State]:
+        """Return the state of the log learner after a list, and the state of the ranker that takes it over."""
+        definition, teacher = self.definition, self.definition.log_learner
+        before = teacher.start(self.state) if self.logged is None else self.logged
+        seen = OpenImpression(0, 0.0, 0, OLD, [], body.examined, True)
+        for action, places in body.actions.items():
+            if (weight := definition.spec.actions.get(action, 0.0)) > 0.0:
+                seen.add_action(places, weight)
+        fresh = derive(definition.log_key, before.step)
+        parts = definition.query(raw), np.arange(body.shown), feedback_on(seen, body.shown)
+        logged = teacher.learn(before, *parts, fresh)
+        return logged, _checked(teacher.handed_over(self.state, logged))
+
+    def end(self) -> End:
+        """Return the state of the ranker for its history."""
+        guard, found = self.guard, None
+        if guard is not None:
+            found = (guard.period.wins, guard.period.losses, guard.detector.statistic, guard.learned_share)
+        # Between a change of features and the next version, the served version has other features than the definition.
+        weights = b"" if self.floor == self.version else self.definition.rises(self.served)
+        return End(self.version, weights, found)
+
+    @property
+    def guard(self) -> Guard | None:
+        """The guard, None if there is none."""
+        return self.watch.guard
+
+    @property
+    def status(self) -> Status:
+        """How far the ranker has come."""
+        tally = Tally(*msgspec.structs.astuple(self.tally))
+        return Status(self.number, tally, len(self.open), self.state.updates, self.guard, self.labels)
+
+    def _vote(self, impression: OpenImpression, event: Event) -> str:
+        made_by, version = None, impression.version
+        if (
+            self.guard is not None
+            and self.guard.spec.on_alarm == "rollback"
+            and (state := self.state_of(version)) is not None
+        ):
+            made_by = version, state
+        gains = feedback_on(impression, len(impression.teams)).gains
+        return self.watch.vote(impression.teams, gains, impression.user, made_by, event.number, event.time)
+
+    def _publish(self, published: Published) -> None:
+        self._hold(self.version, self.served)
+        self.version, self.served, self.changed = published.version, self.state, False
+        self._discard(self.version - VERSION_WINDOW - 1)
+
+    def _control(self, control: Control, event: Event) -> None:
+        before = (self.state, self.pin, self.frozen, self.definition, self.guard, self.labels)
+        if control.action in ("rollback", "pin"):
+            self._use_version(control)
+        elif control.action == "unpin":
+            self.pin = None
+        elif control.action in ("freeze", "resume"):
+            self.frozen = control.action == "freeze"
+            if control.action == "resume":
+                self.watch.resume(self.version)
+                self._forget_votes()
+        elif control.action in ("alarm", "promote"):
+            due = int(event.key.rpartition("/")[2])
+            if (back := self.watch.act(control.action, due, event.time, self.version)) is not None:
+                self.state, self.logged = self.definition.roll_back(self.state, back), None
+                self._forget_votes()
+        elif control.action == "change" and control.change is not None:
+            with suppress(DuelrankError):  # of two simultaneous changes that conflict, the second has no effect
+                self._redefine(self.definition.changed(control.change.read()))
+        elif control.action == "label" and control.version is not None:
+            self._label(control.version, control.label)
+        self.changed = self.changed or control.action not in ("start", "label")
+        after = (self.state, self.pin, self.frozen, self.definition, self.guard, self.labels)
+        if control.action == "start" or any(one is not other for one, other in zip(before, after, strict=True)):
+            self.history.mark(event.time, control.action, _description(control), self.version)
+
+    def _use_version(self, control: Control) -> None:
+        """Roll back to the state of a version, or pin it, if it still fits the features of the ranker."""
+        old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
+        if old is not None and control.features is not None:
+            old = self.definition.carry(old, control.features)  # they may have changed since that version, or just now
+        if old is None or not self.definition.fits(old):
+            return
+        if control.action == "rollback":
+            self.state, self.logged = self.definition.roll_back(self.state, old), None
+            self.watch.rolled_back(self.version)
+            self._forget_votes()
+        elif control.version is not None:
+            self.pin = control.version, old
+
+    def _label(self, version: int, label: str) -> None:
+        """Set or remove the label of a version; one beyond the limit, which was sent together with others, is ignored."""
+        others = {number: known for number, known in self.labels.items() if number != version}
+        if label and len(others) < MAX_LABELS:
+            self.labels = {**others, version: label}
+        elif not label and version in self.labels:
+            self.labels = others
+
+    def _forget_votes(self) -> None:
+        """Exclude open guard lists that were made before the guard has started again."""
+        for impression in self.open.values():
+            if impression.list_kind == GUARD and impression.version <= self.watch.floor:
+                impression.list_kind = OLD
+
+    def _redefine(self, definition: Definition) -> None:
+        """Continue with another definition; open impressions with other features are not learned from."""
+        before, self.definition = self.definition, definition
+        if definition.spec.mode != before.spec.mode:
+            self.frozen = definition.spec.mode == "frozen"
+            self.pin = self.pin if definition.spec.mode == "shadow" else None
+        if definition.spec.features != before.spec.features:
+            names = before.spec.features
+            self.state, self.logged = definition.carry(self.state, names), None
+            self.pin = None if self.pin is None else (self.pin[0], definition.carry(self.pin[1], names))
+            self.watch.carry(lambda state: definition.carry(state, names))
+            self.floor = self.version
+            for impression in self.open.values():
+                impression.list_kind = OLD
+        if definition.spec.guard != before.spec.guard:
+            self._change_guard(definition.spec.guard)
+
+    def _change_guard(self, spec: GuardSpec | None) -> None:
+        """Add, change or remove the guard; a new guard does not count lists of versions up to this one."""
+        if spec is None:
+            self.watch = Watch(None)
+        elif self.guard is None:
+            self.watch = Watch(spec, self.version, self.number)
+            self._forget_votes()
+        else:
+            self.watch.change(spec)
+
+    def state_of(self, version: int) -> State | None:
+        """Return the state of a version that made open impressions."""
+        if version == self.version:
+            return self.served
+        found = self._states.get(version)
+        if found is None and version == 1:
+            return self._created.start
+        if found is None and self._load_state is not None:
+            found = self._load_state(version)
+            if found is not None:
+                self._hold(version, found)
+        return found
+
+    def _hold(self, version: int, state: State) -> None:
+        self._states[version] = state
+        if self._load_state is not None and self._max_states is not None and len(self._states) > self._max_states:
+            del self._states[next(iter(self._states))]
+
+    def _release(self, version: int) -> None:
+        self.references[version] -= 1
+        if not self.references[version]:
+            del self.references[version]
+            self._discard(version)
+
+    def _discard(self, version: int) -> None:
+        """Discard the state of a version that neither open impressions nor later ones can need."""
+        if version < self.version - VERSION_WINDOW and version not in self.references:
+            self._states.pop(version, None)
+
+    def publication(self) -> Published:
+        """Return the event that publishes the current state as a version."""
+        return Published(self.version + 1, digest(self.served))
+
+    @property
+    def changed_spec(self) -> RankerSpec | None:
+        """The specification, if it has changed since the ranker was created."""
+        return None if self.definition is self._created else self.definition.spec
+
+    def checkpoint(self) -> bytes:
+        """Return everything that is needed to continue from here; equal machines give equal bytes."""
+        states = pack_state(self.state), pack_state(self.served)
+        pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
+        spec = None if self.changed_spec is None else StoredSpec.of(self.changed_spec)
+        head = (self.number, self.version, self.changed, self.frozen, self.tally)
+        logged = None if self.logged is None else pack_state(self.logged)
+        parts = (*head, *states, self.open, pin, spec, self.floor)
+        return pack(_Checkpoint(*parts, self.watch.stored(), self.history.state, logged, self.labels))
+
+    def restore(self, body: bytes) -> None:
+        """Continue from a checkpoint."""
+        found, recipe = unpack(body, _Checkpoint), self.definition.algorithm
+        self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
+        self.tally, self.open, self.floor = found.tally, found.open, found.floor
+        self.labels = found.labels
+        self.definition = self._created if found.spec is None else self._created.with_spec(found.spec.read())
+        self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
+        self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
+        self.watch = Watch.restored(found.watch, recipe)
+        self.logged = None
+        if found.logged is not None:
+            self.logged = unpack_state(found.logged, self.definition.log_learner.algorithm)
+        self.history.restore(found.history, found.number)
+        self.references = Counter(impression.version for impression in self.open.values())
+        self._states.clear()
+
+    def equals(self, body: bytes) -> bool:
+        """Whether a checkpoint is of this machine; the tally is not compared."""
+        mine, other = unpack(self.checkpoint(), _Checkpoint), unpack(body, _Checkpoint)
+        mine.tally = other.tally = Tally()
+        if other.history is None or other.history.since != self.history.since:
+            mine.forget_history()  # the other history began elsewhere, such as with a later version of duelrank
+            other.forget_history()
+        if mine.watch is not None and other.watch is not None:  # a share that the oldest formats do not have
+            guard = msgspec.structs.replace(mine.watch.guard, anonymous=other.watch.guard.anonymous)
+            mine.watch.guard = guard
+        other.spec = None if other.spec is None else StoredSpec.of(normalized(other.spec.read()))
+        return mine == other
+
+    def needs(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Return what is needed to continue from here: numbers of open impressions, and versions."""
+        return _needed(self.version, self.open)
+
+
+def _checked(state: State) -> State:
+    if not np.isfinite(state.weights).all():
+        raise ArithmeticError("the weights would no longer be finite")
+    return state
+
+
+def _description(control: Control) -> str:
+    """Return the effect of a control event in a few words."""
+    if control.action == "change" and control.change is not None:
+        return ", ".join(control.change.read().given)
+    if control.action == "label":
+        return f"version {control.version}: {control.label or 'no label any more'}"
+    if control.version is not None:
+        return f"version {control.version}"
+    if control.evidence is not None:
+        return f"{control.evidence.wins:,} wins, {control.evidence.losses:,} losses"
+    return ""
+
+
+def history_since(checkpoint: bytes) -> int | None:
+    """Return the number of the event after which the history in a checkpoint began, None if it has none."""
+    found = unpack(checkpoint, _Checkpoint).history
+    return None if found is None else found.since
+
+
+def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
+    """Return what is needed to continue from a checkpoint: numbers of open impressions, and versions."""
+    found = unpack(checkpoint, _Checkpoint)
+    return _needed(found.version, found.open)
+
+
+def _needed(version: int, open: dict[str, OpenImpression]) -> tuple[frozenset[int], frozenset[int]]:
+    recent = range(max(1, version - VERSION_WINDOW), version + 1)
+    numbers = frozenset(impression.number for impression in open.values())
+    return numbers, frozenset(impression.version for impression in open.values()).union(recent)

@@ -1,0 +1,331 @@
+"""The rankers of a store and their versions, as this process knows them; shared by all threads of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from duelrank.core.errors import NotReady, StoreCorrupt, UnknownName
+from duelrank.core.types import State
+from duelrank.evidence import Guard
+from duelrank.service.definition import Definition
+from duelrank.service.domain import Status, Tally
+from duelrank.service.log import (
+    CHECKPOINT,
+    CLOSED,
+    CREATED,
+    DELETED,
+    FAILED,
+    LOGGED,
+    PUBLISHED,
+    RANKERS,
+    SALT,
+    VERSION,
+    Created,
+    Deleted,
+    Failed,
+    StoredSpec,
+    StoredVersion,
+    pack,
+    pack_state,
+    read_chunks,
+    unpack,
+    unpack_state,
+)
+from duelrank.service.machine import Machine
+from duelrank.service.settings import Observer
+from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
+
+if TYPE_CHECKING:
+    from duelrank.service.intake import DocumentReader
+
+logger = logging.getLogger("duelrank.service")
+
+#: Which older versions are kept: the first of each period, up to an age, both in seconds. One per minute for an hour, one per
+#: hour for a day, one per day for a month.
+THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a ranker: its definition and state, from which impressions are made, and how far the ranker had come."""
+
+    version: int
+    time: float
+    frozen: bool
+    status: Status
+    definition: Definition
+    state: State
+    pin: tuple[int, State] | None = None
+
+    @property
+    def number(self) -> int:
+        """The number of the event that published it."""
+        return self.status.number
+
+    @property
+    def learned_share(self) -> float:
+        """The share of lists, guard lists excluded, that it decides."""
+        return 1.0 if self.status.guard is None else self.status.guard.learned_share
+
+    @classmethod
+    def first(cls, definition: Definition) -> Version:
+        """Return the version of a new ranker."""
+        guard = definition.spec.guard
+        status = Status(definition.number, Tally(), 0, 0, None if guard is None else Guard.begin(guard))
+        return cls(1, definition.created, definition.spec.mode == "frozen", status, definition, definition.start)
+
+    @classmethod
+    def of(cls, machine: Machine, time: float) -> Version:
+        """Return the version that a machine has just published."""
+        head = (machine.version, time, machine.frozen, machine.status)
+        return cls(*head, machine.definition, machine.served, machine.pin)
+
+
+class Versions:
+    """The versions of one ranker in a store; each is immutable, and saved under its number.
+
+    Parameters
+    ----------
+    storage
+        The store.
+    definition
+        Definition of the ranker at its creation.
+    """
+
+    def __init__(self, storage: Storage, definition: Definition) -> None:
+        self._snapshots, self._definition, self._name = storage.snapshots, definition, definition.spec.name
+
+    def save(self, version: Version) -> None:
+        """Save a version; saving it again changes nothing."""
+        status = version.status
+        pin = None if version.pin is None else (version.pin[0], pack_state(version.pin[1]))
+        spec = None if version.definition is self._definition else StoredSpec.of(version.definition.spec)
+        head = (version.version, version.number, version.time, version.frozen, status.tally, status.open)
+        body = pack(StoredVersion(*head, pack_state(version.state), pin, spec, status.guard, status.labels))
+        self._snapshots.save(self._name, VERSION, version.version, version.time, body)
+
+    def load(self, version: int | None = None) -> Version | None:
+        """Return a version, or the newest; None if it is not there."""
+        found = self._snapshots.load(self._name, VERSION, version)
+        if found is None:
+            return None
+        stored, recipe = unpack(found.body, StoredVersion), self._definition.algorithm
+        definition = self._definition if stored.spec is None else self._definition.with_spec(stored.spec.read())
+        state = unpack_state(stored.state, recipe)
+        status = Status(stored.number, stored.tally, stored.open, state.updates, stored.guard, stored.labels)
+        pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1], recipe))
+        return Version(stored.version, stored.time, stored.frozen, status, definition, state, pin)
+
+    def state(self, version: int) -> State | None:
+        """Return the state of a version, None if it is not there."""
+        found = self.load(version)
+        return None if found is None else found.state
+
+    def list(self) -> list[SnapshotInfo]:
+        """Return the saved versions, oldest first; their number is the version."""
+        return self._snapshots.list(self._name, VERSION)
+
+    def lasting(self, keep: int, now: float, labels: Collection[int]) -> Sequence[SnapshotInfo]:
+        """Return the versions that a rollback can use: the newest, fewer of older ones, and those with a label."""
+        found = self.list()
+        kept = {info.number for info in found[-keep:]}.union(labels, thinned(found, now))
+        return [info for info in found if info.number in kept]
+
+    def event_of(self, version: int) -> int | None:
+        """Return the number of the event that published a version, None if the version is not there."""
+        found = self._snapshots.load(self._name, VERSION, version)
+        return None if found is None else unpack(found.body, StoredVersion).number
+
+    def prune(self, keep: int, now: float, labels: Collection[int], needed: Collection[int]) -> int:
+        """Remove all versions except the lasting and the needed ones."""
+        lasting = {info.number for info in self.lasting(keep, now, labels)}
+        return self._snapshots.prune(self._name, VERSION, keep, lasting.union(needed))
+
+
+def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
+    """Return the versions that are kept because of their age: the first of each minute, hour and day, for some time.
+
+    The first version of a day is also the first of its first hour and of its first minute, so the result does not depend on how
+    often versions were removed before.
+    """
+    kept: set[int] = set()
+    for seconds, age in THINNED:
+        first: dict[float, SnapshotInfo] = {}
+        for info in versions:
+            first.setdefault(info.time // seconds, info)
+        kept.update(info.number for info in first.values() if abs(now - info.time) <= age)
+    return kept
+
+
+def read_checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
+    """Yield the intact checkpoints of a ranker, newest first; raise if all are damaged and events were dropped."""
+    damage: StoreCorrupt | None = None
+    for info in reversed(storage.snapshots.list(name, CHECKPOINT)):
+        try:
+            found = storage.snapshots.load(name, CHECKPOINT, info.number)
+        except StoreCorrupt as error:
+            damage = error
+        else:
+            if found is not None:
+                yield found.body
+    if damage is not None and storage.log.dropped(name) > 0:
+        raise damage
+
+
+def new_events(log: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
+    """Yield the events of a ranker that a machine has not applied; sets those from which learning has failed before."""
+    for found in read_chunks(log, name, machine.number, up_to):
+        machine.failures = _failures(log, name, [event.number for event in found if event.kind in (CLOSED, LOGGED)])
+        yield from found
+    machine.failures = ()
+
+
+def _failures(log: EventLog, name: str, numbers: list[int]) -> frozenset[int]:
+    """Return those of the events from which learning has failed.
+
+    The record of a leader that hung has no effect if its successor could learn, and has published since.
+    """
+    recorded = {
+        event: unpack(event.body, Failed).version
+        for event in log.find(name, FAILED, [str(each) for each in numbers]).values()
+    }
+    next_versions = log.find(name, PUBLISHED, [str(version + 1) for version in recorded.values()])
+    published = {int(key): event.number for key, event in next_versions.items()}
+    return frozenset(
+        int(event.key)
+        for event, version in recorded.items()
+        if event.number < published.get(version + 1, event.number + 1)
+    )
+
+
+class Changes:
+    """Wakes coroutines that wait for something which other threads change."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed = asyncio.Event()
+
+    def bind(self) -> None:
+        """Use the running event loop."""
+        self._loop, self._changed = asyncio.get_running_loop(), asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake the waiting coroutines; from any thread."""
+        self.call(self._wake)
+
+    def call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a function in the event loop, if there is one; from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def wait_until(self, condition: Callable[[], bool], timeout: float | None) -> None:
+        """Wait for a condition, which is evaluated after each change; raise `TimeoutError` if it takes too long."""
+        async with asyncio.timeout(timeout):
+            while not condition():
+                if self._loop is None:
+                    raise NotReady("the service was not started")
+                await self._changed.wait()
+
+
+class Ranker:
+    """One ranker: its creation, the version that makes impressions, and its machine if this process leads."""
+
+    __slots__ = ("created", "machine", "reader", "status", "version")
+
+    def __init__(self, created: Definition) -> None:
+        self.created = created
+        self.version = Version.first(created)  # replaced, never changed
+        self.status: Status = self.version.status
+        self.machine: Machine | None = None
+        self.reader: DocumentReader | None = None  # of the requests to the version
+
+    @property
+    def name(self) -> str:
+        """The name of the ranker."""
+        return self.created.spec.name
+
+    def newest_status(self) -> Status:
+        """Return how far the ranker has come; in the leader, up to the last event that was applied."""
+        if (machine := self.machine) is not None:
+            return machine.status
+        return max(self.status, self.version.status, key=lambda each: each.number)
+
+
+class Rankers:
+    """The rankers of a store by name.
+
+    Parameters
+    ----------
+    storage
+        The store.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.by_name: dict[str, Ranker] = {}
+        #: Rankers that cannot be served, with the number of their creation, and the reason.
+        self.broken: dict[str, tuple[int, str]] = {}
+        self.observer = Observer()
+        #: Notified when another version of a ranker is served, or a ranker was deleted.
+        self.changes = Changes()
+        self._read, self._refreshing = 0, Lock()
+        #: Salt of the hashes of user ids; None until the first feedback with a user.
+        self.salt: bytes | None = None
+
+    def __getitem__(self, name: str) -> Ranker:
+        found = self.by_name.get(name)
+        if name in self.broken:
+            raise NotReady(f"the ranker {name!r} cannot be served: {self.broken[name][1]}")
+        if found is None:
+            raise UnknownName.among("ranker", name, self.by_name)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.by_name
+
+    def refresh(self) -> None:
+        """Read which rankers were created or deleted since the last call."""
+        with self._refreshing:
+            while found := self._storage.log.read(self._read, 1000, RANKERS):
+                for event in found:
+                    self._apply(event)
+                    self._read = event.number
+
+    def _apply(self, event: Event) -> None:
+        if event.kind == CREATED:
+            created = unpack(event.body, Created)
+            try:
+                definition = Definition.read(event, created)
+                definition.warm_up()
+            except Exception as error:  # such as a recipe of an extension that is not loaded: the other rankers go on
+                logger.error("the ranker %r cannot be served: %s", event.key, error)
+                self.broken[event.key] = event.number, str(error)
+            else:
+                self.by_name[event.key] = Ranker(definition)
+        elif event.kind == DELETED:
+            deleted = unpack(event.body, Deleted)
+            self.broken.pop(deleted.name, None)
+            known = self.by_name.get(deleted.name)
+            if known is not None and known.created.number <= deleted.number:
+                del self.by_name[deleted.name]
+                self.observer.deleted(deleted.name)
+                self.changes.notify()
+        elif event.kind == SALT:
+            self.salt = unpack(event.body, bytes)
+
+    def serve(self, name: str, version: Version) -> None:
+        """Make impressions from this version, unless a newer one is served."""
+        ranker = self.by_name.get(name)
+        if ranker is not None and version.version > ranker.version.version and version.number > ranker.created.number:
+            ranker.version = version
+            self.observer.published(name, version.version)
+            self.changes.notify()

@@ -1,0 +1,244 @@
+"""Replays a log from its beginning, or from the oldest checkpoint, and compares the result with everything that was saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from duelrank.core.errors import StorageFailure, StoreCorrupt, UnknownName
+from duelrank.core.types import Features, State
+from duelrank.service.definition import Definition
+from duelrank.service.history import block_kind
+from duelrank.service.log import (
+    CHECKPOINT,
+    CONTROL,
+    CREATED,
+    PUBLISHED,
+    RANKERS,
+    Control,
+    Created,
+    Evidence,
+    Published,
+    StoredImpression,
+    content_of,
+    digest,
+    pack,
+    pack_state,
+    read_events,
+    read_features,
+    read_impression,
+    unpack,
+)
+from duelrank.service.machine import Machine, history_since
+from duelrank.service.rankers import Versions, new_events
+from duelrank.storage import Event, Storage
+
+#: A running service may drop what is being replayed; then the replay is started again, this number of times.
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The result of a replay, the number of comparisons, and the first difference, if any.
+
+    ``largest`` is the largest difference of a weight, in relation to the largest weight, if there was a tolerance.
+    """
+
+    ranker: str
+    after: int
+    events: int
+    impressions: int
+    learned: int
+    no_feedback: int
+    skipped: int
+    failed: int
+    open: int
+    backfilled: int
+    model_version: int
+    updates: int
+    digest: str
+    versions_compared: int
+    snapshots_compared: int
+    largest: float
+    difference: str | None
+
+
+def ranker_names(storage: Storage) -> list[str]:
+    """Return the names of all rankers in a store."""
+    log = storage.log
+    return sorted(event.key for event in read_events(log, RANKERS, 0, log.last_number()) if event.kind == CREATED)
+
+
+def replay(storage: Storage, name: str, tolerance: float | None = None) -> Replayed:
+    """Apply the events of a ranker to a new machine; stops at the first difference from the store.
+
+    Parameters
+    ----------
+    storage
+        The store, which is only read.
+    name
+        Name of the ranker.
+    tolerance
+        None compares bit by bit, which holds on all x86-64 processors with the same versions of the libraries. Otherwise the
+        largest accepted difference of a weight, in relation to the largest weight.
+    """
+    for _ in range(ATTEMPTS):
+        attempt = _Replay(storage, name, tolerance)
+        result = attempt.run()
+        if (result.difference is None and not attempt.missed) or not attempt.overtaken:
+            return result
+    raise StorageFailure(
+        f"the service drops features of {name!r} faster than they are replayed; replay a backup, or serve with --keep-features"
+    )
+
+
+class _Replay:
+    def __init__(self, storage: Storage, name: str, tolerance: float | None) -> None:
+        self._storage, self._name, self._tolerance = storage, name, tolerance
+        created = storage.log.find(RANKERS, CREATED, [name]).get(name)
+        if created is None:
+            raise UnknownName.among("ranker", name, ranker_names(storage))
+        definition = Definition.read(created, unpack(created.body, Created))
+        self._versions = Versions(storage, definition)
+        features = partial(read_features, storage, name)
+        state = self._versions.state
+        self._machine = Machine(definition, self._fetch, state, max_states=None, fetch_features=features)
+        self._end = storage.log.last_number()
+        self._checkpoints = {info.number for info in storage.snapshots.list(name, CHECKPOINT)}
+        self._stored = {info.number for info in self._versions.list()}
+        self._count = self._compared_versions = self._compared_snapshots = 0
+        self._largest = 0.0
+        self._dropped = storage.log.dropped(name)
+        self._after = self._begin()
+        newest = storage.snapshots.load(name, CHECKPOINT)
+        self._history_since = None if newest is None else history_since(newest.body)
+        self.missed = 0  # impressions from which learning has failed, which is not recorded in the log
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether features that this replay needed were dropped since it began."""
+        return self._storage.log.dropped(self._name) > max(self._dropped, self._after)
+
+    def _begin(self) -> int:
+        """Start from the creation if the log is complete, otherwise from the oldest checkpoint after what was dropped."""
+        dropped = self._dropped
+        if dropped <= self._machine.number:  # at the creation of the ranker, or before it
+            return 0
+        oldest = min((number for number in self._checkpoints if number >= dropped), default=None)
+        found = None if oldest is None else self._storage.snapshots.load(self._name, CHECKPOINT, oldest)
+        if found is None:
+            raise StoreCorrupt(
+                f"features of {self._name!r} were dropped up to event {dropped}, and there is no checkpoint to begin from"
+            )
+        self._machine.restore(found.body)
+        return found.number
+
+    def _fetch(self, id: str, number: int) -> tuple[StoredImpression, Features] | None:
+        found = read_impression(self._storage, self._name, id)
+        return None if found is None else found[1:]
+
+    def run(self) -> Replayed:
+        difference = None
+        for event in new_events(self._storage.log, self._name, self._machine, self._end):
+            difference = self._compare_before(event)
+            if difference is None:
+                closed = self._machine.apply(event)
+                recorded = event.number in self._machine.failures
+                self.missed += closed is not None and closed.outcome == "failed" and not recorded
+                self._count += 1
+                difference = self._compare_after(event)
+            if difference is not None:
+                break
+        return self._result(difference)
+
+    def _compare_before(self, event: Event) -> str | None:
+        """Compare what an event contains about the state before it."""
+        if event.kind == CONTROL:
+            return self._compare_control(event)
+        if event.kind != PUBLISHED:
+            return None
+        stored, machine = unpack(event.body, Published), self._machine
+        self._compared_versions += 1
+        if stored.version != machine.version + 1:
+            return f"event {event.number} publishes version {stored.version}, but {machine.version + 1} is the next"
+        if self._tolerance is None and stored.previous != (found := digest(machine.served)):
+            return (
+                f"version {machine.version}: its digest in event {event.number} is {stored.previous.hex()}, "
+                f"the replay has {found.hex()}"
+            )
+        return None
+
+    def _compare_control(self, event: Event) -> str | None:
+        """Compare an action of a guard with the one that is due; if an operator was faster, nothing is due."""
+        stored, machine = unpack(event.body, Control), self._machine
+        if stored.evidence is None or machine.guard is None or self._tolerance is not None:
+            return None
+        due, reason = int(event.key.rpartition("/")[2]), machine.guard.reason
+        if machine.watch.due_since < due:
+            return f"event {event.number} is an {stored.action}, which is not due in the replay"
+        if reason is None or reason.due != stored.action or machine.watch.due_since != due:
+            return None
+        found = Evidence(reason.statistic, reason.wins, reason.losses)
+        return None if found == stored.evidence else f"event {event.number}: {stored.evidence}, the replay has {found}"
+
+    def _compare_after(self, event: Event) -> str | None:
+        """Compare the snapshots that were saved right after an event."""
+        machine = self._machine
+        if event.kind == PUBLISHED and machine.version in self._stored:
+            self._compared_snapshots += 1
+            stored = self._versions.state(machine.version)
+            if stored is not None and not self._agree(stored, machine.served):  # None: removed meanwhile
+                return f"version {machine.version}, published in event {event.number}, differs from the replay"
+        if event.number in self._checkpoints and self._tolerance is None:
+            checkpoint = self._storage.snapshots.load(self._name, CHECKPOINT, event.number)
+            self._compared_snapshots += 1
+            if checkpoint is not None and not machine.equals(checkpoint.body):
+                return f"the checkpoint at event {event.number} differs from the replay"
+        return self._compare_history(event)
+
+    def _compare_history(self, event: Event) -> str | None:
+        """Compare the saved blocks of the history, if the replay has all that is in them."""
+        done, machine = self._machine.history.done, self._machine
+        while done:
+            step, block = done.pop(0)
+            saved = self._storage.snapshots.load(self._name, block_kind(step), block.number)
+            if saved is None or self._tolerance is not None or machine.history.since != self._history_since:
+                continue
+            self._compared_snapshots += 1
+            if content_of(saved.body) != content_of(pack(block)):
+                return f"the history by the {step} up to event {event.number} differs from the replay"
+        return None
+
+    def _agree(self, stored: State, found: State) -> bool:
+        """Whether two states are the same, or their weights are within the tolerance."""
+        if self._tolerance is None:
+            return pack_state(stored) == pack_state(found)
+        if stored.weights.shape != found.weights.shape or stored.updates != found.updates:
+            return False
+        scale = max(float(np.abs(stored.weights).max()), np.finfo(np.float64).tiny)
+        self._largest = max(self._largest, float(np.abs(stored.weights - found.weights).max()) / scale)
+        return self._largest <= self._tolerance
+
+    def _result(self, difference: str | None) -> Replayed:
+        machine, tally = self._machine, self._machine.tally
+        return Replayed(
+            ranker=self._name,
+            after=self._after,
+            events=self._count,
+            impressions=tally.impressions,
+            learned=tally.learned,
+            no_feedback=tally.no_feedback,
+            skipped=tally.skipped,
+            failed=tally.failed,
+            open=len(machine.open),
+            backfilled=tally.backfilled,
+            model_version=machine.version,
+            updates=machine.state.updates,
+            digest=digest(machine.state).hex(),
+            versions_compared=self._compared_versions,
+            snapshots_compared=self._compared_snapshots,
+            largest=self._largest,
+            difference=difference,
+        )

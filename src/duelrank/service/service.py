@@ -1,0 +1,712 @@
+"""The service: ranks documents and takes feedback; everything that it acknowledges is in the store before it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from secrets import token_bytes
+from typing import Literal, get_args
+
+from duelrank.core.errors import Conflict, InvalidValue, LimitExceeded, NotReady, ReadOnly, UnknownName
+from duelrank.core.types import Features
+from duelrank.core.validation import printable_name, whole_number
+from duelrank.evidence import GuardSpec
+from duelrank.export import LinearModel
+from duelrank.service.definition import Definition, check_names, default_representation, initial_state, normalized
+from duelrank.service.domain import Change, RankerSpec, Step, converted
+from duelrank.service.history import STEPS
+from duelrank.service.http import schema
+from duelrank.service.http.schema import FeedbackEvent
+from duelrank.service.intake import (
+    DocumentReader,
+    FeatureTroubles,
+    FeedbackIntake,
+    LogIntake,
+    Rejected,
+    add_counts,
+)
+from duelrank.service.leader import Background, Leader
+from duelrank.service.log import (
+    CONTROL,
+    CREATED,
+    DELETED,
+    IMPRESSION,
+    RANKERS,
+    SALT,
+    Appender,
+    Control,
+    Created,
+    Deleted,
+    Impressions,
+    KnownImpression,
+    RecentImpressions,
+    StoredChange,
+    StoredImpression,
+    StoredSpec,
+    Tail,
+    pack,
+    pack_features,
+    pack_state,
+    read_features,
+    unpack,
+)
+from duelrank.service.machine import MAX_LABELS
+from duelrank.service.rankers import Ranker, Rankers, Version, Versions
+from duelrank.service.retention import remove_creation
+from duelrank.service.settings import Clock, Observer, Settings
+from duelrank.service.viewer import Viewer
+from duelrank.service.views import (
+    compare_versions,
+    explain_step,
+    explained_answer,
+    guard_info,
+    model_curves,
+    ranker_info,
+    ranking_answer,
+    read_history,
+    recent_impressions,
+)
+from duelrank.service.webhooks import check_public
+from duelrank.storage import NewEvent, Receipt, Storage
+from duelrank.storage.base import checked_text
+
+Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
+
+#: Seconds that a change of a ranker may take until a leader has applied it, and between two looks whether it has.
+CONTROL_TIMEOUT, CONTROL_POLL = 15.0, 0.02
+#: The most characters in the label of a version.
+MAX_LABEL = 100
+#: The number of feedback events that are processed at once; the event loop handles other requests in between.
+FEEDBACK_BATCH = 200
+#: Requests with more feature values are computed in a thread, so that they do not block the event loop.
+INLINE_VALUES = 20_000
+#: The number of impressions in the list of recent ones.
+RECENT_IMPRESSIONS = 30
+
+
+class Service:
+    """Serves the rankers of a store, and learns. All coroutines belong to the event loop in which `start` was called.
+
+    Errors: `NotReady` before everything was restored, `UnknownName` for a ranker that does not exist, `Conflict` for a name or
+    an id that is in use, `LimitExceeded` for too much of something, `InvalidValue`, `ShapeMismatch` and `InvalidRecipe` for invalid
+    requests, `ReadOnly` for changes of a read-only service, `StorageFailure` for failures of the store (its ``retryable`` says
+    whether to try again).
+
+    Parameters
+    ----------
+    storage
+        The store, which the service does not close.
+    settings
+        Limits and intervals.
+    clock
+        Clocks, for tests.
+    read_only
+        Whether to acquire no lease, write nothing, learn nothing, and refuse changes. Another process may serve from the store at
+        the same time; its changes are visible.
+
+    Examples
+    --------
+    A service without HTTP, with a store in memory:
+
+    >>> import asyncio
+    >>> from duelrank.service import Service
+    >>> from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
+    >>> from duelrank.storage import open_storage
+    >>> async def first_click():
+    ...     with open_storage("sqlite://") as storage:
+    ...         service = Service(storage)
+    ...         await service.start()
+    ...         await service.wait_ready()
+    ...         await service.create(RankerSpec("shop", "mgd-dsp", ["bm25", "price"]))
+    ...         documents = [Document("d1", [0.3, 0.9]), Document("d2", [0.8, 0.1])]
+    ...         answer = await service.rank("shop", RankRequest(documents, impression_id="i1"))
+    ...         counts = await service.feedback("shop", [FeedbackEvent("i1", ["d2"], close=True)])
+    ...         await service.stop()
+    ...     return len(answer.ranking), counts.accepted
+    >>> asyncio.run(first_click())
+    (2, 1)
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self.read_only = read_only
+        #: Whether the process was asked to stop: endless answers, such as live streams, have to end.
+        self.ending = False
+        #: Why the newest checkpoints could not be saved when it stopped; the event log has everything nevertheless.
+        self.unsaved: Exception | None = None
+        self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
+        self._rankers = Rankers(storage)
+        self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
+        self._impressions = Impressions(storage, self._recent, self.settings.max_id)
+        self._background: Background | None = None
+        self._appender: Appender | None = None
+
+    @property
+    def observer(self) -> Observer:
+        """The observer that receives events."""
+        return self._rankers.observer
+
+    @observer.setter
+    def observer(self, observer: Observer) -> None:
+        self._rankers.observer = observer
+
+    @property
+    def ready(self) -> bool:
+        """Whether all rankers were restored, so that requests can be answered."""
+        return self._background is not None and self._background.ready
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the leader, which learns."""
+        return self._background is not None and self._background.leads
+
+    @property
+    def failure(self) -> Exception | None:
+        """What currently fails in the background, None if nothing does; it is tried again every second."""
+        return None if self._background is None else self._background.failure
+
+    # Start and stop
+
+    def claim(self) -> None:
+        """Acquire the store; raise `StoreLocked` if it is for one process, and another one has it."""
+        if self._background is None and self.read_only:
+            self._background = Viewer(self.storage, self.settings, self._rankers)
+        elif self._background is None:
+            parts = (self.storage, self.settings, self._rankers, self._clock)
+            self._background = Leader(*parts, self._recent, self._tail)
+        self._background.claim()
+
+    async def start(self) -> None:
+        """Begin to restore, to serve and to learn in the background; returns at once, see `wait_ready`."""
+        if self._appender is not None:
+            return
+        self._rankers.changes.bind()
+        self.claim()
+        self._appender = Appender(self.storage.log, self._tail, self._recent)
+        assert self._background is not None
+        self._background.start(self._appender)
+
+    async def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until it is ready; raise the failure that prevents it, or `NotReady` if it only takes too long."""
+
+        def decided() -> bool:
+            failure = self.failure
+            if failure is not None and not getattr(failure, "retryable", False):
+                raise failure
+            return self.ready or self._background is None
+
+        try:
+            await self._rankers.changes.wait_until(decided, timeout)
+        except TimeoutError:
+            raise self.failure or NotReady("the service has not restored its rankers yet") from None
+        if not self.ready:
+            raise NotReady("the service was stopped")
+
+    async def stop(self) -> None:
+        """Stop the background, after what was learned is saved; may be called twice."""
+        background, self._background = self._background, None
+        if background is not None and self._appender is not None:
+            await self._appender.settled()
+            await asyncio.to_thread(background.stop)
+            self.unsaved = background.unsaved
+            self._impressions.close()
+            self._rankers.changes.notify()
+
+    # Rank: make a list, append it, acknowledge it
+
+    async def rank(self, name: str, request: schema.RankRequest) -> schema.RankAnswer:
+        """Return the ranking to show; when it returns, the impression is in the store."""
+        ranker = await self._ranker(name)
+        id = self._checked_id(request.impression_id)
+        version, reader = ranker.version, self._reader(ranker)
+        if isinstance(request.documents, list):
+            n_values = len(request.documents) * len(version.definition.spec.features)
+        else:
+            n_values = len(request.documents.features) // 4
+        known = self._recent.get(ranker.created.number, id)
+        if n_values <= INLINE_VALUES:
+            ids, raw, stored, attachment = self._make(reader, version, id, request, known)
+        else:
+            ids, raw, stored, attachment = await asyncio.to_thread(self._make, reader, version, id, request, known)
+        if known is None or known.body is None:
+            known = await self._append_impression(ranker, id, stored, attachment)
+            if known.body is stored:
+                self.observer.ranked(name, len(ids))
+        assert known.body is not None
+        if known.body is not stored and not known.body.is_of(ids):
+            raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
+        if request.explain:
+            return await self._explain(ranker, id, known, raw if known.body is stored else None)
+        return ranking_answer(id, known.body)
+
+    def _reader(self, ranker: Ranker) -> DocumentReader:
+        definition = ranker.version.definition
+        if ranker.reader is None or ranker.reader.definition is not definition:
+            ranker.reader = DocumentReader(definition, self.settings)
+        return ranker.reader
+
+    def _make(
+        self,
+        reader: DocumentReader,
+        version: Version,
+        id: str,
+        request: schema.RankRequest,
+        known: KnownImpression | None,
+    ) -> tuple[list[str], Features, StoredImpression | None, bytes]:
+        """Read the documents, and order them if the impression is not known."""
+        definition, troubles = version.definition, FeatureTroubles(self.observer)
+        length = definition.spec.length if request.length is None else request.length
+        whole_number("length", length)
+        ids, raw = reader.read(request.documents, troubles)
+        if known is not None and known.body is not None:
+            return ids, raw, None, b""
+        pinned = None if version.pin is None else version.pin[1]
+        share = version.learned_share
+        order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
+        rest = (troubles.missing, troubles.out_of_range, definition.names_digest)
+        return ids, raw, StoredImpression.of(version.version, ids, order, kind, teams, *rest), pack_features(raw)
+
+    async def _append_impression(
+        self, ranker: Ranker, id: str, stored: StoredImpression | None, attachment: bytes
+    ) -> KnownImpression:
+        """Append an impression; return the one with this id that is already in the log, if there is one."""
+        assert stored is not None
+        name, number = ranker.name, ranker.created.number
+        event = NewEvent(name, IMPRESSION, id, self._clock.time(), pack(stored), attachment)
+        receipt = (await self._append([event]))[0]
+        if receipt.new:
+            return self._recent.put(number, id, KnownImpression(receipt.number, stored, attachment))
+        found = (await self._impressions.find(name, number, [id], self._sole_writer))[id]
+        if found is None or found.body is None:
+            raise Conflict(f"the impression {id!r} was made long ago and is gone; use a new impression_id")
+        return found
+
+    async def _explain(
+        self, ranker: Ranker, id: str, known: KnownImpression, raw: Features | None
+    ) -> schema.RankAnswer:
+        """Return a ranking with the scores of its documents, by the version that made it."""
+        body = known.body
+        assert body is not None
+        if raw is None:
+            raw = await self._impressions.read(lambda: read_features(self.storage, ranker.name, known.number))
+        version = await self._version(ranker, body.version)
+        if raw is None or version is None:
+            return ranking_answer(id, body)  # its features or its version are gone; the order is not
+        return await asyncio.to_thread(explained_answer, id, body, version, raw)
+
+    # Feedback: validate events, append them, acknowledge them
+
+    async def feedback(self, name: str, events: Sequence[FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
+        """Take feedback events; when it returns, the accepted ones are in the store."""
+        ranker = await self._ranker(name)
+        if len(events) > self.settings.max_events:
+            raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
+        starts = range(0, len(events), FEEDBACK_BATCH) or [0]
+        counts = add_counts(
+            [await self._feedback_batch(ranker, events[start : start + FEEDBACK_BATCH], start) for start in starts]
+        )
+        for outcome in ("accepted", "duplicate", "unknown", "expired"):
+            if count := getattr(counts, outcome):
+                self.observer.fed(name, outcome, count)
+        if counts.invalid:
+            self.observer.fed(name, "invalid", len(counts.invalid))
+        return counts
+
+    async def _feedback_batch(
+        self, ranker: Ranker, events: Sequence[FeedbackEvent | Rejected], first: int
+    ) -> schema.FeedbackCounts:
+        """Take some events of a request."""
+        assert self._appender is not None
+        name = ranker.name
+        ids = {event.impression_id for event in events if isinstance(event, FeedbackEvent)}
+        impressions = await self._impressions.find(name, ranker.created.number, ids, self._sole_writer)
+        if self._rankers.salt is None and any(isinstance(event, FeedbackEvent) and event.user_id for event in events):
+            await self._make_salt()
+        time, salt = self._clock.time(), self._rankers.salt
+        intake = FeedbackIntake(name, events, first, impressions, time, self.settings, salt)
+        receipts = None
+        try:
+            receipts = await self._append(intake.new) if intake.new else []
+        finally:
+            intake.settle(receipts)
+        if not intake.late:
+            return intake.count(receipts, {})
+        await self._appender.settled()  # earlier events, also of other requests, are in the log
+        return intake.count(receipts, await self._impressions.events(name, intake.late))
+
+    @property
+    def _sole_writer(self) -> bool:
+        """Whether no other process can close impressions."""
+        return not self.storage.shared and self.leads
+
+    async def _make_salt(self) -> None:
+        """Choose the salt of the hashes of user ids in this store, once; if two processes do, the first one counts."""
+        event = NewEvent(RANKERS, SALT, SALT, self._clock.time(), pack(os.urandom(16)))
+        await self._append([event])
+        await asyncio.to_thread(self._rankers.refresh)
+
+    async def backfill(
+        self, name: str, impressions: Sequence[schema.LoggedImpression | Rejected]
+    ) -> schema.BackfillCounts:
+        """Let a ranker learn from logged lists of another system, before it learns from its own.
+
+        When it returns, the accepted ones are in the store; the ranker learns from them in the background.
+        """
+        ranker = await self._ranker(name)
+        _check_backfill(ranker)
+        if len(impressions) > self.settings.max_events:
+            raise LimitExceeded(f"a request has at most {self.settings.max_events:,} lists, got {len(impressions):,}")
+        intake = LogIntake(ranker.version.definition, self.settings, self.observer)
+        events, invalid = await asyncio.to_thread(intake.events, impressions, self._clock.time())
+        receipts = await self._append(events) if events else []
+        accepted = sum(receipt.new for receipt in receipts)
+        counts = {"accepted": accepted, "duplicate": len(receipts) - accepted, "invalid": len(invalid)}
+        for outcome, count in counts.items():
+            if count:
+                self.observer.backfilled(name, outcome, count)
+        return schema.BackfillCounts(accepted, len(receipts) - accepted, invalid)
+
+    def check_backfill(self, name: str) -> None:
+        """Raise if a ranker cannot learn from logged lists of other systems (any more); also if the service is read-only."""
+        _check_backfill(self._known(name))
+
+    # Rankers
+
+    async def create(self, spec: schema.RankerSpec) -> tuple[schema.RankerInfo, bool]:
+        """Create a ranker, and return it and whether it is new; the same spec again changes nothing, another one is a `Conflict`.
+
+        The representation of a spec that has none is that of what it starts from, or the default of the service; if the ranker
+        exists, its own.
+        """
+        self._check_ready()
+        self._check_writable()
+        created, asked = False, converted(spec, RankerSpec)
+        name = asked.name
+        known = self._rankers.by_name.get(name)
+        if known is None:
+            created = await self._create(asked)
+            await asyncio.to_thread(self._rankers.refresh)
+            if name not in self._rankers.by_name and name not in self._rankers.broken:
+                raise NotReady(f"the ranker {name!r} is being deleted; try again in a moment")
+            known = self._rankers[name]
+        if not created and not await asyncio.to_thread(_same, asked, known.created):
+            raise Conflict(f"there is a ranker {name!r} already, with another spec; choose another name")
+        return ranker_info(known), created
+
+    async def _create(self, asked: RankerSpec) -> bool:
+        """Append the creation of a ranker; return whether it is new."""
+        spec = normalized(asked, await asyncio.to_thread(default_representation, asked, self._version_of))
+        start = await asyncio.to_thread(initial_state, spec, self._version_of)
+        definition = await asyncio.to_thread(Definition, spec, self._clock.time(), start.weights, 0, start.knots)
+        definition.check_limits(self.settings)
+        self._check_webhook(spec.guard)
+        definition.check_new()
+        await asyncio.to_thread(definition.warm_up)  # before it is in the log: what cannot rank must not get there
+        if len(self._rankers.by_name) >= self.settings.max_rankers:
+            raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
+        salt = token_bytes(16) if self.settings.salt is None else self.settings.salt
+        body = pack(Created(StoredSpec.of(spec), *start, salt))
+        return (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
+
+    async def change(self, name: str, change: schema.Change) -> schema.RankerInfo:
+        """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
+        ranker, wanted = await self._ranker(name), converted(change, Change)
+        if isinstance(wanted.guard, GuardSpec):
+            self._check_webhook(wanted.guard)
+        after = await asyncio.to_thread(ranker.version.definition.changed, wanted)
+        after.check_limits(self.settings)
+        check_names(wanted.add_features, wanted.actions or ())
+        await asyncio.to_thread(after.warm_up)
+        return await self._control(ranker, Control("change", change=StoredChange.of(wanted)))
+
+    async def delete(self, name: str) -> None:
+        """Delete a ranker and all its data; the name is free when it returns."""
+        self._check_ready()
+        self._check_writable()
+        broken = self._rankers.broken.get(name)
+        deleted = Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
+        event = NewEvent(RANKERS, DELETED, f"{name}/{deleted.number}", self._clock.time(), pack(deleted))
+        number = (await self._append([event]))[0].number
+        # The name is free only when no ids of impressions and events are left; the leader removes the rest.
+        await asyncio.to_thread(self.storage.log.delete, name, number)
+        await asyncio.to_thread(remove_creation, self.storage, deleted)
+        await asyncio.to_thread(self._rankers.refresh)
+
+    def rankers(self) -> list[schema.RankerInfo]:
+        """Return all rankers, by name."""
+        self._check_ready()
+        return [ranker_info(ranker) for _, ranker in sorted(self._rankers.by_name.items())]
+
+    def ranker(self, name: str) -> schema.RankerInfo:
+        """Return one ranker; may read the store."""
+        return ranker_info(self._known(name))
+
+    def guard(self, name: str) -> schema.GuardInfo:
+        """Return the evidence of the guard of a ranker; may read the store."""
+        ranker = self._known(name)
+        guard = ranker.newest_status().guard
+        if guard is None:
+            raise InvalidValue(
+                f'the ranker {name!r} has no guard; give it one with a change, such as {{"guard": {{}}}}'
+            )
+        return guard_info(name, ranker.version.version, guard)
+
+    def history(
+        self, name: str, step: Step = "minute", start: float | None = None, end: float | None = None
+    ) -> schema.History:
+        """Return the history of a ranker; reads the store.
+
+        Parameters
+        ----------
+        name
+            Name of the ranker.
+        step
+            "minute", "hour" or "day".
+        start, end
+            Seconds since 1970; the newest 2,000 steps between them are returned.
+        """
+        if step not in STEPS:
+            raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
+        return read_history(self.storage, self._known(name), step, start, end)
+
+    async def control(self, name: str, action: Action, version: int | None = None) -> schema.RankerInfo:
+        """Freeze, resume, roll back, pin or unpin a ranker; returns when it is applied.
+
+        Parameters
+        ----------
+        name
+            Name of the ranker.
+        action
+            "freeze" stops learning and exploring, "resume" continues; "rollback" restores a version, as a new version; "pin"
+            makes a shadow serve a version instead of the client's order, "unpin" ends that.
+        version
+            The version of a rollback or a pin.
+        """
+        ranker = await self._ranker(name)
+        if action not in get_args(Action):
+            raise InvalidValue(f"a ranker can {', '.join(get_args(Action))}; got {action!r}")
+        definition = ranker.version.definition
+        if action in ("pin", "unpin") and definition.spec.mode != "shadow":
+            raise InvalidValue(
+                f"{name!r} is not a shadow, so it has no version to pin: it serves what it has learned, until you freeze it"
+            )
+        state, features = None, None
+        if action in ("rollback", "pin"):
+            if version is None:
+                raise InvalidValue(f"to {action}, name the version")
+            found = await self._version(ranker, version)
+            if found is None:
+                raise _no_version(name, version)
+            state, features = pack_state(found.state), found.definition.spec.features
+        return await self._control(ranker, Control(action, version, state, features=features))
+
+    async def _control(self, ranker: Ranker, control: Control) -> schema.RankerInfo:
+        """Append a control event, and wait until a version after it is served."""
+        number = await self._append_control(ranker, control)
+        try:
+            await self._rankers.changes.wait_until(lambda: ranker.version.number > number, CONTROL_TIMEOUT)
+        except TimeoutError:
+            raise _pending(ranker.name) from None
+        return ranker_info(ranker)
+
+    async def _append_control(self, ranker: Ranker, control: Control) -> int:
+        """Append a control event, and return its number."""
+        event = NewEvent(ranker.name, CONTROL, os.urandom(12).hex(), self._clock.time(), pack(control))
+        return (await self._append([event]))[0].number
+
+    # Versions and models
+
+    def versions(self, name: str) -> list[schema.VersionInfo]:
+        """Return the versions that a rollback can use, oldest first; reads the store."""
+        self._check_ready()
+        ranker = self._rankers[name]
+        current = ranker.version.version
+        stored, labels = Versions(self.storage, ranker.created), ranker.newest_status().labels
+        lasting = stored.lasting(self.settings.keep_versions, self._clock.time(), labels)
+        made = [(each.number, each.time, stored.event_of(each.number)) for each in lasting]
+        first = Version.first(ranker.created)
+        return [
+            schema.VersionInfo(version, time, number, version == current, labels.get(version, ""))
+            for version, time, number in [(1, first.time, first.number), *made]
+            if number is not None
+        ]
+
+    async def label(self, name: str, version: int, label: str) -> schema.VersionInfo:
+        """Keep a version under a label, or with "" remove the label; returns when it is applied."""
+        ranker = await self._ranker(name)
+        labels = ranker.newest_status().labels
+        if label:
+            printable_name("a label", label, MAX_LABEL)
+            if await self._version(ranker, version) is None:
+                raise _no_version(name, version)
+            if version not in labels and len(labels) >= MAX_LABELS:
+                raise LimitExceeded(f"{name!r} has {len(labels)} versions with a label, the limit; remove one first")
+        elif version not in labels:
+            raise UnknownName(f"version {version} of {name!r} has no label")
+        await self._append_label(ranker, Control("label", version, label=label))
+        found = await self._version(ranker, version)
+        if found is None:  # it was removed in the same moment
+            await self._append_label(ranker, Control("label", version))
+            raise _no_version(name, version)
+        labels = ranker.newest_status().labels
+        return schema.VersionInfo(version, found.time, found.number, found is ranker.version, labels.get(version, ""))
+
+    async def _append_label(self, ranker: Ranker, control: Control) -> None:
+        """Append a label, and wait until the leader has applied it; no version follows from it."""
+        number = await self._append_control(ranker, control)
+        try:
+            async with asyncio.timeout(CONTROL_TIMEOUT):
+                while ranker.newest_status().number < number:
+                    await asyncio.sleep(CONTROL_POLL)
+        except TimeoutError:
+            raise _pending(ranker.name) from None
+
+    def model(self, name: str, version: int | None = None) -> LinearModel:
+        """Return the model of a version, or the current one; earlier ones are read from the store."""
+        found = self._version_of(name, version)
+        return found.definition.model(found.version, found.state)
+
+    def curves(self, name: str, version: int | None = None) -> schema.ModelCurves:
+        """Return what each feature adds to the score, in a version or the current one; the most important first."""
+        return model_curves(self._version_of(name, version))
+
+    def last_step(self, name: str) -> schema.LastStep:
+        """Return what was learned from the last impression, computed again; reads the store.
+
+        Only the leader can answer, and only until the features of the impression are dropped.
+        """
+        self._check_ready()
+        ranker = self._rankers[name]
+        if not self.leads:
+            raise NotReady("another process leads, and only that one has the last step; try again to reach it")
+        kept = None if ranker.machine is None else ranker.machine.last_step
+        if kept is None:
+            raise UnknownName(f"{name!r} has learned from no impression since this process began to learn")
+        event = self.storage.log.find(name, IMPRESSION, [kept.id]).get(kept.id)
+        stored = unpack(event.body, StoredImpression) if event is not None and event.body else None
+        raw = None if stored is None else read_features(self.storage, name, kept.impression.number)
+        if stored is None or raw is None:
+            raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
+        return explain_step(kept, stored, raw, ranker.version.version)
+
+    def impressions(self, name: str) -> list[schema.ImpressionInfo]:
+        """Return the newest impressions whose features are still there, newest first; reads the store."""
+        self._check_ready()
+        return recent_impressions(self.storage, self._rankers[name].name, RECENT_IMPRESSIONS)
+
+    def compare(self, name: str, id: str, one: int | None = None, other: int | None = None) -> schema.Comparison:
+        """Return the rankings of an impression by two versions, by default the first and the current one; reads the store."""
+        self._check_ready()
+        ranker = self._rankers[name]
+        versions = self._version_of(name, 1 if one is None else one), self._version_of(name, other)
+        key = checked_text("key", id)
+        return compare_versions(self.storage, name, key, *versions, lambda each: self._stored_version(ranker, each))
+
+    def lag(self) -> int:
+        """Return the number of events that are not applied yet, as far as this process knows; reads the store."""
+        self._check_ready()
+        last, applied = self.storage.log.last_number(), None if self._background is None else self._background.applied
+        if applied is None:  # another process leads, and saves how far each ranker has come
+            applied = max((ranker.status.number for ranker in self._rankers.by_name.values()), default=last)
+        return max(0, last - applied)
+
+    def _version_of(self, name: str, version: int | None = None) -> Version:
+        """Return a version of a ranker, or the current one; may read the store."""
+        self._check_ready()
+        ranker = self._rankers[name]
+        found = self._stored_version(ranker, ranker.version.version if version is None else version)
+        if found is None:
+            raise _no_version(name, version)
+        return found
+
+    def _stored_version(self, ranker: Ranker, version: int) -> Version | None:
+        if version == ranker.version.version:
+            return ranker.version
+        if version == 1:
+            return Version.first(ranker.created)
+        return Versions(self.storage, ranker.created).load(version) if version > 1 else None
+
+    async def _version(self, ranker: Ranker, version: int) -> Version | None:
+        if version in (1, ranker.version.version):
+            return self._stored_version(ranker, version)
+        return await self._impressions.read(lambda: self._stored_version(ranker, version))
+
+    # Checks
+
+    async def _ranker(self, name: str) -> Ranker:
+        """Return a ranker to write to, also one that another process has just created."""
+        self._check_ready()
+        self._check_writable()
+        if name not in self._rankers and self.storage.shared:
+            await asyncio.to_thread(self._rankers.refresh)
+        return self._rankers[name]
+
+    def _known(self, name: str) -> Ranker:
+        """Return a ranker to read from, also one that another process has just created."""
+        self._check_ready()
+        if name not in self._rankers and self.storage.shared:
+            self._rankers.refresh()
+        return self._rankers[name]
+
+    def _check_ready(self) -> None:
+        if not self.ready:
+            raise NotReady("the service has not restored its rankers yet, or was stopped")
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise ReadOnly(
+                "this service is read-only: it does not rank, learn or change anything; use 'duelrank serve' for that"
+            )
+
+    def _check_webhook(self, guard: GuardSpec | None) -> None:
+        if guard is not None and guard.webhook is not None and not self.settings.private_webhooks:
+            check_public(guard.webhook)
+
+    def _checked_id(self, given: str | None) -> str:
+        if given is None:
+            return os.urandom(12).hex()
+        if not 0 < len(given) <= self.settings.max_id:
+            raise InvalidValue(f"an impression_id has from 1 to {self.settings.max_id} characters, got {len(given)}")
+        return checked_text("key", given)
+
+    async def _append(self, events: Sequence[NewEvent]) -> list[Receipt]:
+        assert self._appender is not None
+        return await self._appender.append(events)
+
+
+def _check_backfill(ranker: Ranker) -> None:
+    """Raise if a ranker cannot learn from logged lists of other systems (any more)."""
+    status, name = ranker.newest_status(), ranker.name
+    _ = ranker.version.definition.log_learner  # raises if the algorithm cannot start from what they teach
+    if status.tally.learned:
+        raise Conflict(
+            f"{name!r} has learned from {status.tally.learned:,} lists of its own, and logged lists of another system would undo "
+            "that; use a new ranker for them, before it gets traffic"
+        )
+    if ranker.version.frozen:
+        raise Conflict(f"{name!r} is frozen, so it learns nothing; resume it first")
+    if status.guard is not None and status.guard.raised:
+        raise Conflict(f"the guard of {name!r} has raised an alarm, so it learns nothing; resume it first")
+
+
+def _same(spec: RankerSpec, known: Definition) -> bool:
+    """Whether a spec means the one of an existing ranker; if it gives no representation, that is not compared."""
+    own = known.spec.representation
+    assert own is not None
+    if spec.features != known.spec.features:  # fixed scalings by name are of these features
+        return False
+    return known.same_as(Definition(normalized(spec, own), 0.0))
+
+
+def _pending(name: str) -> NotReady:
+    return NotReady(f"the change of {name!r} is in the log, and is applied as soon as a process leads again")
+
+
+def _no_version(name: str, version: int | None) -> UnknownName:
+    return UnknownName(f"version {version} of {name!r} does not exist (any more); see its versions")

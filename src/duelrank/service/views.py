@@ -1,0 +1,540 @@
+"""Builds the answers of the API from rankers, versions and stored events: domain values in, structs of the HTTP schema out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from duelrank.algorithms.base import StepExplanation
+from duelrank.core.errors import UnknownName
+from duelrank.core.types import Features, Feedback
+from duelrank.evidence import ConfidenceSequence
+from duelrank.evidence.guard import LEVEL, SLACK, Alarm, Guard
+from duelrank.kernels.random import derive
+from duelrank.representation.base import by_feature
+from duelrank.service.definition import HISTORY_FEATURES, Definition
+from duelrank.service.domain import LIST_KINDS, OLD, GuardEvent, Status, Step, converted
+from duelrank.service.history import (
+    MAX_POINTS,
+    STEPS,
+    Block,
+    HistoryState,
+    Point,
+    block_kind,
+    select_points,
+    sum_lists,
+)
+from duelrank.service.http import schema
+from duelrank.service.log import (
+    CLOSED,
+    FEEDBACK,
+    HISTORY,
+    IMPRESSION,
+    StoredFeedback,
+    StoredImpression,
+    read_events,
+    read_features,
+    read_impression,
+    unpack,
+)
+from duelrank.service.machine import LearnedStep, feedback_on
+from duelrank.service.rankers import Ranker, Version
+from duelrank.storage import Event, Storage
+
+# Rankers
+
+SHADOW_WARNING = (
+    "a shadow learns from impressions in your order: users look at the top first, so its weights are biased for or against what "
+    "you sort by; do not judge features by them, and let a ranker learn from its own rankings before you trust it"
+)
+COLD_WARNING = (
+    "it starts from zero weights, so at first it is worse than a good order of yours, and on a low rung it learns slowly: the "
+    "guard may raise an alarm before it has learned enough; give it initial weights close to what you sort by, or let it learn "
+    "from the lists of your log first"
+)
+
+
+def ranker_info(ranker: Ranker) -> schema.RankerInfo:
+    """Return a ranker; in the leader, up to the last event that was applied."""
+    version, status = ranker.version, ranker.newest_status()
+    spec, tally = version.definition.spec, status.tally
+    fields = {name: getattr(spec, name) for name in spec.__struct_fields__} | {
+        "impressions": tally.impressions,
+        "learned": tally.learned,
+        "no_feedback": tally.no_feedback,
+        "skipped": tally.skipped,
+        "failed": tally.failed,
+        "open": status.open,
+        "model_version": version.version,
+        "updates": status.updates,
+        "created": ranker.created.created,
+        "frozen": version.frozen,
+        "pinned": None if version.pin is None else version.pin[0],
+        "backfilled": tally.backfilled,
+        "unused": tally.unused,
+        "warnings": tuple(_warnings(ranker, status)),
+    }
+    return msgspec.convert(fields, schema.RankerInfo, from_attributes=True)
+
+
+def _warnings(ranker: Ranker, status: Status) -> Iterator[str]:
+    spec, guard = ranker.version.definition.spec, status.guard
+    if spec.mode == "shadow":
+        yield SHADOW_WARNING
+    if guard is None:
+        return
+    cold = spec.start is None and not status.tally.backfilled
+    if cold and not guard.promotions and not guard.raised:
+        yield COLD_WARNING
+    yield from _guard_warnings(guard)
+    if guard.raised and guard.last_alarm is not None:
+        yield f"the guard has raised an alarm: {alarm_sentence(guard.last_alarm, guard.spec.false_alarm_every)}"
+
+
+# Rankings
+
+
+def ranking_answer(id: str, body: StoredImpression) -> schema.RankAnswer:
+    """Return the ranking of an impression."""
+    ranking = [schema.RankedDocument(shown, place) for place, shown in enumerate(body.shown, 1)]
+    return schema.RankAnswer(id, body.version, ranking)
+
+
+def explained_answer(id: str, body: StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
+    """Return the ranking of an impression with the scores of its documents, and what each feature adds to them."""
+    definition = version.definition
+    added = definition.contributions(version.state, raw)
+    ranking = []
+    for place, (shown, document) in enumerate(zip(body.shown, body.order, strict=True), 1):
+        parts = dict(zip(definition.spec.features, added[document].tolist(), strict=True))
+        ranking.append(schema.RankedDocument(shown, place, float(added[document].sum()), parts))
+    return schema.RankAnswer(id, body.version, ranking)
+
+
+def model_curves(version: Version) -> schema.ModelCurves:
+    """Return what each feature adds to the score, the most important first."""
+    curves = []
+    for shown in version.definition.curves(version.state):
+        curve, seen = shown.curve, (shown.edges.tolist(), shown.shares.tolist())
+        points = (curve.values.tolist(), curve.heights.tolist())
+        curves.append(
+            schema.FeatureCurve(shown.name, shown.domain, *points, curve.shape, shown.importance, *seen),
+        )
+    return schema.ModelCurves(version.definition.spec.name, version.version, curves)
+
+
+# Guards
+
+#: The fewest decisive lists for a warning that most of them are anonymous.
+MIN_VOTES = 20
+_ANONYMOUS_ADVICE = {
+    "count": "there is no limit to the votes of one user, so a script may decide; send user_id with the feedback, or set "
+    "anonymous=ignore in the guard",
+    "ignore": "the guard ignores these (anonymous=ignore), so it has little evidence of what users prefer; send user_id with the "
+    "feedback",
+}
+
+
+def guard_info(name: str, version: int, guard: Guard) -> schema.GuardInfo:
+    """Return the evidence of a guard, for a ranker that serves a version."""
+    period, gain, counts = guard.period, guard.gain, guard.counts
+    low, high = period.interval
+    alarm = guard.last_alarm
+    return schema.GuardInfo(
+        name=name,
+        model_version=version,
+        state="alarm" if guard.raised else "watching",
+        summary=_summary(guard),
+        lists=counts.lists,
+        decisive=period.decisive,
+        wins=period.wins,
+        losses=period.losses,
+        ties=counts.ties,
+        no_click=counts.no_click,
+        repeated=counts.repeated,
+        win_rate=period.rate,
+        low=low,
+        high=high,
+        level=LEVEL,
+        e_value=gain.value,
+        proved=gain.proves(LEVEL),
+        statistic=guard.detector.statistic,
+        threshold=guard.spec.false_alarm_every,
+        rung=_rung(guard),
+        learned_share=guard.learned_share,
+        alarms=guard.alarms,
+        promotions=guard.promotions,
+        last_alarm=None if alarm is None else _alarm(alarm, guard.spec.false_alarm_every),
+        guard=converted(guard.spec, schema.GuardSpec),
+        lately=guard.lately,
+        ignored=counts.ignored,
+        anonymous=guard.anonymous,
+        warnings=tuple(_guard_warnings(guard)),
+    )
+
+
+def _guard_warnings(guard: Guard) -> Iterator[str]:
+    if guard.counts.votes >= MIN_VOTES and guard.anonymous > 0.5:
+        advice = _ANONYMOUS_ADVICE[guard.spec.anonymous]
+        yield f"{guard.anonymous:.0%} of the latest decisive lists have no user_id: {advice}"
+
+
+def _rung(guard: Guard) -> schema.GuardRung:
+    found, rungs = guard.on_rung, guard.spec.promote
+    place = (guard.rung + 1, len(rungs), rungs[guard.rung])
+    return schema.GuardRung(*place, found.wins, found.losses, found.rate, *found.interval, 0.5 - SLACK)
+
+
+def _alarm(alarm: Alarm, threshold: float) -> schema.GuardAlarm:
+    evidence = (alarm.statistic, alarm.wins, alarm.losses)
+    done = (alarm.did, alarm.to_version, alarm_sentence(alarm, threshold))
+    return schema.GuardAlarm(alarm.time, alarm.version, *evidence, *done, alarm.lately)
+
+
+def alarm_sentence(alarm: Alarm, threshold: float) -> str:
+    """Return the reason of an alarm and its consequence, as a sentence without a full stop."""
+    done = {
+        "baseline": "your own order is served, and nothing is learned until an operator resumes the ranker",
+        "rollback": f"version {alarm.to_version}, the newest with proved gain, is served again and continues to learn",
+        "tell": "nothing was changed",
+    }
+    return (
+        f"the learned ranker won {alarm.wins:,} and lost {alarm.losses:,} decisive lists against your own order, and only "
+        f"{alarm.lately:.0%} of the recent ones; the statistic {alarm.statistic:,.0f} reached {threshold:,.0f}: {done[alarm.did]}"
+    )
+
+
+def event_sentence(event: GuardEvent, info: schema.GuardInfo) -> str:
+    """Return the log message of a guard event."""
+    if event == "promotion":
+        rung = info.rung
+        return f"Rung {rung.number} of {rung.rungs}: the learned ranker decides {rung.share:.0%} of the lists. {info.summary}"
+    if event == "resume":
+        share = f"{info.learned_share:.0%}"
+        return (
+            f"An operator has resumed the ranker: the guard starts again, and the ranker decides {share} of the lists."
+        )
+    if info.last_alarm is not None and info.state == "watching":
+        return f"Alarm: {info.last_alarm.reason}."
+    return info.summary
+
+
+def _summary(guard: Guard) -> str:
+    """Return the state of a guard in one or two sentences."""
+    period = guard.period
+    if guard.raised and guard.last_alarm is not None:
+        alarm = f"Alarm: {alarm_sentence(guard.last_alarm, guard.spec.false_alarm_every)}."
+        return f"{alarm} Since then {_record(guard)}" if guard.stepped_back and period.decisive else alarm
+    if not period.decisive:
+        return "No decisive list yet: nothing is known."
+    return f"The learned ranker {_record(guard)} {_verdict(guard)}"
+
+
+def _record(guard: Guard) -> str:
+    period = guard.period
+    low, high = period.interval
+    return (
+        f"won {period.rate:.1%} of {period.decisive:,} decisive lists against your own order "
+        f"({low:.1%} to {high:.1%} at level {LEVEL})."
+    )
+
+
+def _verdict(guard: Guard) -> str:
+    if guard.gain.proves(LEVEL):
+        return "It is proved to be better."
+    if guard.period.interval[1] < 0.5:
+        return "It is worse."
+    return "Whether it is better is not known yet."
+
+
+# History
+
+
+def read_history(
+    storage: Storage, ranker: Ranker, step: Step, start: float | None = None, end: float | None = None
+) -> schema.History:
+    """Return the history of a ranker, from its machine, or from what the leader has saved for other processes."""
+    name, definition = ranker.name, ranker.version.definition
+    machine, state, pending = ranker.machine, HistoryState(0), list[Block]()
+    if (
+        machine is not None
+    ):  # in this order, and the store last: a block that is saved meanwhile is then found twice, not never
+        state = machine.history.copy(machine.end())
+        pending = [block for of, block in list(machine.history.done) if of == step]
+    elif (found := storage.snapshots.load(name, HISTORY)) is not None:
+        state = unpack(found.body, HistoryState)
+    kind, kept, count = block_kind(step), dict[int, Block](), 0
+    for info in reversed(storage.snapshots.list(name, kind)):
+        if count >= MAX_POINTS:
+            break
+        body = storage.snapshots.load(name, kind, info.number)
+        if body is not None:
+            kept[info.number] = unpack(body.body, Block)
+            count += len(kept[info.number].points)
+        if start is not None and info.time <= start:  # earlier blocks end before this one begins
+            break
+    kept |= {block.number: block for block in pending}
+    blocks = [block for _, block in sorted(kept.items())]
+    return history_answer(name, step, blocks, state, definition.spec.features, definition.names_digest, start, end)
+
+
+def history_answer(
+    name: str,
+    step: Step,
+    blocks: Sequence[Block],
+    state: HistoryState,
+    features: Sequence[str],
+    digest: bytes,
+    start: float | None = None,
+    end: float | None = None,
+) -> schema.History:
+    """Return the newest points of a step, as one list per quantity.
+
+    Parameters
+    ----------
+    name
+        Name of the ranker.
+    step, blocks, state, start, end
+        As in `select_points`.
+    features, digest
+        Names of the features, and their digest.
+    """
+    points, marks = select_points(step, blocks, state, start, end)
+    shown: list[int] = []
+    clicks: list[int] = []
+    for each in points:
+        shown, clicks = sum_lists(shown, each.shown), sum_lists(clicks, each.clicks)
+    kinds = LIST_KINDS.items()
+    return schema.History(
+        name=name,
+        step=step,
+        seconds=STEPS[step][0],
+        time=[float(each.at * STEPS[step][0]) for each in points],
+        lists={label: [each.made[kind] for each in points] for kind, label in kinds if kind != OLD},
+        closed={label: [each.closed[kind] for each in points] for kind, label in kinds},
+        clicked={label: [each.clicked[kind] for each in points] for kind, label in kinds},
+        reciprocal_rank={
+            label: [each.ranks[kind] / each.closed[kind] if each.closed[kind] else None for each in points]
+            for kind, label in kinds
+        },
+        no_feedback=[each.no_feedback for each in points],
+        learned=[each.learned for each in points],
+        failed=[each.failed for each in points],
+        events=[each.events for each in points],
+        trouble={"missing": [each.missing for each in points], "out_of_range": [each.out_of_range for each in points]},
+        model_version=[each.version for each in points],
+        weights=_weights(points, features[:HISTORY_FEATURES], digest),
+        positions_shown=shown,
+        positions_clicked=clicks,
+        guard=_guard_history(points),
+        marks=[schema.HistoryMark(each.time, each.event, each.text, each.version) for each in marks],
+    )
+
+
+def _weights(points: list[Point], names: Sequence[str], digest: bytes) -> dict[str, list[float | None]]:
+    """Return weights by name; None for points with other features than the present ones."""
+    unknown: list[float | None] = [None] * len(names)
+    rows = [_row(each.weights[4:]) if each.weights[:4] == digest else unknown for each in points]
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _row(weights: bytes) -> list[float | None]:
+    row: list[float | None] = np.frombuffer(weights, "<f4").astype(np.float64).tolist()
+    return row
+
+
+def _guard_history(points: list[Point]) -> schema.HistoryGuard | None:
+    if all(each.guard is None for each in points):
+        return None
+    bands = [None if each.guard is None else ConfidenceSequence(*each.guard[:2]) for each in points]
+    return schema.HistoryGuard(
+        wins=[each.wins for each in points],
+        losses=[each.losses for each in points],
+        win_rate=[None if band is None else band.rate for band in bands],
+        low=[None if band is None else band.interval[0] for band in bands],
+        high=[None if band is None else band.interval[1] for band in bands],
+        statistic=[None if each.guard is None else each.guard[2] for each in points],
+        learned_share=[None if each.guard is None else each.guard[3] for each in points],
+    )
+
+
+# The last step
+
+
+def explain_step(kept: LearnedStep, stored: StoredImpression, raw: Features, served: int) -> schema.LastStep:
+    """Repeat a step of learning, without effect, and return its intermediate results.
+
+    Parameters
+    ----------
+    kept
+        The step.
+    stored, raw
+        The impression and its features.
+    served
+        The version that is served now.
+    """
+    definition = kept.definition
+    assert kept.made_by is not None  # it was there when the step was made
+    rebuilt = definition.rebuild(kept.made_by, kept.id, stored, raw)
+    feedback = feedback_on(kept.impression, len(stored.order))
+    fresh = derive(definition.learn_key, kept.before.step)
+    found = definition.algorithm.explain_step(kept.before, rebuilt, feedback, fresh)
+    return schema.LastStep(
+        name=definition.spec.name,
+        impression_id=kept.id,
+        made_by_version=kept.impression.version,
+        model_version=served,
+        step=kept.before.step + 1,
+        documents=_step_documents(stored, feedback, found),
+        direction=_by_name(found.direction, definition),
+        followed=_by_name(found.followed, definition),
+        direction_length=float(np.linalg.norm(found.direction)),
+        followed_length=float(np.linalg.norm(found.followed)),
+        angle=_angle(found.direction, found.followed),
+        weights_before=_by_name(found.before, definition),
+        weights_after=_by_name(found.after, definition),
+    )
+
+
+def _step_documents(stored: StoredImpression, feedback: Feedback, found: StepExplanation) -> list[schema.StepDocument]:
+    examined = [None] * len(stored.order) if found.examined is None else found.examined.tolist()
+    rows = zip(stored.shown, feedback.clicks.tolist(), examined, strict=True)
+    return [schema.StepDocument(id, place, clicked, seen) for place, (id, clicked, seen) in enumerate(rows, 1)]
+
+
+def _by_name(columns: NDArray[np.float64], definition: Definition) -> dict[str, float]:
+    """Return the sum over the columns of each feature, by name: the rise of its curve from its lowest value to its highest."""
+    features = definition.spec.features
+    return dict(zip(features, by_feature(columns, len(features)).sum(axis=1).tolist(), strict=True))
+
+
+def _angle(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """Return the angle between two vectors in degrees, None if one of them is zero."""
+    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return None if lengths == 0.0 else math.degrees(math.acos(max(-1.0, min(1.0, float(one @ other) / lengths))))
+
+
+# Comparisons of versions
+
+#: Number of events that are read at once, backwards, and in all.
+READ_EVENTS, MAX_READ_EVENTS = 2000, 20_000
+#: Number of events of the ranker after an impression among which its clicks are searched.
+MAX_CLICK_DISTANCE = 5000
+
+
+def recent_impressions(storage: Storage, name: str, count: int) -> list[schema.ImpressionInfo]:
+    """Return the newest impressions of a ranker whose features are still there, newest first; reads the store."""
+    found: list[schema.ImpressionInfo] = []
+    clicks: dict[str, set[int]] = {}
+    for event in _backwards(storage, name):
+        if event.kind == FEEDBACK:
+            _add_clicks(clicks, event)
+        elif event.kind == IMPRESSION:
+            body = unpack(event.body, StoredImpression)
+            features = read_features(storage, name, event.number)
+            if features is None:  # features are dropped in the order of age
+                break
+            found.append(_impression_info(event, body, features, clicks.get(event.key, set())))
+            if len(found) >= count:
+                break
+    return found
+
+
+def compare_versions(
+    storage: Storage, name: str, id: str, one: Version, other: Version, load: Callable[[int], Version | None]
+) -> schema.Comparison:
+    """Return the rankings of an impression by two versions; reads the store.
+
+    Parameters
+    ----------
+    storage, name, id
+        The store, and names of the ranker and the impression.
+    one, other
+        The versions.
+    load
+        Returns another version, None if it is gone.
+    """
+    found = read_impression(storage, name, id)
+    if found is None:
+        raise UnknownName(
+            f"the impression {id!r} of {name!r} is not known, or its features were dropped after it was learned from"
+        )
+    event, body, raw = found
+    definition = _definition_of(body, raw, load(body.version), (one, other, load(1)))
+    clicks: dict[str, set[int]] = {}
+    for each in islice(read_events(storage.log, name, event.number, storage.log.last_number()), MAX_CLICK_DISTANCE):
+        if each.kind == FEEDBACK:
+            _add_clicks(clicks, each)
+        elif each.kind == CLOSED and each.key == str(event.number):  # later clicks are too late
+            break
+    info = _impression_info(event, body, raw, clicks.get(id, set()))
+    return schema.Comparison(
+        info, _version_ranking(definition, one, id, body, raw), _version_ranking(definition, other, id, body, raw)
+    )
+
+
+def _backwards(storage: Storage, name: str) -> Iterator[Event]:
+    """Yield the newest events of a ranker, newest first.
+
+    If the ranker has few of the events in a range of numbers, the next range is wider.
+    """
+    before, width, seen = storage.log.last_number(), READ_EVENTS, 0
+    while before > 0 and seen < MAX_READ_EVENTS:
+        after = max(0, before - width)
+        found = storage.log.read(after, READ_EVENTS, name)
+        if len(found) == READ_EVENTS and found[-1].number < before:  # the range has more: try a narrower one
+            width = max(READ_EVENTS, width // 4)
+            continue
+        found = [event for event in found if event.number <= before]
+        yield from reversed(found)
+        before, seen = after, seen + len(found)
+        if len(found) < READ_EVENTS // 4:
+            width *= 2
+
+
+def _add_clicks(clicks: dict[str, set[int]], event: Event) -> None:
+    feedback = unpack(event.body, StoredFeedback)
+    clicks.setdefault(feedback.impression, set()).update(feedback.clicks)
+
+
+def _impression_info(event: Event, body: StoredImpression, raw: Features, clicks: set[int]) -> schema.ImpressionInfo:
+    shown = body.shown
+    clicked = [shown[place] for place in sorted(clicks) if place < len(shown)]
+    kind = LIST_KINDS[body.list_kind]
+    return schema.ImpressionInfo(event.key, event.time, body.version, kind, len(raw), shown, clicked)
+
+
+def _definition_of(
+    body: StoredImpression, raw: Features, made_by: Version | None, others: Sequence[Version | None]
+) -> Definition:
+    """Return the definition of the version that made an impression, or if that is gone, another one with the same features.
+
+    The number of features is not enough: some may have been replaced by others.
+    """
+    known = [] if made_by is None else [made_by]
+    if body.names:
+        known = [each for each in (made_by, *others) if each is not None and each.definition.names_digest == body.names]
+    for version in known:
+        if len(version.definition.spec.features) == raw.shape[1]:
+            return version.definition
+    raise UnknownName(
+        f"version {body.version}, which made this impression, is gone, and the names of its features with it; "
+        "choose a newer impression, or a version from about its time"
+    )
+
+
+def _version_ranking(
+    definition: Definition, version: Version, id: str, body: StoredImpression, raw: Features
+) -> schema.VersionRanking:
+    state = definition.carry(version.state, version.definition.spec.features)
+    scores = definition.contributions(state, raw).sum(axis=1).tolist()
+    names = {document: f"#{document + 1}" for document in range(len(raw))}
+    names |= dict(zip(body.order, body.shown, strict=True))
+    order = definition.best(state, id, raw)
+    ranking = [schema.RankedDocument(names[each], place, scores[each]) for place, each in enumerate(order, 1)]
+    return schema.VersionRanking(version.version, ranking)

@@ -1,1 +1,0 @@
-"""The one process that learns: election, learner, retention."""

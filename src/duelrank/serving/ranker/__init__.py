@@ -1,1 +1,0 @@
-"""One ranker: its definition, its state machine, its versions, and the documents of its requests."""

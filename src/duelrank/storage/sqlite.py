@@ -1,0 +1,432 @@
+"""A store in a SQLite file: one process writes, readers never wait for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from threading import BoundedSemaphore, Lock
+from time import monotonic, sleep
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreFull, StoreLocked, StoreUnavailable
+from duelrank.storage.base import Lease, NewEvent, Receipt, Usage
+from duelrank.storage.sql import (
+    MIGRATIONS,
+    Migration,
+    Rows,
+    Session,
+    SQLStorage,
+    check_version,
+    counter,
+    migrate,
+    rows_of_new,
+)
+
+T = TypeVar("T")
+
+TYPES = {"whole": "INTEGER", "real": "REAL", "bytes": "BLOB"}
+INSERT = {
+    "events": """
+        INSERT INTO duelrank_events (number, ranker, kind, key, time) VALUES {rows}
+        ON CONFLICT (ranker, kind, key) DO NOTHING""",
+    "bodies": "INSERT INTO duelrank_bodies (number, checksum, body) VALUES {rows}",
+    "attachments": "INSERT INTO duelrank_attachments (ranker, number, checksum, body) VALUES {rows}",
+}
+KNOWN = """
+    WITH given (ranker, kind, key) AS (VALUES {rows}) SELECT ranker, kind, key, number
+    FROM given CROSS JOIN duelrank_events USING (ranker, kind, key)"""  # SQLite keeps the order of a cross join
+FIND = """
+    SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events LEFT JOIN duelrank_bodies USING (number)
+    WHERE ranker = ? AND kind = ? AND key IN ({rows})"""
+REMOVE_NUMBERS = "DELETE FROM duelrank_events WHERE number BETWEEN ? AND ?"
+MOST_PARAMETERS = 320  # of one statement
+
+READERS = 8
+WAL_BYTES = 32 << 20
+LOCK_PAUSE = 0.02  # seconds
+PRAGMAS = ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}")
+SIZE = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+
+# By primary result code; all other errors have SQLite's own message.
+ERRORS: dict[int, tuple[type[StorageFailure], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreLocked, "another process has it locked; try again, or stop that process"),
+    sqlite3.SQLITE_LOCKED: (StoreLocked, "another connection has it locked; try again"),
+    sqlite3.SQLITE_FULL: (StoreFull, "there is no room left on its disk; nothing was written"),
+    sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "the file is damaged; keep a copy of it and restore a backup"),
+    sqlite3.SQLITE_NOTADB: (StoreCorrupt, "this is not a SQLite database, or its beginning is damaged"),
+    sqlite3.SQLITE_CANTOPEN: (StorageFailure, "the file cannot be opened; check that its folder exists and is yours"),
+    sqlite3.SQLITE_READONLY: (StorageFailure, "the file or its folder cannot be written to; check their permissions"),
+}
+# The codes of SQLite if it cannot write, or cannot create the files next to a store.
+UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
+
+
+class SQLiteStorage(SQLStorage):
+    """A store in one file, for one serving process; other processes may read it, or write for a moment.
+
+    Every transaction is in the write-ahead log and on the disk (``synchronous=FULL``) before it is acknowledged. Readers and
+    the writer never wait for each other. Freed space is used again: the file stops growing, but it does not shrink by itself
+    (SQLite's ``VACUUM`` shrinks it, while no process serves from it).
+
+    Parameters
+    ----------
+    path
+        Path of the file, which is created if it does not exist; None for a store in memory.
+    timeout
+        Seconds to wait for another process that has the file locked.
+    migrations
+        Versions of the schema, for tests.
+    read_only
+        Whether to write nothing: neither the file nor its folder needs to be writable.
+    """
+
+    shared = False
+
+    def __init__(
+        self,
+        path: str | Path | None,
+        timeout: float = 5.0,
+        migrations: Sequence[Migration] = MIGRATIONS,
+        read_only: bool = False,
+    ) -> None:
+        self.path, self._timeout = None if path is None else Path(path).absolute(), timeout
+        self._name = "the store in memory" if self.path is None else f"the store {self.path}"
+        self._wal, self._wal_most = Path(f"{self.path}-wal"), WAL_BYTES
+        self._inode: tuple[int, int] | None = None
+        self._mode = "mode=rw"  # also for reading: "mode=ro" would leave its files next to the store
+        self._pragmas = (*PRAGMAS, "query_only = ON") if read_only and path is not None else PRAGMAS
+        self._writes = _Pool(self._connect, 1)
+        self._reads = self._writes if path is None else _Pool(self._connect, READERS)
+        try:
+            if read_only and self.path is not None:
+                self._prepare_to_read(self.path, migrations)
+            else:
+                self._prepare(migrations)
+        except BaseException:
+            self._writes.close()
+            raise
+        self._inode = None if self.path is None else _inode(self.path)
+        super().__init__()
+
+    def query(self, statement: str, *parameters: Any) -> Rows:
+        """Execute one reading statement."""
+        with self._translated(), self._reads.borrow() as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def transact(self, work: Callable[[Session], T]) -> T:
+        """Call a function inside a transaction."""
+        with self._translated(), self._writes.borrow() as connection:
+            self._check_file()
+            with _transaction(connection):
+                result = work(Session(connection))
+            self._bound_wal(connection)
+        return result
+
+    def insert_new(self, session: Session, events: Sequence[NewEvent], last: int) -> list[Receipt]:
+        """Insert the rows of new events: all at once if all are new, which is usual."""
+        receipts = [Receipt(last + place, True) for place in range(1, len(events) + 1)]
+        if self.insert_rows(session, "events", rows_of_new(events, receipts)) == len(events):
+            return receipts
+        session.run(REMOVE_NUMBERS, last + 1, last + len(events))
+        return super().insert_new(session, events, last)
+
+    def insert_rows(self, session: Session, table: str, rows: Rows) -> int:
+        """Insert rows into a table."""
+        return sum(session.run(statement, *values) for statement, values in _statements(INSERT[table], rows))
+
+    def known_numbers(self, session: Session, keys: Rows) -> Rows:
+        """Return the keys that are in the log, with their numbers."""
+        return [row for statement, values in _statements(KNOWN, keys) for row in session.rows(statement, *values)]
+
+    def find_rows(self, ranker: str, kind: str, keys: Sequence[str]) -> Rows:
+        """Return the rows of the events that have one of the keys."""
+        found = _statements(FIND, [(key,) for key in keys])
+        return [row for statement, values in found for row in self.query(statement, ranker, kind, *values)]
+
+    def take_lease(self, name: str) -> Lease | None:
+        """Lock an empty file next to the store; the operating system releases the lock at the end of the process."""
+        if self.path is None:
+            return _MemoryLease()
+        file = Path(f"{self.path}.{quote(name, safe='')}.lock")
+        _create_private(file)
+        with self._translated():
+            lock = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                lock.close()
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                return None
+        return _FileLease(lock, file)
+
+    def usage(self) -> Usage:
+        """Return the size of the file and its write-ahead log, and the free space of its disk."""
+        if self.path is None:
+            return Usage(counter(self.query(SIZE)), None)
+        self._check_file()
+        return Usage(_size(self.path) + _size(self._wal), shutil.disk_usage(self.path.parent).free)
+
+    def ping(self) -> None:
+        """Raise an error if the file is missing, or SQLite does not answer."""
+        self._check_file()
+        super().ping()
+
+    def close(self) -> None:
+        """Finish the appends, release the leases and close the file."""
+        super().close()
+        self._reads.close()
+        self._writes.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Translate an error of SQLite into a `StorageFailure`."""
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # Python itself rejects a damaged text
+            kind, sentence = ERRORS.get(code & 0xFF, (StorageFailure, f"{error}"))
+            if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the index of the write-ahead log could not grow
+                kind, sentence = ERRORS[sqlite3.SQLITE_FULL]
+            if code & 0xFF in UNWRITABLE and self.path is not None and _on_read_only_disk(self.path):
+                sentence = (
+                    "its file system is mounted read-only; mount it for writing, or copy the store to another disk"
+                )
+            raise kind(f"{self._name}: {sentence}") from error
+
+    def _check_file(self) -> None:
+        """Raise an error if the file is no longer at its path: data written to it would be lost with the process."""
+        if self._inode is None or self.path is None or (found := _inode(self.path)) == self._inode:
+            return
+        what = "is gone" if found is None else "was replaced by another file"
+        raise StoreUnavailable(
+            f"{self._name}: the file {what} while this process uses it, and nothing is written any more; "
+            "move the file back to its place, or restart this process to use the file that is there now"
+        )
+
+    def _connect(self) -> sqlite3.Connection:
+        # Never creates the file: an empty one in place of one that was moved away would hide the loss.
+        place = ":memory:" if self.path is None else f"{self.path.as_uri()}?{self._mode}"
+        self._check_file()
+        with self._translated():
+            connection = sqlite3.connect(
+                place, timeout=self._timeout, isolation_level=None, check_same_thread=False, uri=True
+            )
+            try:
+                for pragma in self._pragmas:
+                    connection.execute(f"PRAGMA {pragma}")
+            except sqlite3.Error:
+                connection.close()
+                raise
+        return connection
+
+    def _prepare(self, migrations: Sequence[Migration]) -> None:
+        """Create or update the tables; a file of another program or of a later version stays unchanged."""
+        if self.path is not None:
+            _create_private(self.path)
+        with self._translated(), self._writes.borrow() as connection:
+            with _transaction(connection):
+                migrate(Session(connection), _version(connection, self._name), migrations, TYPES)
+            if self._write_ahead(connection) != "wal" and self.path is not None:
+                raise StorageFailure(f"{self._name}: this file system cannot hold a live store; use a local disk")
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> str:
+        """Turn the write-ahead log on and return the journal mode; SQLite itself does not wait for the lock that this takes."""
+        deadline = monotonic() + self._timeout
+        while True:
+            try:
+                return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                    raise
+                sleep(LOCK_PAUSE)
+
+    def _prepare_to_read(self, path: Path, migrations: Sequence[Migration]) -> None:
+        """Check that the tables exist and have the current version.
+
+        SQLite needs files next to a store: it creates them, or finds those of a service that uses the store. If it can do
+        neither, no service uses the store, and the file is complete, unless a killed service has left its write-ahead log.
+        """
+        try:
+            self._check_version(migrations)
+        except StorageFailure as error:
+            code = getattr(error.__cause__, "sqlite_errorcode", 0)
+            if code & 0xFF not in UNWRITABLE or not path.is_file():
+                raise
+            if _size(self._wal):
+                raise StorageFailure(
+                    f"{self._name}: its newest events are in {self._wal.name}, and reading that file needs a writable folder; "
+                    "copy both files to such a folder"
+                ) from error
+            self._mode = "immutable=1"
+            self._check_version(migrations)
+
+    def _check_version(self, migrations: Sequence[Migration]) -> None:
+        with self._translated(), self._writes.borrow() as connection:
+            version = _version(connection, self._name)
+        check_version(version, len(migrations))
+        if version < len(migrations):
+            raise StorageFailure(
+                f"{self._name}: it has version {version}, and this duelrank reads version {len(migrations)}; 'duelrank serve' "
+                "updates it, so read a copy that was served once"
+            )
+
+    def _bound_wal(self, connection: sqlite3.Connection) -> None:
+        """Empty a write-ahead log that has grown large because there was always a reader."""
+        if self.path is None or _size(self._wal) <= self._wal_most:
+            return
+        connection.execute("PRAGMA busy_timeout = 200")  # milliseconds that the writer waits for readers to finish
+        with suppress(sqlite3.Error):  # the transaction is complete: a full disk must not make it look failed
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout)}")
+        self._wal_most = max(WAL_BYTES, 2 * _size(self._wal))  # so that the writer rarely waits for a slower reader
+
+
+class _Pool:
+    """At most ``size`` connections, opened when needed; each is used by one thread at a time."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], size: int) -> None:
+        self._connect, self._free = connect, BoundedSemaphore(size)
+        self._lock, self._idle, self._closed = Lock(), list[sqlite3.Connection](), False
+
+    @contextmanager
+    def borrow(self) -> Iterator[sqlite3.Connection]:
+        """Use a connection inside a ``with`` statement; a transaction that is still open at its end is rolled back."""
+        with self._free:
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:  # SQLite has ended it already after some errors, such as a full disk
+                    with suppress(sqlite3.Error):
+                        connection.rollback()
+                self._give(connection)
+
+    def clear(self) -> None:
+        """Close the idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed at the end of their use."""
+        self._closed = True
+        self.clear()
+
+    def _take(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._closed:
+                raise StorageFailure("this store was closed; open it again")
+            if self._idle:
+                return self._idle.pop()
+        return self._connect()
+
+    def _give(self, connection: sqlite3.Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+
+class _FileLease(Lease):
+    """A lease that is held as long as a transaction is open on an empty file, and the file is at its path."""
+
+    def __init__(self, lock: sqlite3.Connection, file: Path) -> None:
+        self._lock, self._file, self._inode = lock, file, _inode(file)
+
+    def held(self) -> bool:
+        try:  # if the file was removed or replaced, another process can lock the new one
+            return self._lock.in_transaction and _inode(self._file) == self._inode
+        except sqlite3.ProgrammingError:  # closed
+            return False
+
+    def release(self) -> None:
+        self._lock.close()
+
+
+class _MemoryLease(Lease):
+    """A lease on a store in memory, which no other process can use."""
+
+    _held = True
+
+    def held(self) -> bool:
+        return self._held
+
+    def release(self) -> None:
+        self._held = False
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    yield
+    connection.execute("COMMIT")  # after an error, the pool rolls the transaction back
+
+
+def _version(connection: sqlite3.Connection, name: str) -> int:
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    if "duelrank_meta" in tables:
+        return counter(connection.execute("SELECT version FROM duelrank_meta").fetchall())
+    if tables:
+        raise StorageFailure(f"{name}: this SQLite database belongs to another program; nothing was changed")
+    return 0
+
+
+def _statements(statement: str, rows: Rows) -> Iterator[tuple[str, list[Any]]]:
+    """Yield few statements for many rows, each with its parameters.
+
+    Python switches threads at each statement, and waiting for the next turn takes longer than a row. The numbers of rows are
+    powers of two, so that few different statements are prepared.
+    """
+    start = 0
+    while start < len(rows):
+        most = min(len(rows) - start, MOST_PARAMETERS // len(rows[0]))
+        some = rows[start : start + (1 << most.bit_length() - 1)]
+        start += len(some)
+        yield _with_rows(statement, len(some), len(some[0])), list(chain.from_iterable(some))
+
+
+@cache
+def _with_rows(statement: str, count: int, width: int) -> str:
+    row = "?" if width == 1 else f"({', '.join('?' * width)})"
+    return statement.format(rows=", ".join([row] * count))
+
+
+def _create_private(path: Path) -> None:
+    """Create an empty file that only its owner can read, if there is none; SQLite gives its other files the same mode."""
+    with suppress(OSError):  # it exists (and must not be opened: closing it would end SQLite's locks), or has no folder
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _on_read_only_disk(path: Path) -> bool:
+    """Whether the file system of a path is mounted read-only."""
+    try:
+        return bool(os.statvfs(path if path.exists() else path.parent).f_flag & os.ST_RDONLY)
+    except (AttributeError, OSError):  # Windows has no statvfs; the folder does not exist
+        return False
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file, 0 if it does not exist."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file, None if it does not exist or cannot be reached."""
+    try:
+        found = os.stat(path)  # in half the time of Path.stat; called once per transaction
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

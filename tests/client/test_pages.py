@@ -1,0 +1,64 @@
+"""The examples with a service in README.md and in the documentation run, and the ranker learns from their clicks."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import numpy as np
+from tests.waiting import FOR_EVER, until
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def run(page, title, url, names):
+    """Run the Python of a section with the address of this service."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    block = re.search(rf"^## {title}\n.*?^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[1]
+    code, count = re.subn(r"http://(127\.0\.0\.1|localhost):8000", url, block)
+    assert count == 1
+    exec(code, names)
+
+
+def test_the_first_click_is_learned(url, capsys):
+    run("start/first-learned-click.md", "As a service", url, {})
+    assert capsys.readouterr().out.startswith("show [")
+    until(lambda: httpx.get(f"{url}/v1/rankers/shoes", timeout=FOR_EVER).json()["learned"] == 1)
+
+
+def test_the_commands_of_the_readme_work(url):
+    commands = re.findall(r"^curl localhost:8000(.*)", (DOCS.parent / "README.md").read_text(), re.MULTILINE)
+    answers = []
+    for path, flag, body in map(shlex.split, commands):
+        assert flag == "-d"
+        answers.append(httpx.post(f"{url}{path}", content=body, timeout=FOR_EVER).raise_for_status().json())
+    created, ranked, told = answers
+    assert created["guard"]
+    assert created["warnings"] == []
+    assert sorted(each["id"] for each in ranked["ranking"]) == ["a", "b"]
+    assert told["accepted"] == 1
+
+
+def test_a_search_of_your_own_learns(url):
+    documents = [SimpleNamespace(id=f"d{number}") for number in range(3)]
+    found = SimpleNamespace(documents=documents, features=np.eye(3, 2))
+    names = {"FEATURES": ["words", "price"], "engine": SimpleNamespace(candidates=lambda query: found)}
+    run("see-it-learn.md", "How to put this behind your own search", url, names)
+    impression_id, ids = names["search"]("shoes")
+    assert sorted(ids) == ["d0", "d1", "d2"]
+    names["left"](impression_id, [ids[1]])
+    until(lambda: httpx.get(f"{url}/v1/rankers/mine", timeout=FOR_EVER).json()["learned"] == 1)
+    names["client"].close()
+
+
+def test_the_service_has_learned_before_the_export(url, capsys):
+    run("hybrid.md", "With the service", url, {})
+    pipeline = json.loads(capsys.readouterr().out)
+    processor = pipeline["phase_results_processors"][0]["normalization-processor"]
+    words, meaning = processor["combination"]["parameters"]["weights"]
+    assert pipeline["description"].startswith("shop_000002")
+    assert meaning > 0.5 > words, "the click was on what only the second sub-query found"

@@ -1,0 +1,96 @@
+"""A store that was written before stored bodies had a version number is read, verified and continued."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
+from duelrank.service.log import digest
+from duelrank.service.replay import ranker_names, replay
+from duelrank.storage import Storage, open_storage
+
+DATA = Path(__file__).parent / "data"
+#: Sentences for people may be reworded.
+WORDS = ("warnings", "summary", "reason")
+
+
+def without_words(value):
+    """Return a value as JSON has it, without its sentences."""
+    if isinstance(value, dict):
+        return {name: without_words(each) for name, each in value.items() if name not in WORDS}
+    return [without_words(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@pytest.fixture
+def expected():
+    return json.loads((DATA / "store-format-1.json").read_text())
+
+
+@pytest.fixture
+def old_store(tmp_path):
+    path = tmp_path / "old.db"
+    path.write_bytes(gzip.decompress((DATA / "store-format-1.db.gz").read_bytes()))
+    with open_storage(f"sqlite:///{path}") as storage:
+        yield storage
+
+
+def test_a_replay_agrees_with_everything_that_was_stored(old_store: Storage, expected):
+    assert ranker_names(old_store) == sorted(expected["replay"])
+    for name, counts in expected["replay"].items():
+        found = replay(old_store, name, tolerance=1e-9)  # other processors may round otherwise
+        assert found.difference is None
+        assert {each: getattr(found, each) for each in counts if each != "digest"} == {
+            each: counts[each] for each in counts if each != "digest"
+        }
+
+
+def read_everything(service, expected) -> None:
+    """Compare what a service says about every ranker with what the service that wrote the store said."""
+    for name, ranker in expected["rankers"].items():
+        info = service.ranker(name)
+        assert without_words(msgspec.to_builtins(info)) == ranker["info"]
+        if ranker["guard"] is not None:
+            assert without_words(msgspec.to_builtins(service.guard(name))) == ranker["guard"]
+        history = without_words(msgspec.to_builtins(service.history(name, "day")))
+        assert history == without_words(ranker["history"])
+        assert service.model(name).weights.tolist() == ranker["model"]
+        versions = [
+            [each.version, each.label, digest(service._version_of(name, each.version).state).hex()]
+            for each in service.versions(name)
+        ]
+        assert versions == ranker["versions"]
+
+
+def test_rankers_versions_history_and_guards_are_what_they_were(kit, old_store, expected):
+    async def main() -> None:
+        async with kit.running(old_store, read_only=True) as service:
+            read_everything(service, expected)
+
+    asyncio.run(main())
+
+
+def test_a_service_continues_where_the_old_one_stopped(kit, old_store, expected):
+    documents = [Document(f"d{row}", [row, 1.0, -row]) for row in range(3)]
+
+    async def main() -> None:
+        async with kit.running(old_store, keep_features=1e9, retention=1e9) as service:
+            before = service.ranker("shop")
+            assert before.learned == expected["replay"]["shop"]["learned"]
+            again = await service.feedback("shop", [FeedbackEvent("p0", ["d0"], event_id="e-p0")])
+            assert again.duplicate == 1
+            await service.feedback("shop", [FeedbackEvent(f"o{number}", close=True) for number in range(3)])
+            await service.rank("shop", RankRequest(documents, impression_id="new"))
+            await service.feedback("shop", [FeedbackEvent("new", ["d2"], close=True)])
+            await kit.until(lambda: service.ranker("shop").open == 0 and service.lag() == 0)
+            assert service.ranker("shop").impressions == before.impressions + 1
+
+    asyncio.run(main())
+    found = replay(old_store, "shop", tolerance=1e-9)
+    assert found.difference is None
+    assert (found.open, found.failed) == (0, 0)
