@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
-from tests.ubi.logs import NAMES, event, features, made_up, query
+from tests.adapters.logs import NAMES, event, features, generated, query
 from tests.waiting import until
 from typer.testing import CliRunner
 
@@ -81,7 +81,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def log(tmp_path):
-    return made_up(LISTS)
+    return generated(LISTS)
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ class TestStore:
         assert (info.backfilled, weights.tolist()) == (LISTS, before)
 
     def test_a_log_that_has_grown(self, cli_json, store, tmp_path):
-        cli_json("backfill", store, "shop", *options(made_up(20).write(tmp_path)))
-        found = cli_json("backfill", store, "shop", *options(made_up(LISTS).write(tmp_path)))
+        cli_json("backfill", store, "shop", *options(generated(20).write(tmp_path)))
+        found = cli_json("backfill", store, "shop", *options(generated(LISTS).write(tmp_path)))
         assert (found["taken"], found["there_already"]) == (LISTS - 20, 20)
 
     def test_a_dry_run_changes_nothing(self, cli, store, files):
@@ -161,7 +161,7 @@ class TestStore:
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
     def test_killed_in_between_it_goes_on(self, cli, cli_json, store, tmp_path):
         """Exactly once: what is learned is what an undisturbed run learns."""
-        log, whole, pipe = made_up(LISTS), made(tmp_path / "whole.db"), tmp_path / "pipe"
+        log, whole, pipe = generated(LISTS), made(tmp_path / "whole.db"), tmp_path / "pipe"
         paths = log.write(tmp_path)
         cli_json("backfill", whole, "shop", *options(paths))
         os.mkfifo(pipe)  # half of the queries come, and then nothing more
@@ -297,7 +297,7 @@ class TestRunningService:
 
 class TestSummary:
     def test_of_all_that_can_happen(self, cli, running, tmp_path):
-        log = made_up(3)
+        log = generated(3)
         log.queries += [query("untouched", ["d1"]), query("featureless", ["d1", "d2"]), query("empty", [])]
         log.events += [
             event("featureless", document="d1"),
@@ -348,7 +348,7 @@ class TestSummary:
         ]
 
     def test_impressions_of_what_is_rendered(self, cli, running, tmp_path):
-        log = made_up(100)
+        log = generated(100)
         log.events += [event(each["query_id"], "scroll", ordinal=6) for each in log.queries]
         (note,) = self.notes(cli, log, tmp_path)
         assert "--ignore impression" in note

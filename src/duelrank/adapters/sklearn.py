@@ -65,7 +65,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         X
             (n_rows, n_features) of the documents as they were shown.
         y
-            (n_rows,) True or 1 where the document was clicked.
+            (n_rows,) True or 1 if the document was clicked.
         qid
             (n_rows,) the query of each row; None: all rows are one list.
         """

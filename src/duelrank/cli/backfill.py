@@ -16,7 +16,7 @@ from duelrank.cli.serve import need_extra
 from duelrank.core.progress import bytes_bar, spinner
 
 if TYPE_CHECKING:
-    from duelrank.adapters.ubi import History
+    from duelrank.adapters.ubi import UbiLog
     from duelrank.service import Service
     from duelrank.service.http.schema import BackfillCounts, LoggedImpression, RankerInfo
 
@@ -86,12 +86,12 @@ def backfill(
     json: JsonOption = False,
 ) -> None:
     """Teach a ranker with the log of another search, in the form of User Behavior Insights; run again, it goes on where it was."""
-    from duelrank.adapters.ubi import History, check_files
+    from duelrank.adapters.ubi import UbiLog, check_files
 
     check_files(queries, events, features)
     with _destination(store, ranker, api_key, dry_run) as (info, send):
         names, actions, ignore = info.features, list(info.actions), ignore or []
-        log = History(queries, events, features, names, actions, length, ignore, max_errors, info.precision)
+        log = UbiLog(queries, events, features, names, actions, length, ignore, max_errors, info.precision)
         sent = _Sent()
         with _saying(sent):
             for chunk in _chunks(log.lists(bytes_bar)):
@@ -232,13 +232,13 @@ class _Sent:
             self.reasons.append(f"list {chunk[each.index].impression_id!r}: {each.reason}")
 
 
-def _as_json(log: History, sent: _Sent) -> dict[str, Any]:
-    unreadable = {"unreadable": log.troubles.count, "first_unreadable": log.troubles.first}
+def _as_json(log: UbiLog, sent: _Sent) -> dict[str, Any]:
+    unreadable = {"unreadable": log.errors.count, "first_unreadable": log.errors.first}
     features = {"missing_features": dict(log.reader.missing), "unused_features": sorted(log.reader.unused)}
     return asdict(log.counts) | asdict(sent) | unreadable | features
 
 
-def _print(log: History, sent: _Sent, dry_run: bool) -> None:
+def _print(log: UbiLog, sent: _Sent, dry_run: bool) -> None:
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -246,13 +246,13 @@ def _print(log: History, sent: _Sent, dry_run: bool) -> None:
     for count, text in _lines(log, sent, dry_run):
         table.add_row(f"{count:,}", text)
     out().print(table)
-    for reason in (*sent.reasons, *log.troubles.first):
+    for reason in (*sent.reasons, *log.errors.first):
         tell(reason)
     for hint in _hints(log):
         tell(f"note: {hint}")
 
 
-def _lines(log: History, sent: _Sent, dry_run: bool) -> Iterator[tuple[int, str]]:
+def _lines(log: UbiLog, sent: _Sent, dry_run: bool) -> Iterator[tuple[int, str]]:
     """Return what a person wants to know: numbers, and of what."""
     counts = log.counts
     yield counts.lists, "lists read"
@@ -267,14 +267,14 @@ def _lines(log: History, sent: _Sent, dry_run: bool) -> Iterator[tuple[int, str]
         (counts.untouched, "left out: nobody did anything with them that the ranker weighs"),
         (counts.incomplete, f"left out: {lacking:,} of the documents that they have shown have no features in the log"),
         (counts.empty, "left out: they have shown nothing"),
-        (log.troubles.count, "records could not be read"),
+        (log.errors.count, "records could not be read"),
         (counts.events - counts.matched, f"of {counts.events:,} events are about other lists"),
         (counts.elsewhere, "actions on documents that were not in their list, which do not count"),
     )
     yield from ((count, text) for count, text in others if count)
 
 
-def _hints(log: History) -> Iterator[str]:
+def _hints(log: UbiLog) -> Iterator[str]:
     """Return what is likely to be a mistake."""
     counts, reader = log.counts, log.reader
     if counts.lists and not counts.matched:

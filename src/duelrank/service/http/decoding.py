@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duelrank.adapters.ubi import UbiEvent, deed_of, fingerprint, id_text, user_of
+from duelrank.adapters.ubi import UbiEvent, action_of, fingerprint, id_text, user_of
 from duelrank.core.errors import LimitExceeded
 from duelrank.service.http.errors import MalformedBody, wrong_shape
 from duelrank.service.http.schema import Document, DocumentTable, FeedbackEvent, LoggedImpression, RankRequest
@@ -184,12 +184,12 @@ def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
     if event.query_id is None:
         name = event.action_name[:50]
         return Rejected(id, f"a UBI event without query_id belongs to no impression (action_name {name!r})")
-    action = deed_of(event)
+    action = action_of(event)
     common: dict[str, Any] = {"impression_id": id_text(event.query_id), "event_id": id, "user_id": user_of(event)}
     if action.document is None:
-        if action.action == "click":
+        if action.name == "click":
             return Rejected(id, "a UBI click needs event_attributes.object.object_id")
         return FeedbackEvent(**common, examined=action.depth)
     if action.looking:
         return InView(**common, examined=action.depth, document=action.document)
-    return FeedbackEvent(**common, clicks=[action.document], action=action.action)
+    return FeedbackEvent(**common, clicks=[action.document], action=action.name)
