@@ -37,13 +37,13 @@ def play(
     """Search Python's documentation, click, and see a ranker learn; nothing is kept when it ends, with Ctrl-C."""
     need_extra()
     from duelrank.playground.app import ALGORITHM, Playground, check_recipes
-    from duelrank.playground.crowd import CrowdWish
+    from duelrank.playground.crowd import CrowdSettings
     from duelrank.service.http.server import listen, run_server
     from duelrank.service.http.telemetry import configure_logging
     from duelrank.storage import open_storage
 
     configure_logging("text", False)
-    recipe, wish = algorithm or ALGORITHM, CrowdWish(algorithms=(first, second))
+    recipe, wish = algorithm or ALGORITHM, CrowdSettings(algorithms=(first, second))
     check_recipes(recipe, wish)
     with open_storage("sqlite://") as storage, listen("127.0.0.1", port) as listening:
         search = _indexed()
