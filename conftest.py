@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from duelrank import extensions, storage
-from duelrank.core import registry
+from duelrank import storage
+from duelrank.core import extensions, registry
 from duelrank.core.home import home
 
 _numbers = count(1)

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from duelrank import parse, simulate, spell
 from duelrank.cli import app
+from duelrank.core.extensions import VARIABLE, load_extension
 from duelrank.export import FORMATS, LinearModel, export
 from duelrank.export.base import export_query, options_of
-from duelrank.extensions import VARIABLE, load_extension
 from duelrank.service import Service
 from duelrank.service.http import KeyRing, create_app
 from duelrank.service.http.routes import OPERATIONS

@@ -12,7 +12,7 @@ RACE = """
     from types import ModuleType
 
     import msgspec
-    from duelrank.decoding import msgpack_decoder
+    from duelrank.core.decoding import msgpack_decoder
 
     TYPES = '''
     import msgspec

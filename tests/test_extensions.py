@@ -4,7 +4,7 @@ import pytest
 
 from duelrank import parse
 from duelrank.core.errors import InvalidValue, MissingData, UnknownName
-from duelrank.extensions import (
+from duelrank.core.extensions import (
     VARIABLE,
     Extension,
     load_extension,

@@ -91,7 +91,7 @@ def test_tables_of_guarded_runs_and_of_plain_ones_from_one_folder(tmp_path):
     [
         (("Feature(0)", "Fiature(0)"), "mine: guards.G: .*did you mean Feature"),
         (('guards = ["G"]', 'guards = ["K"]'), "mine, experiment 2: no guard is called 'K'"),
-        (("share=0.3", "share=3.0"), "mine: guards.G: guard: share is the share"),
+        (("share=0.3", "share=3.0"), "mine: guards.G: guard: share must be above 0"),
     ],
 )
 def test_what_is_wrong_is_said_by_key(change, words):

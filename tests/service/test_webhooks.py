@@ -354,6 +354,16 @@ class TestPublic:
         assert names[1].count("hook.example") == 1
         assert receiver.got[0][1]["Host"] == f"hook.example:{receiver.server_address[1]}"
 
+    def test_addresses_are_tried_in_turn(self, names, receiver, lines):
+        names[0].update({"hook.example": [["127.0.0.2", "127.0.0.1"]], "nowhere.example": [[]]})
+        with webhooks(pauses=()) as hooks:
+            hooks.send(f"http://nowhere.example:{receiver.server_address[1]}", "alarm", guard_info())
+            hooks.send(f"https://hook.example:{receiver.server_address[1]}", "alarm", guard_info())  # answers no TLS
+            hooks.send(f"http://hook.example:{receiver.server_address[1]}", "promotion", guard_info())
+            until(lambda: receiver.events == ["promotion"])
+            until(lambda: len(lines()) == 2)
+        assert "the name has no address" in lines()[0]
+
     @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "169.254.169.254", "10.0.0.7:8080"])
     def test_what_is_plain_is_refused_at_once(self, host):
         with pytest.raises(InvalidValue, match="allow-private-webhooks"):

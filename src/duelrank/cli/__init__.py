@@ -112,7 +112,7 @@ def _version(wanted: bool) -> None:
 def _load(paths: list[Path] | None) -> list[Path] | None:
     """Load the files before the command is looked up, because a file may define the command."""
     if paths:
-        from duelrank.extensions import VARIABLE, load_extension
+        from duelrank.core.extensions import VARIABLE, load_extension
 
         for path in paths:
             load_extension(path)

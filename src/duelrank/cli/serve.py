@@ -187,7 +187,7 @@ class _Work:
         """Serve in a process of its own, and send the names of the rankers when it is ready."""
         from duelrank.cli.console import complain
         from duelrank.core.errors import DuelrankError
-        from duelrank.extensions import load_extensions
+        from duelrank.core.extensions import load_extensions
         from duelrank.service.http import KeyRing
         from duelrank.service.http.server import FATAL
         from duelrank.storage import open_storage

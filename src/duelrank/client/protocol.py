@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from duelrank.core.decoding import json_decoder
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
-from duelrank.decoding import json_decoder
 
 if TYPE_CHECKING:
     import httpx

@@ -1,5 +1,6 @@
 """Runs experiments in parallel on one or several machines, stores their results, and makes tables, figures and reports."""
 
+from duelrank.core.extensions import load_extension, load_extensions
 from duelrank.experiments.executors import Executor, run_all
 from duelrank.experiments.pipeline import compare, reproduce
 from duelrank.experiments.reference import Reference, Skyline, reference_for
@@ -19,7 +20,6 @@ from duelrank.experiments.tables import Table
 from duelrank.experiments.tabulate import league_table, performance_table, replication_table
 from duelrank.experiments.tuning import tune
 from duelrank.experiments.workers import warm_up
-from duelrank.extensions import load_extension, load_extensions
 
 __all__ = [
     "Estimate",

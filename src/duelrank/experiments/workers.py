@@ -29,8 +29,8 @@ import cloudpickle
 
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import DuelrankError
+from duelrank.core.extensions import loaded_extensions, use_extensions
 from duelrank.core.registry import canonical
-from duelrank.extensions import loaded_extensions, use_extensions
 from duelrank.simulation import Record, RunSpec, simulate
 
 #: Number of workers that may die during a run before the run fails.

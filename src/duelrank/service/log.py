@@ -21,11 +21,11 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
+from duelrank.core.decoding import msgpack_decoder
 from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import Features, State, frozen
-from duelrank.decoding import msgpack_decoder
 from duelrank.evidence import Guard
 from duelrank.service.domain import Change, RankerSpec, Tally, converted
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage

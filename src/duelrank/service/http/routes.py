@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -130,6 +130,9 @@ class Call(msgspec.Struct):
         return msgspec.structs.replace(info, guard=hidden)
 
 
+Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Operation:
     """One method of one path, for the router, the authentication and the documentation.
@@ -172,7 +175,7 @@ class Operation:
 
     method: str
     path: str
-    handle: Callable[[Call], Awaitable[Any]]
+    handle: Handler
     needs: str | None = None
     takes: Any = None
     decode: Callable[[bytes, Call], Any] | None = None
@@ -587,6 +590,7 @@ _UBI = {
     "event_attributes": {"object": {"object_id": "d1"}, "position": {"ordinal": 1}},
 }
 _EVENT = FeedbackEvent | UbiEvent
+_FIRST = {"the first one": {"version": 1}}
 _LOGGED = {
     "impression_id": "2025-11-03-7",
     "documents": [
@@ -596,31 +600,43 @@ _LOGGED = {
     "clicks": ["d4"],
 }
 
+
+def _of_ranker(method: str, path: str, handle: Handler, answers: Any, **others: Any) -> Operation:
+    """Return an operation of one ranker, by default for keys with the scope admin."""
+    return Operation(
+        method=method,
+        path=f"{_ONE}{path}",
+        handle=handle,
+        answers=answers,
+        **{"needs": "admin", "raises": _READ} | others,
+    )
+
+
 # The router tries them in this order, so the most frequent ones are first.
 OPERATIONS = (
-    Operation(
-        method="POST",
-        path=f"{_ONE}/rank",
-        handle=rank,
+    _of_ranker(
+        "POST",
+        "/rank",
+        rank,
+        RankAnswer,
         needs="rank",
         takes=RankRequest,
         decode=_decode_rank,
         bodies={"application/json": RankRequest, MSGPACK: RankRequest},
         examples=_RANK,
-        answers=RankAnswer,
         media_types=("application/json", MSGPACK),
         raises=(UnknownName, InvalidValue, ShapeMismatch, LimitExceeded, Conflict),
     ),
-    Operation(
-        method="POST",
-        path=f"{_ONE}/feedback",
-        handle=feedback,
+    _of_ranker(
+        "POST",
+        "/feedback",
+        feedback,
+        FeedbackCounts,
         needs="feedback",
         takes=FeedbackEvent,
         decode=_decode_feedback,
         bodies={"application/json": _EVENT | list[_EVENT], NDJSON: str},
         examples={"a click": _CLICK, "UBI 1.3.0": _UBI, "several events": [{"impression_id": "i2", "close": True}]},
-        answers=FeedbackCounts,
         raises=(UnknownName, InvalidValue, LimitExceeded),
     ),
     Operation(
@@ -644,12 +660,12 @@ OPERATIONS = (
         ),
     ),
     Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[RankerInfo]),
-    Operation(method="GET", path=_ONE, handle=ranker, needs="rank", answers=RankerInfo, raises=(UnknownName,)),
-    Operation(
-        method="PATCH",
-        path=_ONE,
-        handle=change,
-        needs="admin",
+    _of_ranker("GET", "", ranker, RankerInfo, needs="rank", raises=(UnknownName,)),
+    _of_ranker(
+        "PATCH",
+        "",
+        change,
+        RankerInfo,
         takes=Change,
         examples={
             "explore less": {"exploration": 0.5},
@@ -657,162 +673,45 @@ OPERATIONS = (
             "a guard that only tells": {"guard": {"on_alarm": "tell", "promote": [1.0]}},
             "no guard": {"guard": None},
         },
-        answers=RankerInfo,
         raises=(*_CONTROL, LimitExceeded, NoWebhook),
     ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/guard",
-        handle=guard,
-        needs="rank",
-        named="guarded",
-        answers=GuardInfo,
-        raises=_READ,
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/live",
-        handle=live,
-        needs="admin",
-        query=LiveQuery,
-        answers=Live,
-        media_types=("text/event-stream",),
-        raises=_READ,
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/impressions",
-        handle=impressions,
-        needs="admin",
-        answers=list[ImpressionInfo],
-        raises=(UnknownName,),
-    ),
-    Operation(
-        method="POST",
-        path=f"{_ONE}/impressions",
-        handle=backfill,
-        needs="admin",
+    _of_ranker("GET", "/guard", guard, GuardInfo, needs="rank", named="guarded"),
+    _of_ranker("GET", "/live", live, Live, query=LiveQuery, media_types=("text/event-stream",)),
+    _of_ranker("GET", "/impressions", impressions, list[ImpressionInfo], raises=(UnknownName,)),
+    _of_ranker(
+        "POST",
+        "/impressions",
+        backfill,
+        BackfillCounts,
         takes=LoggedImpression,
         decode=_decode_logged,
         bodies={"application/json": LoggedImpression | list[LoggedImpression], NDJSON: str},
         examples={"a list of a log": _LOGGED},
         named="guarded",
-        answers=BackfillCounts,
         raises=(UnknownName, InvalidValue, InvalidRecipe, LimitExceeded, Conflict),
     ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/compare",
-        handle=compare,
-        needs="admin",
-        query=CompareQuery,
-        answers=Comparison,
-        raises=_READ,
-    ),
-    Operation(
-        method="DELETE",
-        path=_ONE,
-        handle=delete,
-        needs="admin",
-        query=DeleteQuery,
-        statuses=(204,),
-        media_types=(),
-        raises=_CONTROL,
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/model",
-        handle=model,
-        needs="admin",
-        query=ModelQuery,
-        answers=Model,
-        raises=_READ,
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/curves",
-        handle=curves,
-        needs="admin",
-        query=ModelQuery,
-        answers=ModelCurves,
-        raises=_READ,
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/last-step",
-        handle=last_step,
-        needs="admin",
-        answers=LastStep,
-        raises=(UnknownName,),
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/history",
-        handle=history,
-        needs="admin",
-        query=HistoryQuery,
-        answers=History,
-        raises=_READ,
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/model/versions",
-        handle=versions,
-        needs="admin",
-        answers=list[VersionInfo],
-        raises=(UnknownName,),
-    ),
-    Operation(method="POST", path=f"{_ONE}/freeze", handle=freeze, needs="admin", answers=RankerInfo, raises=_CONTROL),
-    Operation(method="POST", path=f"{_ONE}/resume", handle=resume, needs="admin", answers=RankerInfo, raises=_CONTROL),
-    Operation(
-        method="POST",
-        path=f"{_ONE}/label",
-        handle=label,
-        needs="admin",
+    _of_ranker("GET", "/compare", compare, Comparison, query=CompareQuery),
+    _of_ranker("DELETE", "", delete, None, query=DeleteQuery, statuses=(204,), media_types=(), raises=_CONTROL),
+    _of_ranker("GET", "/model", model, Model, query=ModelQuery),
+    _of_ranker("GET", "/curves", curves, ModelCurves, query=ModelQuery),
+    _of_ranker("GET", "/last-step", last_step, LastStep, raises=(UnknownName,)),
+    _of_ranker("GET", "/history", history, History, query=HistoryQuery),
+    _of_ranker("GET", "/model/versions", versions, list[VersionInfo], raises=(UnknownName,)),
+    _of_ranker("POST", "/freeze", freeze, RankerInfo, raises=_CONTROL),
+    _of_ranker("POST", "/resume", resume, RankerInfo, raises=_CONTROL),
+    _of_ranker(
+        "POST",
+        "/label",
+        label,
+        VersionInfo,
         takes=VersionLabel,
         examples={"keep the first version": {"version": 1, "label": "before the sale"}},
-        answers=VersionInfo,
         raises=(*_CONTROL, LimitExceeded),
     ),
-    Operation(
-        method="POST",
-        path=f"{_ONE}/rollback",
-        handle=rollback,
-        needs="admin",
-        takes=VersionNumber,
-        examples={"the first one": {"version": 1}},
-        answers=RankerInfo,
-        raises=_CONTROL,
-    ),
-    Operation(
-        method="POST",
-        path=f"{_ONE}/pin",
-        handle=pin,
-        needs="admin",
-        takes=VersionNumber,
-        examples={"the first one": {"version": 1}},
-        named="shadow",
-        answers=RankerInfo,
-        raises=_CONTROL,
-    ),
-    Operation(
-        method="POST",
-        path=f"{_ONE}/unpin",
-        handle=unpin,
-        needs="admin",
-        named="shadow",
-        answers=RankerInfo,
-        raises=_CONTROL,
-    ),
-    Operation(
-        method="GET",
-        path=f"{_ONE}/export",
-        handle=export,
-        needs="admin",
-        query=ExportQuery,
-        media_types=_FILES,
-        raises=(*_READ, MissingExtra),
-    ),
+    _of_ranker("POST", "/rollback", rollback, RankerInfo, takes=VersionNumber, examples=_FIRST, raises=_CONTROL),
+    _of_ranker("POST", "/pin", pin, RankerInfo, takes=VersionNumber, examples=_FIRST, named="shadow", raises=_CONTROL),
+    _of_ranker("POST", "/unpin", unpin, RankerInfo, named="shadow", raises=_CONTROL),
+    _of_ranker("GET", "/export", export, None, query=ExportQuery, media_types=_FILES, raises=(*_READ, MissingExtra)),
     Operation(method="GET", path="/healthz", handle=healthz, answers=Health, always=True),
     Operation(method="GET", path="/readyz", handle=readyz, answers=Health, always=True, raises=(NotReady,)),
     Operation(

@@ -9,9 +9,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from duelrank.guard import GuardSpec
 
+from duelrank.core.errors import StoreCorrupt
+from duelrank.service.domain import Change, RankerSpec, Start
 from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
-from duelrank.service.log import digest
+from duelrank.service.log import (
+    Created,
+    Deleted,
+    StoredChange,
+    StoredSpec,
+    content_of,
+    digest,
+    pack,
+    unpack,
+)
 from duelrank.service.replay import ranker_names, replay
 from duelrank.storage import Storage, open_storage
 
@@ -94,3 +106,43 @@ def test_a_service_continues_where_the_old_one_stopped(kit, old_store, expected)
     found = replay(old_store, "shop", tolerance=1e-9)
     assert found.difference is None
     assert (found.open, found.failed) == (0, 0)
+
+
+def test_bodies_have_the_number_of_their_format():
+    body = pack(Deleted("shop", 7))
+    assert body == b"\xc1\x02\x92\xa4shop\x07"
+    assert unpack(body, Deleted) == unpack(b"\x92\xa4shop\x07", Deleted) == Deleted("shop", 7)
+    with pytest.raises(StoreCorrupt, match="format 3, which a later version of duelrank has written"):
+        unpack(b"\xc1\x03\x92\xa4shop\x07", Deleted)
+    for damaged in (b"\xc1", b"", b"\xc1\x02", b"\xc1\x02\x92"):
+        with pytest.raises(StoreCorrupt):
+            unpack(damaged, Deleted)
+
+
+def test_specifications_and_changes_are_stored_under_these_names():
+    """Stores contain these names: the API and the domain may change, the stored form may not."""
+    start = Start(ranker="other", version=3)
+    spec = RankerSpec("shop", "mgd", ("a", "b"), guard=GuardSpec(webhook="https://a.example"), start=start)
+    stored = msgspec.msgpack.decode(content_of(pack(Created(StoredSpec.of(spec), salt=b"s"))))
+    assert stored[1:] == [None, None, b"s"]
+    assert stored[0] == {
+        "name": "shop", "algorithm": "mgd", "features": ["a", "b"], "representation": None, "length": 10, "exploration": 1.0,
+        "mode": "learn", "seed": 0, "close_after": 1800.0, "start": {"from": "other", "version": 3}, "precision": "float64",
+        "retired": [], "actions": {"click": 1.0},
+        "guard": {
+            "share": 0.1, "false_alarm_every": 1e6, "margin": 0.0, "on_alarm": "baseline", "promote": [0.1, 0.5, 1.0],
+            "webhook": "https://a.example", "anonymous": "count",
+        },
+    }  # fmt: skip
+    assert StoredSpec.of(spec).read() == spec
+    for change, names in (
+        (Change(), {}),
+        (Change(guard=None, length=3), {"guard": None, "length": 3}),
+        (Change(add_features=("c",)), {"add_features": ["c"]}),
+    ):
+        assert msgspec.to_builtins(StoredChange.of(change)) == {
+            name: tuple(each) if isinstance(each, list) else each for name, each in names.items()
+        }
+        assert StoredChange.of(change).read() == change
+    with pytest.raises(StoreCorrupt, match="unknown value"):
+        StoredSpec("shop", "mgd", ("a",), mode="dream").read()

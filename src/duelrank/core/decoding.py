@@ -1,6 +1,6 @@
-"""Decoders of structs, made by one thread at a time.
+"""Decoders of structs, created by one thread at a time.
 
-msgspec keeps what it finds out about a type before that is complete: two threads that are the first to ask for the same type can
+msgspec caches what it knows about a type before that is complete: two threads that create the first decoders of the same type can
 crash the process (seen with msgspec 0.22).
 """
 
@@ -11,18 +11,16 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["json_decoder", "msgpack_decoder"]
-
-_one_at_a_time = Lock()
+_creating = Lock()
 
 
 def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     """Return a decoder of JSON for a type."""
-    with _one_at_a_time:
+    with _creating:
         return msgspec.json.Decoder(kind)
 
 
 def msgpack_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
     """Return a decoder of MessagePack for a type."""
-    with _one_at_a_time:
+    with _creating:
         return msgspec.msgpack.Decoder(kind)
