@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 
 import duelrank.client
 from duelrank.cli import app
-from duelrank.cli import backfill as command
-from duelrank.service import Service
+from duelrank.service import Service, backfill
 from duelrank.service.http.schema import BackfillCounts, Invalid, LoggedImpression, RankerInfo, RankerSpec
 from duelrank.storage import open_storage
 
@@ -116,7 +115,7 @@ class TestStore:
         before = store.read_bytes()
         result = cli("backfill", store, "shop", *files, "--dry-run")
         assert result.exit_code == 0, result.stderr
-        assert f"{LISTS}  can teach" in result.stdout
+        assert f"{LISTS}  can be learned from" in result.stdout
         assert store.read_bytes() == before
         assert ranker(store)[0].backfilled == 0
 
@@ -131,12 +130,12 @@ class TestStore:
             assert (result.exit_code, result.stdout) == (2, "")
             assert reason in result.stderr.replace("\n", " ")
 
-    def test_an_error_in_between_tells_what_was_taken(self, cli, store, log, tmp_path, monkeypatch):
-        monkeypatch.setattr(command, "MOST_LISTS", 25)
+    def test_an_error_reports_the_accepted_lists(self, cli, store, log, tmp_path, monkeypatch):
+        monkeypatch.setattr(backfill, "MOST_LISTS", 25)
         log.queries += [{"nonsense": 1}] * 2
         result = cli("backfill", store, "shop", *options(log.write(tmp_path)), "--max-errors", 1)
         assert result.exit_code == 2
-        assert "50 lists were taken before this ended" in " ".join(result.stderr.split())
+        assert "50 lists were accepted before this" in " ".join(result.stderr.split())
         assert ranker(store)[0].backfilled == 50
 
     def test_a_service_on_the_same_store(self, cli, store, files):
@@ -150,7 +149,7 @@ class TestStore:
         for words, reason in (
             ((tmp_path / "not.db", "shop", *files), "does not exist"),
             ((store, "shup", *files), "did you mean shop?"),
-            ((store, "shop", *files[:-1], tmp_path / "not"), "there is no file"),
+            ((store, "shop", *files[:-1], tmp_path / "not"), "not does not exist"),
             ((store, "shop", *files[:-1], "-", "--queries", "-"), "only one of the files can be -"),
         ):
             result = cli("backfill", *words)
@@ -166,7 +165,10 @@ class TestStore:
         cli_json("backfill", whole, "shop", *options(paths))
         os.mkfifo(pipe)  # half of the queries come, and then nothing more
         words = ["backfill", str(store), "shop", *options(paths | {"queries": str(pipe)})]
-        code = f"import sys; from duelrank.cli import backfill, main; backfill.MOST_LISTS = 5; sys.argv[1:] = {words!r}; main()"
+        code = (
+            "import sys; from duelrank.cli import main; from duelrank.service import backfill; "
+            f"backfill.MOST_LISTS = 5; sys.argv[1:] = {words!r}; main()"
+        )
         with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
             writing = os.open(pipe, os.O_RDWR)
             os.write(writing, "".join(json.dumps(each) + "\n" for each in log.queries[: LISTS // 2]).encode())
@@ -234,7 +236,7 @@ def running(monkeypatch):
 
 class TestRunningService:
     def test_in_chunks(self, cli_json, running, files, monkeypatch):
-        monkeypatch.setattr(command, "MOST_LISTS", 25)
+        monkeypatch.setattr(backfill, "MOST_LISTS", 25)
         running.known, running.refused, running.busy = {"q3"}, {"q7", "q30"}, 2
         found = cli_json("backfill", "http://example.com", "shop", *files)
         assert [len(chunk) for chunk in running.chunks] == [25, 25, 10]
@@ -242,7 +244,7 @@ class TestRunningService:
         assert found["reasons"] == [f"list '{id}': it makes no sense" for id in ("q7", "q30")]
 
     def test_no_request_is_larger_than_it_may_be(self, cli_json, running, files, monkeypatch):
-        monkeypatch.setattr(command, "MOST_BYTES", 3000)
+        monkeypatch.setattr(backfill, "MOST_BYTES", 3000)
         running.max_body = 3001  # with the brackets
         assert cli_json("backfill", "http://example.com", "shop", *files)["taken"] == LISTS
         assert all(len(msgspec.json.encode(chunk)) > 2000 for chunk in running.chunks[:-1]), "as many as fit"
@@ -292,7 +294,7 @@ class TestRunningService:
         monkeypatch.setattr("duelrank.client.client.time.sleep", lambda seconds: None)
         result = cli("backfill", "http://example.com", "shop", *files)
         assert result.exit_code == 2
-        assert "does a service run at http://example.com?" in " ".join(result.stderr.split())
+        assert "is a service running at http://example.com?" in " ".join(result.stderr.split())
 
 
 class TestSummary:
@@ -309,15 +311,15 @@ class TestSummary:
         said = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
         assert [line.strip() for line in said.stdout.splitlines()] == [
             "6  lists read",
-            "1  taken",
-            "1  there already: from an earlier run, or the same query_id twice",
+            "1  accepted",
+            "1  known already: sent by an earlier run, or the same query_id twice",
             "1  refused",
-            "1  left out: nobody did anything with them that the ranker weighs",
-            "1  left out: 2 of the documents that they have shown have no features in the log",
-            "1  left out: they have shown nothing",
+            "1  skipped: no action that has a weight in the ranker",
+            "1  skipped: 2 of their shown documents have no features in the log",
+            "1  skipped: no documents were shown",
             "1  records could not be read",
-            "1  of 7 events are about other lists",
-            "1  actions on documents that were not in their list, which do not count",
+            "1  of 7 events belong to other lists",
+            "1  actions ignored: their documents were not in the list",
         ]
         assert said.stderr.splitlines()[0] == "list 'q0': it makes no sense"
         assert said.stderr.splitlines()[1].startswith("line 19 of ")
@@ -332,7 +334,7 @@ class TestSummary:
     def test_events_of_other_days(self, cli, running, log, tmp_path):
         log.events = [event("other", document="d1")]
         (note,) = self.notes(cli, log, tmp_path)
-        assert "no event is about any of these lists" in note
+        assert "no event belongs to any of these lists" in note
 
     def test_features_of_other_queries(self, cli, running, log, tmp_path):
         log.features = [features("other", "d1", [1, 2, 3])]
@@ -343,8 +345,8 @@ class TestSummary:
         for each in log.features:
             each["features"]["color"] = each["features"].pop("price")
         assert self.notes(cli, log, tmp_path) == [
-            f"feature 'price' has no value in {len(log.features)} documents; it counts as 0",
-            "features that the ranker does not have are left out: color",
+            f"feature 'price' has no value in {len(log.features)} documents; it is taken as 0",
+            "features that the ranker does not have are ignored: color",
         ]
 
     def test_impressions_of_what_is_rendered(self, cli, running, tmp_path):
@@ -359,5 +361,5 @@ class TestSummary:
         log.events = [{"time": 1, "what": "click"}] * 101
         result = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
         assert (result.exit_code, running.chunks) == (2, [])
-        assert "101 records cannot be used" in " ".join(result.stderr.split())
+        assert "101 records cannot be read" in " ".join(result.stderr.split())
         assert "action_name" in result.stderr

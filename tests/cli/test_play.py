@@ -36,7 +36,7 @@ def test_one_command_until_ctrl_c(tmp_path):
     finally:
         process.send_signal(signal.SIGINT)
         rest, log = process.communicate(timeout=FOR_EVER)
-    assert (process.returncode, rest) == (0, "stopped; nothing was kept\n"), log
+    assert (process.returncode, rest) == (0, "stopped; nothing was stored\n"), log
     assert [path for path in Path(tmp_path).rglob("*") if "numba" not in str(path)] == []
 
 
