@@ -22,12 +22,6 @@ def results(found):
 
 
 @pytest.mark.processes
-def test_workers_change_nothing_to_the_bit(cli_json):
-    words = ("compare", "mgd", "mgd-dsp", "--users", "perfect", "--runs", 2, *FEW)
-    assert results(cli_json(*words, "--workers", 2)) == results(cli_json(*words, "--workers", 1))
-
-
-@pytest.mark.processes
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # sockets that Dask leaves to the garbage collector
 def test_a_cluster_changes_nothing_to_the_bit(cli_json):
     distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")

@@ -19,21 +19,6 @@ def grid(runs=3):
     return Grid((parse("mgd"), parse("dbgd-dsp")), DATASET, (parse("perfect"),), runs=runs, impressions=40)
 
 
-def test_runs_go_over_folds_then_seeds():
-    specs = Grid((parse("mgd"),), DATASET, (parse("perfect"),), runs=7).specs()
-    assert [(spec.fold, spec.seed) for spec in specs] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (1, 2), (2, 2)]
-
-
-def test_a_grid_takes_text():
-    grid = Grid(["mgd"], "synthetic", ["perfect"], metric="MRR@5")
-    assert grid == Grid((parse("mgd"),), parse("synthetic"), (parse("perfect"),), metric=parse("MRR@5"))
-
-
-def test_what_is_named_twice_runs_once():
-    twice = Grid((parse("mgd"), parse("MGD()")), DATASET, (parse("perfect"),) * 2, runs=1)
-    assert len(twice.specs()) == 1
-
-
 @pytest.mark.processes
 def test_processes_equal_this_process_to_the_bit():
     specs = grid().specs()

@@ -314,10 +314,6 @@ def count(lines: Path) -> int:
     return lines.read_bytes().count(b"\n") if lines.exists() else 0
 
 
-def test_parsed_suites_are_the_registered_recipes() -> None:
-    assert parse(load_suite("quick").recipes["MGD-DSP"]) == parse("mgd-dsp")
-
-
 @pytest.mark.processes
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "duelrank", "reproduce", "quick", "--datasets", SMALL, "--impressions", "2000"]

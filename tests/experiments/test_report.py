@@ -10,7 +10,6 @@ from duelrank.core.errors import StorageFailure
 from duelrank.experiments import Picture, Report, Section
 from duelrank.experiments.figures import learning_curves
 from duelrank.experiments.report import QUESTIONS, file_stem
-from duelrank.experiments.results import duration, provenance
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" <img src=http://example.org/x>"
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -147,28 +146,3 @@ def test_an_old_report_is_replaced_or_kept(tmp_path):
     with pytest.raises(StorageFailure):
         Report("x", (), {}).write(blocked)
     assert [path.name for path in blocked.iterdir()] == ["report.html"]
-
-
-class TestProvenance:
-    def test_what_the_runs_say(self, frame):
-        made = provenance(frame(), wall_seconds=75.0, command="duelrank suite")
-        assert made["Runs"] == "30"
-        assert (made["Folds"], made["Seeds"], made["Impressions per run"]) == ("1–5", "1", "100")
-        assert made["Time in runs"].startswith("45.0 s")  # 30 runs of 1 s, and 0.5 s of evaluation
-        assert made["Wall time"].startswith("1 min 15 s")
-        assert made["Command"] == "duelrank suite"
-        assert re.match(r"Python \d.*duelrank \d.*numpy \d.*numba \d", made["Versions"])
-        assert re.search(r"\d+ cores?, \w", made["Machine"])
-
-    def test_what_is_not_known_is_left_out(self, frame):
-        assert {"Wall time", "Command"}.isdisjoint(provenance(frame()))
-
-    def test_durations(self):
-        assert [duration(s) for s in (0.04, 59.94, 60, 3599, 3600, 90_061)] == [
-            "0.0 s",
-            "59.9 s",
-            "1 min 0 s",
-            "59 min 59 s",
-            "1 h 0 min",
-            "25 h 1 min",
-        ]

@@ -184,6 +184,10 @@ class TestGrid:
         assert texts.specs() == parts.specs()
         assert Grid("mgd", "synthetic", "perfect").specs() == Grid(["mgd"], "synthetic", ["perfect", "perfect"]).specs()
 
+    def test_runs_go_over_folds_then_seeds(self) -> None:
+        specs = Grid("mgd", "synthetic", "perfect", runs=7).specs()
+        assert [(spec.fold, spec.seed) for spec in specs] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (1, 2), (2, 2)]
+
     def test_another_kind_of_part_is_refused(self) -> None:
         with pytest.raises(InvalidRecipe, match="but a user is required"):
             Grid("mgd", "synthetic", "mgd")

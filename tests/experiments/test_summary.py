@@ -1,16 +1,20 @@
-"""Summaries: every number against its formula."""
+"""Summaries, tests, intervals and the published numbers: every number against its formula."""
 
-from math import sqrt
+from dataclasses import replace
+from math import isnan, sqrt
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from duelrank import MGD, Record, RunSpec, parse
+from duelrank import MGD, Record, RunSpec, parse, simulate
 from duelrank.core.errors import InvalidValue, MissingExtra, UnknownName
 from duelrank.core.statistics import holm
-from duelrank.experiments import Frame, mean_curves, summarise
-from duelrank.experiments.summary import corrected, half_width, half_widths, paired, spread
+from duelrank.experiments import Frame, Grid, mean_curves, replicate, summarise
+from duelrank.experiments.summary import PUBLISHED_RUNS, corrected, half_width, half_widths, paired, published, spread
 from duelrank.metrics import DISCOUNT
+from duelrank.users import User
 
 
 def record(online=(0.5, 0.25), metric="nDCG@10"):
@@ -169,3 +173,191 @@ class TestPandas:
         assert repr(frame()).startswith("Frame(30 rows: id, ")
         assert frame()._repr_html_().count("<tr>") == 11
         assert "offline_curve" not in frame()._repr_html_()
+
+
+def pairs(run, ours, theirs):
+    """Runs of an algorithm and its base; a None is a run that is missing."""
+    rows = [run("mgd-dsp", fold=i, online=value) for i, value in enumerate(ours) if value is not None]
+    return Frame.of(rows + [run("mgd", fold=i, online=value) for i, value in enumerate(theirs) if value is not None])
+
+
+class TestPaired:
+    def test_is_students_t_of_the_differences(self, run):
+        ours, theirs = [710.0, 720.0, 700.0, 741.0], [700.0, 705.0, 702.0, 720.0]
+        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online_performance")
+        differences = np.subtract(ours, theirs)
+        t = differences.mean() / (differences.std(ddof=1) / sqrt(4))
+        assert (test.n, test.difference) == (4, differences.mean())
+        assert test.t == pytest.approx(t)
+        assert test.p == pytest.approx(2 * stats.t.sf(t, 3))
+
+    def test_only_common_cells_count(self, run):
+        whole = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
+        more = pairs(run, [1.0, 2.0, 4.0, 99.0, None], [0.5, 1.0, 2.0, None, 99.0])
+        assert paired(whole, "mgd-dsp", "mgd", "online_performance") == paired(
+            more, "mgd-dsp", "mgd", "online_performance"
+        )
+
+    def test_the_order_of_rows_does_not_matter(self, run):
+        frame = pairs(run, [1.0, 2.0, 4.0], [0.5, 1.0, 2.0])
+        turned = frame.take(np.arange(len(frame))[::-1])
+        assert paired(frame, "mgd-dsp", "mgd", "online_performance") == paired(
+            turned, "mgd-dsp", "mgd", "online_performance"
+        )
+
+    @pytest.mark.parametrize(("ours", "theirs", "n"), [([], [1.0], 0), ([1.0], [2.0], 1)])
+    def test_fewer_than_two_pairs_are_no_test(self, run, ours, theirs, n):
+        test = paired(pairs(run, ours, theirs), "mgd-dsp", "mgd", "online_performance")
+        assert test.n == n
+        assert isnan(test.t)
+        assert isnan(test.p)
+
+    def test_the_same_values_differ_by_nothing(self, run):
+        test = paired(pairs(run, [1.0, 2.0], [1.0, 2.0]), "mgd-dsp", "mgd", "online_performance")
+        assert (test.difference, test.t, test.p) == (0.0, 0.0, 1.0)
+
+    def test_a_difference_without_spread_cannot_be_judged(self, run):
+        test = paired(pairs(run, [1.1, 2.1, 3.1], [1.0, 2.0, 3.0]), "mgd-dsp", "mgd", "online_performance")
+        assert test.difference == pytest.approx(0.1)
+        assert isnan(test.p)
+
+    def test_two_runs_in_one_cell_are_refused(self, run):
+        with pytest.raises(InvalidValue, match="several runs"):
+            paired(Frame.of([run("mgd"), run("mgd"), run("mgd-dsp")]), "mgd-dsp", "mgd", "online_performance")
+
+
+class TestHalfWidth:
+    def test_is_students_interval(self):
+        values = [1.0, 2.0, 4.0]
+        low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+        assert half_width(values) == pytest.approx((high - low) / 2)
+
+    def test_columns_are_apart(self):
+        values = np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 5.0]])
+        assert half_widths(values) == pytest.approx([half_width([1.0, 2.0, 4.0]), 0.0])
+
+    def test_one_value_has_none(self):
+        assert isnan(half_width([1.0]))
+
+
+class TestEqualAlgorithms:
+    """A/A experiments: an algorithm against itself with other seeds, tested as in every table, over 5 folds × 3 seeds."""
+
+    def found(self, run, n_tests):
+        """Return how many tests at a level of 0.05 find a difference where there is none; no two of them share a run."""
+        grid = Grid("dbgd(learning_rate=1)", "synthetic(n_queries=10, n_documents=8, n_features=3)", "perfect", runs=15)
+        specs = [replace(spec, impressions=8, length=5) for spec in grid.specs()]
+        found = 0
+        for number in range(n_tests):
+            rows = [
+                run(name, fold=spec.fold, seed=spec.seed, online=self.reward(spec, 6 * number + further))
+                for name, further in (("mgd", 0), ("mgd-dsp", 3))
+                for spec in specs
+            ]
+            found += paired(Frame.of(rows), "mgd-dsp", "mgd", "online_performance").p < 0.05
+        return found
+
+    def reward(self, spec, later):
+        return simulate(replace(spec, seed=spec.seed + later)).online_performance
+
+    def test_they_differ_as_often_as_the_level_says(self, run):
+        """The number of differences is binomial, with a mean of 10; it is within these bounds with probability 0.998."""
+        least, most = stats.binom.interval(0.998, 200, 0.05)
+        assert least <= self.found(run, n_tests=200) <= most
+
+    def test_they_would_differ_too_often_if_folds_shared_random_numbers(self, run, monkeypatch):
+        monkeypatch.setattr(RunSpec, "stream_seed", property(lambda spec: spec.seed))
+        assert self.found(run, n_tests=60) > stats.binom.ppf(0.999, 60, 0.05)
+
+
+def published_cell(measure, user, algorithm, dataset):
+    found = published().where(measure=measure, user=user, algorithm=algorithm, dataset=dataset)
+    assert len(found) == 1
+    return float(found["mean"][0]), float(found["std"][0])
+
+
+def test_every_cell_is_there_once():
+    rows = list(published().rows())
+    places = {(row["measure"], row["user"], row["algorithm"], row["dataset"]) for row in rows}
+    assert len(rows) == len(places) == 180
+    measures, users, algorithms, datasets = (set(names) for names in zip(*places, strict=True))
+    assert measures == {"online", "offline"}
+    assert users == {"perfect", "navigational", "informational"}
+    assert algorithms == {"dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp"}
+    assert datasets == {"mq2007", "mq2008", "mslr-web10k", "np2003", "yahoo-set1"}
+
+
+def test_the_names_are_ours():
+    for name in ("dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp"):
+        parse(name)
+    for name in ("perfect", "navigational", "informational"):
+        parse(name, User)
+
+
+def test_cells_read_from_the_paper():
+    assert published_cell("online", "perfect", "dbgd", "mq2007") == (679.3, 21.6)
+    assert published_cell("online", "navigational", "nsgd-dsp", "np2003") == (1296.2, 24.3)
+    assert published_cell("online", "informational", "mgd-dsp", "yahoo-set1") == (1268.1, 16.4)
+    assert published_cell("offline", "perfect", "mgd-dsp", "mslr-web10k") == (0.409, 0.006)
+    assert published_cell("offline", "informational", "dbgd-dsp", "yahoo-set1") == (0.63, 0.03)
+    assert published_cell("offline", "informational", "nsgd-dsp", "np2003") == (0.789, 0.013)
+
+
+def test_values_are_plausible():
+    for row in published().rows():
+        top = 1.0 if row["measure"] == "offline" else 1.0 / (1.0 - 0.9995)
+        assert 0 < row["std"] < row["mean"] < top
+
+
+class TestReplication:
+    names: ClassVar = {"mgd(n_candidates=49)": "mgd", "dbgd": "dbgd"}
+
+    def frame(self, run, values):
+        mgd = [
+            run("mgd(n_candidates=49)", fold=fold, seed=seed, online=value)
+            for fold, runs in enumerate(values, start=1)
+            for seed, value in enumerate(runs)
+        ]
+        return Frame.of([*mgd, run("dbgd"), run("pdgd"), run("dbgd", dataset="synthetic")])
+
+    def test_only_the_spread_within_folds_is_noise(self, run):
+        """Two folds far apart, three runs each; the paper's 15 runs are over the same folds."""
+        values = ((600.0, 603.0, 606.0), (800.0, 801.0, 805.0))
+        found = replicate(self.frame(run, values), "online", self.names).cells[0]
+        paper, std = published_cell("online", "perfect", "mgd", "mq2007")
+        means = [sum(runs) / 3 for runs in values]
+        within = sqrt(sum((v - m) ** 2 for runs, m in zip(values, means, strict=True) for v in runs) / 4)
+        error = within * sqrt(1 / 6 + 1 / PUBLISHED_RUNS)
+        assert found.mean == pytest.approx(sum(means) / 2)
+        assert (found.within, found.standard_error) == (pytest.approx(within), pytest.approx(error))
+        assert found.z == pytest.approx((sum(means) / 2 - paper) / error)
+        assert (found.runs, found.published_mean, found.published_std) == (6, paper, std)
+        assert found.std > 50 > found.within
+
+    def test_folds_count_alike_however_many_runs_they_have(self, run):
+        found = replicate(self.frame(run, ((600.0, 602.0), (800.0, 801.0, 805.0))), "online", self.names).cells[0]
+        assert found.mean == pytest.approx((601 + 802) / 2)
+        within = sqrt((1 + 1 + 4 + 1 + 9) / 3)
+        assert found.standard_error == pytest.approx(within * sqrt((1 / 2 + 1 / 3) / 4 + 1 / PUBLISHED_RUNS))
+
+    def test_one_run_per_fold_has_no_spread_to_judge_by(self, run):
+        found = replicate(self.frame(run, ((600.0,), (800.0,))), "online", self.names)
+        assert [(each.published, each.standard_error, each.z) for each in found.cells] == [
+            ("mgd", None, None),
+            ("dbgd", None, None),
+        ]
+        assert found.agreement() == (0, 0)
+
+    def test_agreement_counts_cells_within_so_many_errors(self, run):
+        paper, _ = published_cell("online", "perfect", "mgd", "mq2007")
+        close = replicate(self.frame(run, ((paper - 1, paper, paper + 1),)), "online", self.names)
+        far = replicate(self.frame(run, ((paper + 99, paper + 100, paper + 101),)), "online", self.names)
+        assert (close.agreement(), far.agreement()) == ((1, 1), (0, 1))
+
+    def test_the_expected_agreement_is_that_of_students_t_with_runs_less_folds(self, run):
+        found = replicate(self.frame(run, ((600.0, 602.0), (800.0, 801.0, 805.0))), "online", self.names)
+        assert [each.freedom for each in found.cells] == [3, 0]  # one run alone has no spread to judge by
+        assert found.by_chance(2.0) == pytest.approx(1 - 2 * stats.t.sf(2.0, 3))
+
+    def test_what_was_not_published_is_left_out(self, run):
+        assert replicate(Frame.of([run("pdgd")]), "online", {"pdgd": "pdgd"}).cells == ()

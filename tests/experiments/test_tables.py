@@ -1,179 +1,204 @@
-"""The tables that are made of summaries: their columns, rows, cells and notes."""
+"""Tables as text: right in each format, whatever the names contain."""
 
+import csv
+import io
+import re
+import shutil
+import subprocess
 from dataclasses import replace
+from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
-from duelrank.core.errors import InvalidValue
-from duelrank.experiments import (
-    Estimate,
-    Frame,
-    league_table,
-    performance_table,
-    replicate,
-    replication_table,
-    summarise,
+from duelrank.experiments import performance_table, summarise
+from duelrank.experiments.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    to_csv,
+    to_html,
+    to_latex,
+    to_markdown,
+    to_terminal,
 )
-from duelrank.experiments.summary import corrected
-from duelrank.experiments.tabulate import change_cell, mark, number, p_cell
+
+HOSTILE = "a_b & 50% #1 {x} ~^\\ <b>|$`*` \"q\" 'r'"
+BASE = Row("mgd", (Cell("689.1", "(14.6)"), Cell(), Cell("–"), Cell()), "perfect", "mgd")
+PROJECTED = Row(
+    "MGD-DSP",
+    (Cell("757.3", "(16.2)", "strong"), Cell("+9.9%‡", "", "up"), Cell("1.0"), Cell("−5.0%†", "", "down")),
+    "perfect",
+    "mgd",
+)
+COLUMNS = tuple(Column(head, dataset) for dataset in ("MQ2007", "mq2008") for head in ("mean (sd)", "change"))
+TABLE = Table(
+    "online", "Online nDCG@10", COLUMNS, (BASE, PROJECTED), ("A note.",), "algorithm", "user", (("MGD-DSP", "mgd-dsp"),)
+)
+PLAIN = Table("plain", "Plain", (Column("a"), Column("b")), (Row("x", (Cell("1"), Cell("2"))),))
 
 
-def test_numbers():
-    assert number(757.25, 1) == "757.2"
-    assert number(-1.23, 1, sign=True) == "−1.2"
-    assert number(0.5, 1, sign=True) == "+0.5"
-    assert number(-0.01, 1, sign=True) == number(0.01, 1, sign=True) == "0.0"
-    assert number(float("nan"), 1) == "–"
+def named(name):
+    return replace(TABLE, rows=(replace(BASE, name=name), PROJECTED))
 
 
-def test_marks():
-    assert [mark(p) for p in (None, 0.2, 0.05, 0.049, 0.01, 0.009)] == ["", "", "", "†", "†", "‡"]
+class TestMarkdown:
+    def test_the_form(self):
+        lines = to_markdown(TABLE).splitlines()
+        assert lines[0] == "| user | algorithm | MQ2007: mean (sd) | change | mq2008: mean (sd) | change |"
+        assert lines[1] == "| --- | --- | ---: | ---: | ---: | ---: |"
+        assert lines[2] == "| perfect | mgd | 689.1 (14.6) |  | – |  |"
+        assert lines[3] == "|  | MGD-DSP | **757.3** (16.2) | +9.9%‡ | 1.0 | −5.0%† |"
+        assert lines[5] == "A note."
+        assert lines[-1] == "- MGD-DSP: `mgd-dsp`"
+        assert str(TABLE) == to_markdown(TABLE)
+
+    def test_without_sections_groups_notes_or_recipes(self):
+        assert to_markdown(PLAIN) == "| algorithm | a | b |\n| --- | ---: | ---: |\n| x | 1 | 2 |\n"
+
+    def test_names_do_not_break_the_table(self):
+        lines = to_markdown(named(HOSTILE)).splitlines()
+        bars = {len(re.findall(r"(?<!\\)\|", line)) for line in lines[:4]}
+        assert bars == {7}
+        assert "<b>" not in lines[2].replace("\\<", "")
+
+    def test_a_recipe_with_backticks_stays_code(self):
+        assert "- X: ``` x``y ```" in to_markdown(replace(TABLE, recipes=(("X", "x``y"),)))
 
 
-def test_changes_and_p_values():
-    base = Estimate("online", "nDCG@10", "mq2007", "perfect", "mgd", "", 15, 689.1, 14.6, 8.0)
-    up, down = replace(base, change=0.0990, p=0.0001), replace(base, change=-0.05, p=0.03)
-    assert [(cell.text, cell.style) for cell in map(change_cell, (base, up, down))] == [
-        ("", ""),
-        ("+9.9%‡", "up"),
-        ("−5.0%†", "down"),
-    ]
-    assert [p_cell(each).text for each in (None, base, up, down)] == ["", "", "<0.001", "0.030"]
+class TestCsv:
+    def test_a_line_per_cell_with_numbers_in_full(self, frame):
+        made = performance_table(summarise(frame(), "offline"), {"mgd-dsp": HOSTILE})
+        lines = list(csv.DictReader(io.StringIO(to_csv(made))))
+        records = made.records()
+        assert len(lines) == len(records) == 6
+        for line, record in zip(lines, records, strict=True):
+            assert {name: "" if value is None else str(value) for name, value in record.items()} == line
+            assert float(line["mean"]) == record["mean"]
 
 
-class TestPerformance:
-    def test_rows_are_users_and_algorithms_columns_are_data_sets(self, frame):
-        made = performance_table(summarise(frame(datasets=("mq2007", "mq2008")), "online"), {"mgd-dsp": "MGD-DSP"})
-        assert [(column.group, column.head) for column in made.columns] == [
-            (dataset, head) for dataset in ("mq2007", "mq2008") for head in ("mean (sd)", "change")
-        ]
-        assert [(row.section, row.name) for row in made.rows] == [
-            (user, name) for user in ("perfect", "informational") for name in ("mgd", "MGD-DSP", "dbgd")
-        ]
-        assert [row.family for row in made.rows[:3]] == ["mgd", "mgd", "dbgd"]
-        assert (made.name, made.title) == ("online", "Online nDCG@10")
+class TestLatex:
+    def test_the_form(self):
+        text = to_latex(TABLE)
+        assert r"&  & \multicolumn{2}{c}{\textbf{MQ2007}} & \multicolumn{2}{c}{\textbf{mq2008}} \\" in text
+        assert r"\multirow{2}{*}{perfect} & mgd & 689.1 {\tiny (14.6)} &  & -- &  \\" in text
+        assert (
+            r"& MGD-DSP & \textbf{757.3} {\tiny (16.2)} & +9.9\%$^{\ddagger}$ & 1.0 & $-$5.0\%$^{\dagger}$ \\" in text
+        )
+        assert r"\texttt{mgd-dsp}" in text
+        assert text.index(r"\caption") < text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
 
-    def test_several_measures_side_by_side_with_p_values_and_times(self, frame):
-        made = frame().table(baseline="dbgd")
-        assert [(column.group, column.head) for column in made.columns] == [
-            *((measure, head) for measure in ("online", "offline") for head in ("mean (sd)", "change", "p")),
-            ("", "µs"),
-        ]
-        assert made.rows[0].cells[-1].text == "10000.0"  # a second for 100 impressions
-        assert "against dbgd." in " ".join(made.notes)
+    def test_families_are_set_apart(self):
+        rows = (BASE, PROJECTED, replace(BASE, name="dbgd", family="dbgd"))
+        assert to_latex(replace(TABLE, rows=rows)).count(r"\cmidrule(lr){2-6}") == 1
 
-    def test_the_worst_run_in_percent_of_the_mean_red_where_it_is_below_nine_tenths(self, run):
-        steady = [run("mgd", seed=seed, online=online) for seed, online in ((1, 95.0), (2, 105.0))]
-        shaky = [run("dbgd", seed=seed, online=online) for seed, online in ((1, 50.0), (2, 150.0))]
-        made = performance_table(summarise(Frame.of([*steady, *shaky]), "online"), worst=True)
-        assert made.columns[-1].head == "worst run"
-        assert [(row.cells[-1].text, row.cells[-1].style) for row in made.rows] == [("95%", ""), ("50%", "down")]
-        assert "lowest of the runs" in " ".join(made.notes)
+    def test_everything_is_balanced_and_escaped(self):
+        text = to_latex(named(HOSTILE))
+        bare = re.sub(r"\\[\\&%$#_{}]", "", text)  # without what is escaped
+        assert bare.count("{") == bare.count("}")
+        assert bare.count("$") % 2 == 0
+        assert sorted(re.findall(r"\\begin\{(\S+?)\}", text)) == sorted(re.findall(r"\\end\{(\S+?)\}", text))
+        assert not re.search(r"[#_|<>]", bare)
+        rows = [line for line in bare.splitlines() if " & " in line and "multicolumn" not in line]
+        assert {line.count("&") for line in rows} == {5}
 
-    def test_a_note_says_that_devices_are_mixed(self, run):
-        one, other = run("mgd"), run("mgd", seed=2)
-        mixed = performance_table(summarise(Frame.of([one | {"device": "cpu"}, other | {"device": "gpu"}]), "online"))
-        alone = performance_table(summarise(Frame.of([one | {"device": "cpu"}, other | {"device": "cpu"}]), "online"))
-        assert "mixed here: cpu, gpu" in " ".join(mixed.notes)
-        assert "mixed" not in " ".join(alone.notes)
-
-    def test_a_cell_is_mean_and_deviation_with_the_full_numbers_behind(self, frame):
-        summary = summarise(frame(), "offline")
-        made = performance_table(summary)
-        estimate = summary.find("mq2007", "perfect", "mgd-dsp")
-        value, change = made.rows[1].cells
-        assert (value.text, value.detail) == (f"{estimate.mean:.3f}", f"({estimate.std:.3f})")
-        assert value.record["mean"] == estimate.mean
-        assert (value.record["user"], value.record["algorithm"]) == ("perfect", "mgd-dsp")
-        assert change == change_cell(estimate)
-
-    def test_the_best_is_strong_and_missing_runs_are_a_dash(self, run):
-        made = performance_table(summarise(Frame.of([run("mgd", online=2.0), run("dbgd", dataset="mq2008")]), "online"))
-        assert [[(cell.text, cell.style) for cell in row.cells] for row in made.rows] == [
-            [("2.0", "strong"), ("–", "")],
-            [("–", ""), ("700.0", "strong")],
-        ]
-
-    def test_notes_say_what_was_tested(self, frame):
-        notes = " ".join(performance_table(summarise(frame(), "online")).notes)
-        assert "of 5 runs" in notes
-        assert "for the 2 tests of this table" in notes
-        page = corrected([summarise(frame(), "online"), summarise(frame(), "offline")])
-        assert "for the 4 tests of this page" in " ".join(performance_table(page[0]).notes)
-        assert "for the 4 tests of this table" in " ".join(performance_table(page).notes)
-        alone = " ".join(performance_table(summarise(frame(algorithms=("dbgd",)), "online")).notes)
-        assert "t-test" not in alone
-        assert "Change" not in alone
-
-    def test_a_note_names_data_sets_whose_tests_are_of_one_split(self, frame, run):
-        rows = [
-            run(name, dataset="small", seed=i, online=i * 1.5**k)
-            for k, name in enumerate(("mgd", "mgd-dsp"))
-            for i in range(4)
-        ]
-        both = performance_table(summarise(Frame.of([*frame().rows(), *rows]), "online"))
-        assert "All runs on small are of one split" in " ".join(both.notes)
-        assert "one split" not in " ".join(performance_table(summarise(frame(), "online")).notes)
-
-    def test_labels_that_say_the_recipe_need_no_explanation(self, frame):
-        made = performance_table(summarise(frame(), "online"), {"mgd": "MGD", "mgd-dsp": "ours"})
-        assert made.recipes == (("ours", "mgd-dsp"),)
+    @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+    @pytest.mark.slow
+    def test_it_compiles(self, tmp_path):
+        packages = r"\usepackage[T1]{fontenc}\usepackage{textcomp,booktabs,multirow}"
+        body = to_latex(named(HOSTILE)) + to_latex(PLAIN)
+        source = rf"\documentclass{{article}}{packages}\begin{{document}}{body}\end{{document}}"
+        (tmp_path / "t.tex").write_text(source)
+        command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:]
 
 
-class TestLeague:
-    def summaries(self, run, n=2):
-        rows = [
-            run(name, user=user, seed=seed, online=online - 10 * place + seed, offline=offline)
-            for name, online, offline in (("mgd", 800.0, 0.6), ("pdgd", 900.0, 0.5), ("dbgd", 700.0, 0.4))
-            for place, user in enumerate(("perfect", "informational"))
-            for seed in range(n if name == "dbgd" else 2)
-        ]
-        return [summarise(Frame.of(rows), measure) for measure in ("online", "offline")]
+class Cells(HTMLParser):
+    """The tags of a table, and how many columns each of its rows spans."""
 
-    def test_the_best_online_is_first_and_means_are_per_user(self, run):
-        made = league_table(self.summaries(run), {"pdgd": "PDGD"})
-        assert [row.name for row in made.rows] == ["1. PDGD", "2. mgd", "3. dbgd"]
-        assert [(column.group, column.head) for column in made.columns] == [
-            (measure, user) for measure in ("online", "offline") for user in ("perfect", "informational")
-        ]
-        assert [(cell.text, cell.style) for cell in made.rows[0].cells] == [
-            ("900.5", "strong"),
-            ("890.5", "strong"),
-            ("0.500", ""),
-            ("0.500", ""),
-        ]
-        assert "mq2007: means of 2 runs" in made.notes[0]
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.rows, self.headers = [], [], []
+        self.feed(text)
+        assert self.open == []
 
-    def test_two_data_sets_or_uneven_runs_are_refused(self, run, frame):
-        both = [summarise(frame(datasets=("mq2007", "mq2008")), measure) for measure in ("online", "offline")]
-        for summaries in (both, self.summaries(run, n=3)):
-            with pytest.raises(InvalidValue, match="one data set and equal numbers of runs"):
-                league_table(summaries)
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        given = dict(attrs)
+        if tag == "tr":
+            self.rows.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1] += int(given.get("colspan", 1))
+        if tag == "th":
+            self.headers.append(given.get("scope"))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
 
 
-def test_replication_shows_both_their_difference_and_z(run):
-    rows = [
-        run("mgd", fold=1 + i % 2, seed=i, online=value, dataset=dataset)
-        for dataset in ("mq2007", "mq2008")
-        for i, value in enumerate((690.0, 705.0, 691.0, 702.0))
-    ]
-    made = replicate(Frame.of(rows), "online", {"mgd": "mgd"})
-    table = replication_table(made)
-    assert table.heads() == [
-        *("mq2007: ours", "paper", "difference (se)", "z"),
-        *("mq2008: ours", "paper", "difference (se)", "z"),
-    ]
-    near, far = made.cells
-    texts = [f"{cell.text} {cell.detail}".strip() for cell in table.rows[0].cells[:4]]
-    assert texts == [
-        "697.0 (7.6)",
-        "689.1 (14.6)",
-        f"+{near.difference:.1f} ({near.standard_error:.1f})",
-        f"+{near.z:.1f}",
-    ]
-    assert table.rows[0].cells[7].style == "strong"
-    assert abs(far.z) > 2
-    assert "runs within folds" in " ".join(table.notes)
-    assert f"{made.agreement()[0]} of 2 cells are within 2 standard errors" in table.notes[-1]
-    assert f"{made.by_chance():.1f} would be" in table.notes[-1]
-    assert len(table.records()) == 2
+class TestHtml:
+    def test_rows_are_of_one_width_and_headers_have_a_scope(self):
+        read = Cells(to_html(TABLE))
+        assert read.rows == [5, 4, 5, 5, 5]  # groups, heads (the first column is the first row's), user, two algorithms
+        assert read.headers == ["col", *["colgroup"] * 2, *["col"] * 4, "rowgroup", "row", "row"]
+        assert Cells(to_html(PLAIN)).rows == [3, 3]
+
+    def test_the_form(self):
+        text = to_html(TABLE)
+        assert "<td><strong>757.3</strong> <small>(16.2)</small></td>" in text
+        assert '<td class="up">+9.9%‡</td>' in text
+        assert '<td class="down">−5.0%†</td>' in text
+        assert "<caption><strong>Online nDCG@10.</strong> A note.</caption>" in text
+        assert TABLE._repr_html_() == text
+
+    def test_all_texts_are_escaped(self):
+        hostile = "<script>alert('x')</script>"
+        cell = Cell(hostile, hostile, "strong")
+        made = Table(
+            hostile, hostile, (Column(hostile, hostile),), (Row(hostile, (cell,), hostile),), (hostile,), hostile
+        )
+        text = to_html(made)
+        assert "<script" not in text
+        assert (
+            text.count("&lt;script&gt;") == 10
+        )  # title twice, note, row head, group, head, section, name, text, detail
+        Cells(text)
+
+
+class TestTerminal:
+    def lines(self, table, width):
+        console = Console(width=width, color_system=None)
+        with console.capture() as capture:
+            console.print(to_terminal(table, width))
+        return capture.get().splitlines()
+
+    @pytest.mark.parametrize("width", [40, 60, 80, 120])
+    def test_nothing_is_lost_however_narrow(self, frame, width):
+        runs = frame(algorithms=("mgd", "mgd-dsp", "dbgd"), datasets=("mq2007", "mq2008", "mslr-web10k"))
+        table = performance_table(summarise(runs, "online"))
+        lines = self.lines(table, width)
+        text = " ".join(lines)
+        assert max(map(len, lines)) <= width
+        assert "…" not in text
+        blocks = sum(line.split()[:2] in (["algorithm", "mean"], ["algorithm", "change"]) for line in lines)
+        assert sum(line.split()[:1] == ["mgd-dsp"] for line in lines) == 2 * blocks  # in each, with both users
+        for row in table.rows:
+            for cell in row.cells:
+                assert f"{cell.text} {cell.detail}".strip() in text
+        assert (blocks == 1) == (width == 120)
+
+    def test_long_names_take_several_lines(self):
+        name = "mgd(n_candidates=49, learning_rate=0.03, initial='random')"
+        lines = self.lines(named(name), 60)
+        start = next(number for number, line in enumerate(lines) if line.strip().startswith("mgd("))
+        found = "".join(line[:21].strip() for line in lines[start : start + 4]).replace(" ", "")
+        assert name.replace(" ", "") in found
+        assert max(map(len, lines)) <= 60
+
+    def test_the_best_has_a_star_which_the_notes_explain(self):
+        table = replace(TABLE, notes=("Bold: the best.",))
+        text = " ".join(self.lines(table, 100))
+        assert "*757.3 (16.2)" in text
+        assert "*: the best." in text

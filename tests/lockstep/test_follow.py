@@ -16,7 +16,6 @@ from duelrank.core.randomness import stream
 from duelrank.core.types import Feedback, Impression
 from duelrank.core.types import Query as CPUQuery
 from duelrank.kernels import pairrank as pair_rank
-from duelrank.lockstep import twins  # noqa: F401  # registers them
 from duelrank.lockstep.algorithms import matched, prepared
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.representation import slots

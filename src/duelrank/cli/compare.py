@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duelrank.cli.console import out, print_json
 from duelrank.cli.options import (
+    USERS,
     DatasetOption,
     DeviceChoice,
     DeviceOption,
@@ -18,18 +19,17 @@ from duelrank.cli.options import (
     MetricOption,
     SchedulerOption,
     SplitOption,
+    UsersOption,
     WorkersOption,
     algorithm_names,
     check_file,
 )
 from duelrank.cli.results import command_line, print_tables, resumable
-from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
     from duelrank.experiments import Frame, Table
 
 ALGORITHMS = ("dbgd", "dbgd-dsp", "mgd", "mgd-dsp", "nsgd", "nsgd-dsp")
-USERS = "perfect,navigational,informational"
 _WIDEST = 100  # characters of a chart: wider charts are harder to read
 
 AlgorithmsArgument = Annotated[
@@ -43,7 +43,7 @@ AlgorithmsArgument = Annotated[
 def compare(
     algorithms: AlgorithmsArgument = None,
     dataset: DatasetOption = "synthetic",
-    users: Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")] = USERS,
+    users: UsersOption = USERS,
     runs: Annotated[
         int, typer.Option("--runs", "-r", help="Runs per algorithm and user: one per fold, then per seed.")
     ] = 3,
@@ -71,18 +71,10 @@ def compare(
     from duelrank.experiments.pipeline import comparison, run_suite
 
     _check_targets(csv_file, latex, plot)
-    named = split_top_level(users)
-    suite = comparison(algorithms or ALGORITHMS, dataset, named, runs, impressions, length, metric, split, baseline)
+    suite = comparison(algorithms or ALGORITHMS, dataset, users, runs, impressions, length, metric, split, baseline)
+    how: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "device": device.value}
     with resumable(folder):
-        result = run_suite(
-            suite,
-            folder,
-            installed=scheduler is None,
-            workers=workers,
-            scheduler=scheduler,
-            device=device.value,
-            command=command_line(),
-        )
+        result = run_suite(suite, folder, installed=scheduler is None, command=command_line(), **how)
     (table,) = result.tables.values()
     if as_json:
         print_json(result.described())

@@ -31,6 +31,8 @@ DatasetOption = Annotated[
 ]
 ImpressionsOption = Annotated[int, typer.Option("--impressions", "-n", help="Number of result lists shown to users.")]
 LengthOption = Annotated[int, typer.Option("--length", help="Number of documents per result list.")]
+USERS = "perfect,navigational,informational"
+UsersOption = Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")]
 MetricOption = Annotated[str, typer.Option("--metric", help="Evaluation metric (see duelrank list metrics).")]
 
 

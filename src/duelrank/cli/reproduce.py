@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,20 +42,10 @@ def reproduce(
 
     loaded = load_suite(suite)
     target = folder or Path("results") / loaded.name
+    how: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "device": device.value}
+    asked = (datasets, users, algorithms, runs, impressions)
     with resumable(target):
-        result = run_suite(
-            loaded,
-            target,
-            datasets,
-            users,
-            algorithms,
-            runs,
-            impressions,
-            workers=workers,
-            scheduler=scheduler,
-            device=device.value,
-            command=command_line(),
-        )
+        result = run_suite(loaded, target, *asked, command=command_line(), **how)
     if as_json:
         print_json(result.described())
     elif result.path is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from duelrank.cli.console import out, print_json, print_note
 from duelrank.cli.options import (
+    USERS,
     DeviceChoice,
     DeviceOption,
     ImpressionsOption,
@@ -17,6 +18,7 @@ from duelrank.cli.options import (
     LengthOption,
     MetricOption,
     SchedulerOption,
+    UsersOption,
     WorkersOption,
     algorithm_names,
 )
@@ -26,15 +28,12 @@ from duelrank.core.grammar import split_top_level
 if TYPE_CHECKING:
     from duelrank.experiments.tuning import Tuned
 
-USERS = "perfect,navigational,informational"
-
 
 DatasetsOption = Annotated[
     list[str] | None,
     typer.Option("--dataset", "-d", help="Data set to tune on; may be given several times, or separated by commas."),
 ]
 TrialsOption = Annotated[int, typer.Option("--trials", "-t", help="Number of settings to try in all.")]
-UsersOption = Annotated[str, typer.Option("--users", "-u", help="Simulated user models, separated by commas.")]
 VaryOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -96,29 +95,19 @@ def tune(
     from duelrank.experiments.tuning import tune as search
 
     target = folder or _default_folder(algorithm)
+    space: dict[str, Any] = {"vary": vary or (), "fix": split_top_level(fix or ""), "objective": objective}
+    made: dict[str, Any] = {
+        "folds": folds,
+        "seeds": runs,
+        "impressions": impressions,
+        "length": length,
+        "metric": metric,
+    }
+    chosen: dict[str, Any] = {"sampler": sampler, "seed": seed, "batch": batch, "prune": prune}
+    how: dict[str, Any] = {"workers": workers, "scheduler": scheduler, "device": device.value}
     with resumable(target, "trials and runs"):
-        found = search(
-            algorithm,
-            ",".join(dataset or ["synthetic"]),
-            trials,
-            users,
-            out=target,
-            vary=vary or (),
-            fix=split_top_level(fix or ""),
-            objective=objective,
-            folds=folds,
-            seeds=runs,
-            impressions=impressions,
-            length=length,
-            metric=metric,
-            sampler=sampler,
-            seed=seed,
-            batch=batch,
-            prune=prune,
-            workers=workers,
-            scheduler=scheduler,
-            device=device.value,
-        )
+        datasets = ",".join(dataset or ["synthetic"])
+        found = search(algorithm, datasets, trials, users, out=target, **space, **made, **chosen, **how)
     _show(found, _report(found), as_json)
 
 

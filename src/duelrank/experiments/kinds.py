@@ -141,7 +141,7 @@ class League(Experiment):
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class SomeRecipes(Experiment):
+class _SomeRecipes(Experiment):
     """An experiment on some recipes of the suite, given by their labels; on all of them by default."""
 
     recipes: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class SomeRecipes(Experiment):
 
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Curves(SomeRecipes):
+class Curves(_SomeRecipes):
     """Curves over impressions, a figure per data set.
 
     Parameters
@@ -328,7 +328,7 @@ def _arm(algorithm: Any) -> tuple[int, Arm]:
 
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Guards(SomeRecipes):
+class Guards(_SomeRecipes):
     """Recipes under guards: alarms, proofs of gain, and the cost of a guard, a table per data set.
 
     Parameters
@@ -424,7 +424,7 @@ class Guards(SomeRecipes):
 
 @register
 @dataclass(frozen=True, repr=False, kw_only=True)
-class Backfill(SomeRecipes):
+class Backfill(_SomeRecipes):
     """Recipes with and without a log of production: quality of the first lists and of the final weights, tables per data set.
 
     Parameters

@@ -75,9 +75,9 @@ class Plan:
 
 
 def comparison(
-    algorithms: Sequence[Algorithm | str],
+    algorithms: Sequence[Algorithm | str] | Algorithm | str,
     dataset: Dataset | str,
-    users: Sequence[User | str],
+    users: Sequence[User | str] | User | str,
     runs: int,
     impressions: int,
     length: int = 10,
@@ -87,13 +87,13 @@ def comparison(
 ) -> Suite:
     """Return the suite that compares some algorithms on one data set: a table of both measures, and learning curves."""
     rival = _spelled(baseline, Algorithm) if baseline else ""
-    recipes = dict.fromkeys([_spelled(each, Algorithm) for each in algorithms] + ([rival] if rival else []))
+    recipes = dict.fromkeys([_spelled(each, Algorithm) for each in listed(algorithms)] + ([rival] if rival else []))
     measure = _spelled(metric, Metric)
     return Suite(
         name="compare",
         title=f"Comparison on {_spelled(dataset, Dataset)}",
         datasets=(_spelled(dataset, Dataset),),
-        users=tuple(_spelled(user, User) for user in users),
+        users=tuple(_spelled(user, User) for user in listed(users)),
         runs=runs,
         recipes={recipe: recipe for recipe in recipes},
         experiments=(
@@ -367,7 +367,7 @@ def compare(
     >>> results.table()
     Table('Online and offline nDCG@10': 2 rows, 5 columns)
     """
-    suite = comparison(listed(algorithms), dataset, listed(users), runs, impressions, length, metric, split)
+    suite = comparison(algorithms, dataset, users, runs, impressions, length, metric, split)
     return run_plan(plan(suite, installed=scheduler is None), out, workers, scheduler, device)[0]
 
 

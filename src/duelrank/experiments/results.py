@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _NOTEBOOK_ROWS = 10  # number of rows of a frame that a notebook shows
 
-_FORMAT = 2  # of the stored files
-#: Columns that were added since, as they are for runs of earlier versions.
+_FORMAT = 2  # version of the stored files
+#: Columns that later versions added, with their values for runs of earlier versions.
 _ADDED: dict[str, Any] = {
     "online_mean": None,
     "online_first": None,
@@ -239,7 +239,7 @@ class Store:
         self.wall_seconds: float = about.get("wall_seconds", 0.0)
         if about.get("format") != _FORMAT:
             self._describe()
-        self._read_on()
+        self._read_new_lines()
 
     def __enter__(self) -> Store:
         return self
@@ -282,7 +282,7 @@ class Store:
                     os.ftruncate(self._descriptor, self._end)
                 raise
         for digest, line in fresh.items():
-            self._took(digest, self._end + len(line))
+            self._register(digest, self._end + len(line))
 
     def add_wall_time(self, seconds: float) -> None:
         """Add seconds to the total wall time of the runs in this folder."""
@@ -300,12 +300,12 @@ class Store:
             (self.folder / _NEW_ABOUT).replace(self.folder / _ABOUT)
             sync_folder(self.folder)
 
-    def _read_on(self) -> None:
+    def _read_new_lines(self) -> None:
         """Read the lines after those already read."""
         for line in _read_lines(self._path, self._end, self._lines):
-            self._took(line.row["digest"], line.end)
+            self._register(line.row["digest"], line.end)
 
-    def _took(self, digest: str, end: int) -> None:
+    def _register(self, digest: str, end: int) -> None:
         self._digests.add(digest)
         self._lines += 1
         self._end = end
@@ -313,7 +313,7 @@ class Store:
     def _truncate(self) -> None:
         """Remove an incomplete last line, left by a kill or a full disk."""
         if os.fstat(self._descriptor).st_size != self._end:
-            self._read_on()  # on a file system without locks, another process may have written whole lines
+            self._read_new_lines()  # on a file system without locks, another process may have written whole lines
             os.ftruncate(self._descriptor, self._end)
 
 
@@ -518,7 +518,7 @@ def provenance(frame: Frame, wall_seconds: float | None = None, command: str = "
 
 
 def _devices(frame: Frame) -> str:
-    """Return how many runs each device has made; nothing if all were made by the CPU engine."""
+    """Return the number of runs of each device; empty if all runs were made by the CPU engine."""
     counts = Counter(frame["device"].tolist() if "device" in frame.columns else ())
     return "" if set(counts) <= {"cpu"} else ", ".join(f"{device} ({n:,})" for device, n in sorted(counts.items()))
 

@@ -1,4 +1,4 @@
-"""Suites with guards: which runs they make, and what their tables say."""
+"""Experiments with guards and with logs: the runs that they make, and the content of their tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import pytest
 from duelrank import Synthetic, parse
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.experiments import Frame, reproduce, summarise
-from duelrank.experiments.suite import Guards, load_suite, read_suite
+from duelrank.experiments.pipeline import run_suite
+from duelrank.experiments.suite import Backfill, Guards, load_suite, read_suite
 from duelrank.experiments.tabulate import guard_table
 from duelrank.simulation import Guarded
 from duelrank.simulation.guarded import NO_GUARD
 
-SUITE = """
+GUARD_SUITE = """
 title = "t"
 datasets = ["synthetic(n_queries=20)"]
 users = ["perfect", "navigational"]
@@ -49,7 +50,7 @@ title = "plain"
 
 
 def test_each_experiment_adds_its_runs_to_the_unguarded_ones():
-    specs = read_suite("mine", SUITE).specs(Synthetic(n_queries=20))
+    specs = read_suite("mine", GUARD_SUITE).specs(Synthetic(n_queries=20))
     assert len({spec.digest for spec in specs}) == len(specs)
     plain = [spec for spec in specs if spec.guard is None and spec.impressions == 40]
     short = [spec for spec in specs if spec.guard is not None and spec.impressions == 40]
@@ -68,13 +69,13 @@ def test_the_shipped_suite_has_what_section_it_names():
 
 
 def test_some_recipes_only():
-    suite = read_suite("mine", SUITE).only(["B"])
+    suite = read_suite("mine", GUARD_SUITE).only(["B"])
     (guards,) = (each for each in suite.experiments if isinstance(each, Guards))
     assert guards.recipes == ("B",)
 
 
 def test_tables_of_guarded_runs_and_of_plain_ones_from_one_folder(tmp_path):
-    report = reproduce(read_suite("mine", SUITE), tmp_path, workers=1)
+    report = reproduce(read_suite("mine", GUARD_SUITE), tmp_path, workers=1)
     tables = report.tables()
     short = tables["short-synthetic(n_queries=20)"]
     assert [(row.section, row.name) for row in short.rows] == [("perfect", "A, H"), ("perfect", "B, H")]
@@ -96,7 +97,7 @@ def test_tables_of_guarded_runs_and_of_plain_ones_from_one_folder(tmp_path):
 )
 def test_what_is_wrong_is_said_by_key(change, words):
     with pytest.raises(InvalidValue, match=words):
-        read_suite("mine", SUITE.replace(*change))
+        read_suite("mine", GUARD_SUITE.replace(*change))
 
 
 def test_a_column_that_does_not_exist():
@@ -150,3 +151,62 @@ def test_the_cost_is_the_difference_at_the_same_folds_and_seeds(run):
 def test_runs_under_different_guards_are_not_summarised_together(run):
     with pytest.raises(InvalidValue, match="the runs differ in guard"):
         summarise(Frame.of([guarded(run), guarded(run, guard="")]), "online")
+
+
+LOG_SUITE = """
+title = "t"
+datasets = ["synthetic(n_queries=20)"]
+users = ["perfect", "navigational"]
+runs = 2
+impressions = 40
+[recipes]
+"A" = "mgd"
+"B" = "pdgd"
+[[experiments]]
+kind = "backfill"
+title = "warm"
+recipes = ["A"]
+production = ["Feature(0)", "Feature(1)"]
+lists = [30, 10]
+[[experiments]]
+kind = "tables"
+title = "plain"
+"""
+
+
+def test_each_recipe_runs_after_each_log_and_without_one():
+    specs = read_suite("mine", LOG_SUITE).specs(Synthetic(n_queries=20))
+    plain = [spec for spec in specs if spec.log is None]
+    warm = [spec for spec in specs if spec.log is not None]
+    assert (len(plain), len(warm)) == (2 * 2 * 2, 2 * 1 * 4 * 2)
+    assert {spec.log.lists for spec in warm} == {10, 30}
+
+
+def test_tables_compare_with_the_same_runs_without_a_log(tmp_path):
+    result = run_suite(read_suite("mine", LOG_SUITE), tmp_path, workers=1)
+    logs = [(curve["guard"], curve.get("log")) for curve in result.described()["curves"]]
+    assert len(logs) == 2 * 2 + 4 * 2
+    assert len(set(logs)) == 1 + 4
+    tables = result.tables
+    first, final = (tables[f"backfill-{measure}-synthetic(n_queries=20)"] for measure in ("first", "final"))
+    assert [column.head for column in first.columns] == ["no log", "10 lists", "30 lists"]
+    assert [(row.section, row.name) for row in final.rows] == [
+        (user, f"A, log of Feature({number})") for user in ("perfect", "navigational") for number in (0, 1)
+    ]
+    cold, *warm = (cell.record for cell in first.rows[0].cells)
+    for record in warm:
+        assert record["value"] - cold["value"] == pytest.approx(record["change"])
+    assert (
+        "A" not in str(tables["online"].rows) or len(tables["online"].rows) == 2 * 2
+    )  # plain tables leave the logs out
+
+
+def test_the_shipped_suite_has_the_logs_of_the_docs():
+    (backfill,) = (each for each in load_suite("backfill").experiments if isinstance(each, Backfill))
+    assert backfill.lists == (1_000, 10_000, 100_000)
+    assert len(backfill.production) == 2
+
+
+def test_some_recipes_with_logs_only():
+    suite = read_suite("mine", LOG_SUITE)
+    assert not [each for each in suite.only(["B"]).experiments if isinstance(each, Backfill)]

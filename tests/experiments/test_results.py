@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import filelock
 import pytest
 from tests.tiny import Tiny
 
-from duelrank import MGD, Projected, RunSpec, Synthetic, parse, simulate
+from duelrank import MGD, Projected, RunSpec, parse, simulate
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure
 from duelrank.experiments import Store, load_results
+from duelrank.experiments.results import duration, provenance
 from duelrank.simulation import Guarded
 
 SPEC = RunSpec(MGD(), Tiny(), parse("perfect"), impressions=100)
@@ -318,42 +320,26 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         Store(tmp_path / "file" / "results", "suite")
 
 
-SUITE = """
-    import sys
-    from duelrank import MGD, RunSpec, Synthetic, parse
-    from duelrank.experiments import Store, run_all
+class TestProvenance:
+    def test_what_the_runs_say(self, frame):
+        made = provenance(frame(), wall_seconds=75.0, command="duelrank suite")
+        assert made["Runs"] == "30"
+        assert (made["Folds"], made["Seeds"], made["Impressions per run"]) == ("1–5", "1", "100")
+        assert made["Time in runs"].startswith("45.0 s")  # 30 runs of 1 s, and 0.5 s of evaluation
+        assert made["Wall time"].startswith("1 min 15 s")
+        assert made["Command"] == "duelrank suite"
+        assert re.match(r"Python \d.*duelrank \d.*numpy \d.*numba \d", made["Versions"])
+        assert re.search(r"\d+ cores?, \w", made["Machine"])
 
-    if __name__ == "__main__":
-        data = Synthetic(n_queries=12)
-        specs = [RunSpec(MGD(), data, parse("perfect"), seed=seed, impressions=2_000) for seed in range(6)]
-        with Store(sys.argv[1], "suite") as store:
-            missing = store.missing(specs)
-            print(len(missing), flush=True)
-            for record in run_all(missing, workers=2):
-                store.append(record.row())
-                print(record.spec.seed, flush=True)
-"""
+    def test_what_is_not_known_is_left_out(self, frame):
+        assert {"Wall time", "Command"}.isdisjoint(provenance(frame()))
 
-
-@pytest.mark.processes
-@pytest.mark.skipif(os.name != "posix", reason="this system has no SIGKILL")
-def test_an_experiment_that_was_killed_goes_on_where_it_was(folder, tmp_path):
-    script = tmp_path / "suite.py"
-    script.write_text(textwrap.dedent(SUITE))
-    command = [sys.executable, str(script), str(folder)]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    told = [first.stdout.readline() for _ in range(3)]
-    first.send_signal(signal.SIGKILL)
-    told += first.communicate()[0].splitlines()
-    assert int(told[0]) == 6
-    second = subprocess.run(command, capture_output=True, text=True, check=True)
-    missing, *seeds = map(int, second.stdout.split())
-    assert missing == len(seeds) <= 6 - 2
-    assert not set(seeds) & set(map(int, told[1:-1]))
-    frame = load_results(folder, "suite")
-    assert sorted(frame["seed"].tolist()) == list(range(6))
-    spec = replace(SPEC, dataset=Synthetic(n_queries=12), impressions=2_000)
-    wanted = {seed: simulate(replace(spec, seed=seed)).row() for seed in range(6)}
-    for found in frame.rows():
-        assert found["offline_curve"].tolist() == wanted[found["seed"]]["offline_curve"]
-        assert found["online_performance"] == wanted[found["seed"]]["online_performance"]
+    def test_durations(self):
+        assert [duration(s) for s in (0.04, 59.94, 60, 3599, 3600, 90_061)] == [
+            "0.0 s",
+            "59.9 s",
+            "1 min 0 s",
+            "59 min 59 s",
+            "1 h 0 min",
+            "25 h 1 min",
+        ]
