@@ -61,7 +61,7 @@ def test_equal_documents_have_equal_grades():
 
 def test_a_curve_has_few_points_and_forgets_nothing():
     curve = MeanCurve()
-    assert curve.lately is None
+    assert curve.recent is None
     assert curve.overall is None
     for value in range(10_000):
         curve.add(float(value))
@@ -70,7 +70,7 @@ def test_a_curve_has_few_points_and_forgets_nothing():
     assert curve.points[0] == pytest.approx((curve.per_point - 1) / 2)
     assert curve.points == sorted(curve.points)
     assert curve.overall == pytest.approx(4999.5)
-    assert curve.lately == pytest.approx(10_000 - 100.5)
+    assert curve.recent == pytest.approx(10_000 - 100.5)
 
 
 def crowded(search, work):
@@ -96,8 +96,8 @@ def crowded(search, work):
 class TestCrowd:
     def test_users_teach_both_rankers_what_they_like(self, search):
         async def work(crowd, service):
-            wish = CrowdSettings(running=True, rate=1000.0, taste={"depth": -1.0}, algorithms=("mgd", "wmgd-dsp"))
-            await crowd.change(wish)
+            settings = CrowdSettings(running=True, rate=1000.0, taste={"depth": -1.0}, algorithms=("mgd", "wmgd-dsp"))
+            await crowd.change(settings)
             await until_async(lambda: crowd.lists >= 400)
             state = await crowd.change(
                 CrowdSettings(running=False, taste={"depth": -1.0}, algorithms=("mgd", "wmgd-dsp"))
@@ -140,7 +140,7 @@ class TestCrowd:
             with pytest.raises(InvalidValue):
                 await crowd.change(CrowdSettings(running=True, rate=0.0))
             assert crowd.running
-            assert crowd.wish.algorithms == ("mgd", "mgd-dsp")
+            assert crowd.settings.algorithms == ("mgd", "mgd-dsp")
 
         crowded(search, work)
 

@@ -31,7 +31,7 @@ from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precis
 P = TypeVar("P")
 T = TypeVar("T")
 
-#: An id as it is logged; a number means its decimal text, and 12.0 the same as 12.
+#: An id in a log; a number means its decimal text, and 12.0 means 12.
 Id: TypeAlias = str | int | float
 #: Shows progress in bytes under a label.
 Bar = Callable[[str], AbstractContextManager[Tell]]

@@ -43,11 +43,11 @@ def play(
     from duelrank.storage import open_storage
 
     configure_logging("text", False)
-    recipe, wish = algorithm or ALGORITHM, CrowdSettings(algorithms=(first, second))
-    check_recipes(recipe, wish)
+    recipe, users = algorithm or ALGORITHM, CrowdSettings(algorithms=(first, second))
+    check_recipes(recipe, users)
     with open_storage("sqlite://") as storage, listen("127.0.0.1", port) as listening:
         search = _indexed()
-        playground = Playground(storage, search, recipe, wish)
+        playground = Playground(storage, search, recipe, users)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/play"
         run_server(playground.app, playground.service, listening, lambda: _ready(address, open))
         search.close()

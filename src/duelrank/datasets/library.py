@@ -269,7 +269,7 @@ def keep(name: str, write: Callable[[Path], Meta]) -> None:
 
 
 def _raw_meta(name: str) -> Meta:
-    """Return the description of an installed set, or raise `MissingData`, which says how to get it."""
+    """Return the description of an installed set, or raise `MissingData` with instructions to get it."""
     if not is_installed(name):
         raise MissingData(_how_to_get(name))
     try:

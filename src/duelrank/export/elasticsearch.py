@@ -52,7 +52,7 @@ class ElasticsearchFeatures(Format):
     offset_feature: Annotated[str | None, "Name of a feature that is 1 for all documents, to add to the set."] = None
 
     def write(self, model: LinearModel) -> str:
-        """Return the JSON that both plug-ins take."""
+        """Return the JSON that both plug-ins accept."""
         given = self.rank_features or {}
         check_names(given, model)
         templates = {name: _template(name, given.get(name)) for name in model.features}
@@ -124,7 +124,7 @@ class Elasticsearch(Format):
     max_error: Annotated[float | None, MAX_ERROR_HELP] = None
 
     def write(self, model: LinearModel) -> str:
-        """Return the JSON that both plug-ins take."""
+        """Return the JSON that both plug-ins accept."""
         definition = self._linear(model) if model.is_linear else self._trees(model)
         content = {"model": {"name": model.versioned_name, "model": definition}}
         return json_text(content)

@@ -49,7 +49,7 @@ class Solr(Format):
     max_error: Annotated[float | None, MAX_ERROR_HELP] = None
 
     def write(self, model: LinearModel) -> str:
-        """Return the JSON that Solr takes."""
+        """Return the JSON that Solr accepts."""
         content: dict[str, Any] = _store(self.store) | {"name": model.versioned_name}
         content |= _linear(model) if model.is_linear else _trees(model, self.max_error)
         return json_text(content)
@@ -150,7 +150,7 @@ class SolrFeatures(Format):
     store: Annotated[str | None, "Name of the feature store; by default Solr's default store."] = None
 
     def write(self, model: LinearModel) -> str:
-        """Return the JSON that Solr takes."""
+        """Return the JSON that Solr accepts."""
         given = self.rank_features or {}
         check_names(given, model)
         store = _store(self.store)

@@ -75,13 +75,13 @@ class Setup(msgspec.Struct, frozen=True):
     features: dict[str, str]
     documents: int
     taste: dict[str, float]
-    wish: CrowdSettings
+    wish: CrowdSettings  # the name in the page
 
 
-def check_recipes(algorithm: str, wish: CrowdSettings) -> None:
+def check_recipes(algorithm: str, users: CrowdSettings) -> None:
     """Raise an error if the recipe of the visitor's ranker or of one of the users' rankers cannot be served."""
     check_ranker("the recipe of your own ranker", own_ranker(algorithm), SETTINGS)
-    for spec in crowd_rankers(wish.algorithms):
+    for spec in crowd_rankers(users.algorithms):
         check_ranker("a recipe for users", spec, SETTINGS)
 
 
@@ -105,15 +105,15 @@ class Playground:
         The search engine.
     algorithm
         Recipe of the visitor's ranker.
-    wish
+    users
         First settings of the simulated users.
     """
 
     def __init__(
-        self, storage: Storage, search: Search, algorithm: str = ALGORITHM, wish: CrowdSettings | None = None
+        self, storage: Storage, search: Search, algorithm: str = ALGORITHM, users: CrowdSettings | None = None
     ) -> None:
         self.service, self._search, self._mine = Service(storage, SETTINGS), search, own_ranker(algorithm)
-        self.crowd = Crowd(self.service, search, wish)
+        self.crowd = Crowd(self.service, search, users)
         self.app = create_app(self.service, KeyRing(storage), operations=(*OPERATIONS, *self._operations()))
         self.app.router.lifespan_context = self._around(self.app.router.lifespan_context)
 
@@ -159,7 +159,7 @@ class Playground:
     async def setup(self, call: Call) -> Setup:
         """Return the settings of the page; the first call creates the visitor's ranker."""
         await self.service.create(self._mine)
-        return Setup(MINE, FEATURES, len(self._search.documents), DEFAULT_TASTE, self.crowd.wish)
+        return Setup(MINE, FEATURES, len(self._search.documents), DEFAULT_TASTE, self.crowd.settings)
 
     async def search(self, call: Call) -> Found:
         """Find the candidates of a query, with their features."""

@@ -59,7 +59,7 @@ FEWEST_CANDIDATES = 20
 # Maximum number of points of a curve; an even number.
 MOST_POINTS = 150
 # Number of newest lists whose mean is shown as the current value.
-LATELY = 200
+RECENT = 200
 
 _METRIC = nDCG(cutoff=10)
 _QUERIES, _CLICKS = stream_key(1, "playground/queries"), stream_key(1, "playground/clicks")
@@ -122,17 +122,17 @@ class Crowd:
         The service, in this process; users call the same functions as HTTP requests.
     search
         The search engine.
-    wish
+    settings
         First settings.
     """
 
-    def __init__(self, service: Service, search: Search, wish: CrowdSettings | None = None) -> None:
-        self._service, self._search, self.wish = service, search, wish or CrowdSettings()
+    def __init__(self, service: Service, search: Search, settings: CrowdSettings | None = None) -> None:
+        self._service, self._search, self.settings = service, search, settings or CrowdSettings()
         self._changing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._wanted, self._made = False, ("", "")  # whether to continue, and the recipes of the rankers
         self._questions: list[Question] = []
-        self._user = _user(self.wish.noise)
+        self._user = _user(self.settings.noise)
         self._forget()
 
     def _forget(self) -> None:
@@ -148,8 +148,8 @@ class Crowd:
 
     def state(self) -> CrowdState:
         """Return the state of the users."""
-        rows = zip(NAMES, self.wish.algorithms, self.curves, strict=True)
-        sides = [Side(name, text, curve.points, curve.lately, curve.overall) for name, text, curve in rows]
+        rows = zip(NAMES, self.settings.algorithms, self.curves, strict=True)
+        sides = [Side(name, text, curve.points, curve.recent, curve.overall) for name, text, curve in rows]
         per_point = self.curves[0].per_point
         return CrowdState(self.running, self.lists, self._per_second(), per_point, sides, self.error)
 
@@ -158,27 +158,27 @@ class Crowd:
             return 0.0
         return (self._counts[-1] - self._counts[0]) / (self._when[-1] - self._when[0])
 
-    async def change(self, wish: CrowdSettings) -> CrowdState:
+    async def change(self, settings: CrowdSettings) -> CrowdState:
         """Apply new settings; invalid settings raise an error and change nothing."""
-        weights = as_weights(wish.taste)
-        if not 1.0 <= wish.rate <= MAX_RATE:
-            raise InvalidValue(f"the rate must be from 1 to {MAX_RATE:,.0f} lists per second, got {wish.rate!r}")
-        if wish.algorithms != self._made:  # before the slow steps
-            await self._check(wish.algorithms)
+        weights = as_weights(settings.taste)
+        if not 1.0 <= settings.rate <= MAX_RATE:
+            raise InvalidValue(f"the rate must be from 1 to {MAX_RATE:,.0f} lists per second, got {settings.rate!r}")
+        if settings.algorithms != self._made:  # before the slow steps
+            await self._check(settings.algorithms)
         async with self._changing:
             if not self._questions:
                 self._questions = await asyncio.to_thread(questions, self._search)
-            if wish.anew or wish.algorithms != self._made or (wish.running and not self._exist()):
-                await self._make(wish.algorithms)
+            if settings.anew or settings.algorithms != self._made or (settings.running and not self._exist()):
+                await self._make(settings.algorithms)
             for each in self._questions:
                 each.grades = grades(weights, each.features)
-            self.wish, self._user = msgspec.structs.replace(wish, anew=False), _user(wish.noise)
-            if wish.running and not self.running:
+            self.settings, self._user = msgspec.structs.replace(settings, anew=False), _user(settings.noise)
+            if settings.running and not self.running:
                 self._when.clear()
                 self._counts.clear()
                 self.error, self._wanted = "", True
                 self._task = asyncio.create_task(self._run())
-            elif not wish.running:
+            elif not settings.running:
                 await self.stop()
         return self.state()
 
@@ -222,7 +222,7 @@ class Crowd:
         last, owed = perf_counter(), 0.0
         while self._wanted:
             now = perf_counter()
-            owed = min(owed + (now - last) * self.wish.rate, float(AT_ONCE))
+            owed = min(owed + (now - last) * self.settings.rate, float(AT_ONCE))
             last = now
             if owed >= 1.0 and not self._behind():
                 visits = int(owed)
@@ -261,12 +261,12 @@ class MeanCurve:
         self.per_point, self.points = 5, list[float]()
         self._sum, self._count = 0.0, 0
         self._open: list[float] = []
-        self._lately: deque[float] = deque(maxlen=LATELY)
+        self._recent: deque[float] = deque(maxlen=RECENT)
 
     def add(self, value: float) -> None:
         """Add a number."""
         self._sum, self._count = self._sum + value, self._count + 1
-        self._lately.append(value)
+        self._recent.append(value)
         self._open.append(value)
         if len(self._open) == self.per_point:
             self.points.append(float(np.mean(self._open)))
@@ -276,9 +276,9 @@ class MeanCurve:
             self.per_point *= 2
 
     @property
-    def lately(self) -> float | None:
+    def recent(self) -> float | None:
         """The mean of the newest numbers."""
-        return float(np.mean(self._lately)) if self._lately else None
+        return float(np.mean(self._recent)) if self._recent else None
 
     @property
     def overall(self) -> float | None:
