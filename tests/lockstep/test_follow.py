@@ -15,6 +15,7 @@ from duelrank.algorithms import Algorithm, Represented, pairrank
 from duelrank.core.randomness import stream
 from duelrank.core.types import Feedback, Impression
 from duelrank.core.types import Query as CPUQuery
+from duelrank.kernels import pairrank as pairrank_kernels
 from duelrank.lockstep.algorithms import matched, prepared
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.representation import slots
