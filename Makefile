@@ -101,7 +101,7 @@ site: docs ## tests of the built site in a real browser, from its folder; skippe
 
 tables: $(VENV)/.dev ## write docs/algorithms.md and the tables of docs/export.md anew, from the registries
 	@$(BIN)/duelrank list --markdown --results docs/league.csv > docs/algorithms.md.new && mv docs/algorithms.md.new docs/algorithms.md
-	@$(BIN)/python -m duelrank.export docs/export.md
+	@$(BIN)/python docs/generated.py docs/export.md
 
 links: $(VENV)/.dev ## ask the addresses that the site links to; needs the internet (links within the site are checked by make docs)
 	$(BIN)/python -m sphinx -b linkcheck -D nb_execution_mode=off --quiet -d build/doctrees docs build/links

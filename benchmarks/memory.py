@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from duelrank.datasets.preparation import Meta, SplitSize, write_split
+from duelrank.datasets.cache import Meta, SplitSize, write_split
 from duelrank.datasets.reader import Block
 
 N_FEATURES, N_DOCUMENTS = 136, 100  # as in MSLR, about

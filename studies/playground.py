@@ -13,8 +13,18 @@ from duelrank.core.randomness import stream
 from duelrank.metrics import nDCG
 from duelrank.playground import Search, read_library
 from duelrank.playground.app import SETTINGS
-from duelrank.playground.crowd import Crowd, CrowdWish, Noise, Question, questions
-from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, as_weights, grades
+from duelrank.playground.crowd import (
+    DEFAULT_TASTE,
+    N_GRADES,
+    Crowd,
+    CrowdSettings,
+    Noise,
+    Question,
+    as_weights,
+    grades,
+    questions,
+)
+from duelrank.playground.search import FEATURES
 from duelrank.service import Service
 from duelrank.storage import open_storage
 from duelrank.users import Preset
@@ -69,11 +79,11 @@ async def crowded(search: Search, rate: float, seconds: float = 10.0) -> None:
         await service.start()
         await service.wait_ready()
         crowd = Crowd(service, search)
-        await crowd.change(CrowdWish(rate=rate))
-        await crowd.change(CrowdWish(running=True, rate=rate))
+        await crowd.change(CrowdSettings(rate=rate))
+        await crowd.change(CrowdSettings(running=True, rate=rate))
         cpu = process_time()
         await asyncio.sleep(seconds)
-        state, cpu = await crowd.change(CrowdWish(rate=rate)), process_time() - cpu
+        state, cpu = await crowd.change(CrowdSettings(rate=rate)), process_time() - cpu
         reached, each = state.lists / seconds, 1000.0 * cpu / max(1, state.lists)
         sides = ", ".join(f"{side.algorithm} {side.lately or 0.0:.3f}" for side in state.sides)
         load = os.getloadavg()[0]

@@ -194,7 +194,7 @@ class TestSearchAndClick:
         page = open_play()
         page.fill("#query", "zzzzzz")
         page.press("#query", "Enter")
-        page.until(lambda: "Nothing has these words" in page.text("#said"))
+        page.until(lambda: "No document has these words" in page.text("#said"))
         page.click("#hints button >> nth=1")
         page.wait_for_selector(".hit")
         page.locator(".hit .open").first.click()
@@ -312,10 +312,10 @@ class TestUsers:
         page.until(lambda: page.locator("#both .bar").count() == 11)
         assert 0.0 < float(page.text("#ndcg-a")) <= 1.0
         assert 0.0 < float(page.text("#overall-b")) <= 1.0
-        assert "a second" in page.text("#speed")
+        assert "per second" in page.text("#speed")
         assert "now mgd 0." in page.locator("#chart svg").get_attribute("aria-label")
         page.click("#switch")
-        page.until(lambda: page.text("#switch") == "Let them go on")
+        page.until(lambda: page.text("#switch") == "Continue")
         seen = page.text("#lists")
         page.wait_for_timeout(500)
         assert page.text("#lists") == seen
@@ -375,11 +375,11 @@ class TestUsers:
         page.select_option("#noise", "navigational")
         page.until(lambda: page.evaluate("fetch('/play/setup').then(a => a.json())")["wish"]["noise"] == "navigational")
         page.click("#switch")
-        page.until(lambda: page.text("#switch") == "Let them go on")
+        page.until(lambda: page.text("#switch") == "Continue")
         page.click("#switch")  # now the recipe is asked for
         page.wait_for_selector("#trouble:not([hidden])")
         assert page.text("#trouble").startswith("the second recipe: ")
-        assert page.text("#switch") == "Let them go on"
+        assert page.text("#switch") == "Continue"
 
     def test_somebody_who_comes_later_sees_them_too(self, open_play):
         page = open_play("#crowd")
@@ -388,7 +388,7 @@ class TestUsers:
         other = open_play("#crowd")
         other.until(lambda: other.text("#switch") == "Stop the users" and other.text("#lists") != "0")
         page.click("#switch")
-        page.until(lambda: page.text("#switch") == "Let them go on")
+        page.until(lambda: page.text("#switch") == "Continue")
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -11,14 +11,13 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
-from tests.ubi.logs import NAMES, event, features, made_up, query
+from tests.adapters.logs import NAMES, event, features, generated, query
 from tests.waiting import until
 from typer.testing import CliRunner
 
 import duelrank.client
 from duelrank.cli import app
-from duelrank.cli import backfill as command
-from duelrank.service import Service
+from duelrank.service import Service, backfill
 from duelrank.service.http.schema import BackfillCounts, Invalid, LoggedImpression, RankerInfo, RankerSpec
 from duelrank.storage import open_storage
 
@@ -81,7 +80,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def log(tmp_path):
-    return made_up(LISTS)
+    return generated(LISTS)
 
 
 @pytest.fixture
@@ -108,15 +107,15 @@ class TestStore:
         assert (info.backfilled, weights.tolist()) == (LISTS, before)
 
     def test_a_log_that_has_grown(self, cli_json, store, tmp_path):
-        cli_json("backfill", store, "shop", *options(made_up(20).write(tmp_path)))
-        found = cli_json("backfill", store, "shop", *options(made_up(LISTS).write(tmp_path)))
+        cli_json("backfill", store, "shop", *options(generated(20).write(tmp_path)))
+        found = cli_json("backfill", store, "shop", *options(generated(LISTS).write(tmp_path)))
         assert (found["taken"], found["there_already"]) == (LISTS - 20, 20)
 
     def test_a_dry_run_changes_nothing(self, cli, store, files):
         before = store.read_bytes()
         result = cli("backfill", store, "shop", *files, "--dry-run")
         assert result.exit_code == 0, result.stderr
-        assert f"{LISTS}  can teach" in result.stdout
+        assert f"{LISTS}  can be learned from" in result.stdout
         assert store.read_bytes() == before
         assert ranker(store)[0].backfilled == 0
 
@@ -131,12 +130,12 @@ class TestStore:
             assert (result.exit_code, result.stdout) == (2, "")
             assert reason in result.stderr.replace("\n", " ")
 
-    def test_an_error_in_between_tells_what_was_taken(self, cli, store, log, tmp_path, monkeypatch):
-        monkeypatch.setattr(command, "MOST_LISTS", 25)
+    def test_an_error_reports_the_accepted_lists(self, cli, store, log, tmp_path, monkeypatch):
+        monkeypatch.setattr(backfill, "MOST_LISTS", 25)
         log.queries += [{"nonsense": 1}] * 2
         result = cli("backfill", store, "shop", *options(log.write(tmp_path)), "--max-errors", 1)
         assert result.exit_code == 2
-        assert "50 lists were taken before this ended" in " ".join(result.stderr.split())
+        assert "50 lists were accepted before this" in " ".join(result.stderr.split())
         assert ranker(store)[0].backfilled == 50
 
     def test_a_service_on_the_same_store(self, cli, store, files):
@@ -150,7 +149,7 @@ class TestStore:
         for words, reason in (
             ((tmp_path / "not.db", "shop", *files), "does not exist"),
             ((store, "shup", *files), "did you mean shop?"),
-            ((store, "shop", *files[:-1], tmp_path / "not"), "there is no file"),
+            ((store, "shop", *files[:-1], tmp_path / "not"), "not does not exist"),
             ((store, "shop", *files[:-1], "-", "--queries", "-"), "only one of the files can be -"),
         ):
             result = cli("backfill", *words)
@@ -161,12 +160,15 @@ class TestStore:
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
     def test_killed_in_between_it_goes_on(self, cli, cli_json, store, tmp_path):
         """Exactly once: what is learned is what an undisturbed run learns."""
-        log, whole, pipe = made_up(LISTS), made(tmp_path / "whole.db"), tmp_path / "pipe"
+        log, whole, pipe = generated(LISTS), made(tmp_path / "whole.db"), tmp_path / "pipe"
         paths = log.write(tmp_path)
         cli_json("backfill", whole, "shop", *options(paths))
         os.mkfifo(pipe)  # half of the queries come, and then nothing more
         words = ["backfill", str(store), "shop", *options(paths | {"queries": str(pipe)})]
-        code = f"import sys; from duelrank.cli import backfill, main; backfill.MOST_LISTS = 5; sys.argv[1:] = {words!r}; main()"
+        code = (
+            "import sys; from duelrank.cli import main; from duelrank.service import backfill; "
+            f"backfill.MOST_LISTS = 5; sys.argv[1:] = {words!r}; main()"
+        )
         with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
             writing = os.open(pipe, os.O_RDWR)
             os.write(writing, "".join(json.dumps(each) + "\n" for each in log.queries[: LISTS // 2]).encode())
@@ -234,7 +236,7 @@ def running(monkeypatch):
 
 class TestRunningService:
     def test_in_chunks(self, cli_json, running, files, monkeypatch):
-        monkeypatch.setattr(command, "MOST_LISTS", 25)
+        monkeypatch.setattr(backfill, "MOST_LISTS", 25)
         running.known, running.refused, running.busy = {"q3"}, {"q7", "q30"}, 2
         found = cli_json("backfill", "http://example.com", "shop", *files)
         assert [len(chunk) for chunk in running.chunks] == [25, 25, 10]
@@ -242,7 +244,7 @@ class TestRunningService:
         assert found["reasons"] == [f"list '{id}': it makes no sense" for id in ("q7", "q30")]
 
     def test_no_request_is_larger_than_it_may_be(self, cli_json, running, files, monkeypatch):
-        monkeypatch.setattr(command, "MOST_BYTES", 3000)
+        monkeypatch.setattr(backfill, "MOST_BYTES", 3000)
         running.max_body = 3001  # with the brackets
         assert cli_json("backfill", "http://example.com", "shop", *files)["taken"] == LISTS
         assert all(len(msgspec.json.encode(chunk)) > 2000 for chunk in running.chunks[:-1]), "as many as fit"
@@ -292,12 +294,12 @@ class TestRunningService:
         monkeypatch.setattr("duelrank.client.client.time.sleep", lambda seconds: None)
         result = cli("backfill", "http://example.com", "shop", *files)
         assert result.exit_code == 2
-        assert "does a service run at http://example.com?" in " ".join(result.stderr.split())
+        assert "is a service running at http://example.com?" in " ".join(result.stderr.split())
 
 
 class TestSummary:
     def test_of_all_that_can_happen(self, cli, running, tmp_path):
-        log = made_up(3)
+        log = generated(3)
         log.queries += [query("untouched", ["d1"]), query("featureless", ["d1", "d2"]), query("empty", [])]
         log.events += [
             event("featureless", document="d1"),
@@ -309,15 +311,15 @@ class TestSummary:
         said = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
         assert [line.strip() for line in said.stdout.splitlines()] == [
             "6  lists read",
-            "1  taken",
-            "1  there already: from an earlier run, or the same query_id twice",
+            "1  accepted",
+            "1  known already: sent by an earlier run, or the same query_id twice",
             "1  refused",
-            "1  left out: nobody did anything with them that the ranker weighs",
-            "1  left out: 2 of the documents that they have shown have no features in the log",
-            "1  left out: they have shown nothing",
+            "1  skipped: no action that has a weight in the ranker",
+            "1  skipped: 2 of their shown documents have no features in the log",
+            "1  skipped: no documents were shown",
             "1  records could not be read",
-            "1  of 7 events are about other lists",
-            "1  actions on documents that were not in their list, which do not count",
+            "1  of 7 events belong to other lists",
+            "1  actions ignored: their documents were not in the list",
         ]
         assert said.stderr.splitlines()[0] == "list 'q0': it makes no sense"
         assert said.stderr.splitlines()[1].startswith("line 19 of ")
@@ -332,7 +334,7 @@ class TestSummary:
     def test_events_of_other_days(self, cli, running, log, tmp_path):
         log.events = [event("other", document="d1")]
         (note,) = self.notes(cli, log, tmp_path)
-        assert "no event is about any of these lists" in note
+        assert "no event belongs to any of these lists" in note
 
     def test_features_of_other_queries(self, cli, running, log, tmp_path):
         log.features = [features("other", "d1", [1, 2, 3])]
@@ -343,12 +345,12 @@ class TestSummary:
         for each in log.features:
             each["features"]["color"] = each["features"].pop("price")
         assert self.notes(cli, log, tmp_path) == [
-            f"feature 'price' has no value in {len(log.features)} documents; it counts as 0",
-            "features that the ranker does not have are left out: color",
+            f"feature 'price' has no value in {len(log.features)} documents; it is taken as 0",
+            "features that the ranker does not have are ignored: color",
         ]
 
     def test_impressions_of_what_is_rendered(self, cli, running, tmp_path):
-        log = made_up(100)
+        log = generated(100)
         log.events += [event(each["query_id"], "scroll", ordinal=6) for each in log.queries]
         (note,) = self.notes(cli, log, tmp_path)
         assert "--ignore impression" in note
@@ -359,5 +361,5 @@ class TestSummary:
         log.events = [{"time": 1, "what": "click"}] * 101
         result = cli("backfill", "http://example.com", "shop", *options(log.write(tmp_path)))
         assert (result.exit_code, running.chunks) == (2, [])
-        assert "101 records cannot be used" in " ".join(result.stderr.split())
+        assert "101 records cannot be read" in " ".join(result.stderr.split())
         assert "action_name" in result.stderr

@@ -86,8 +86,8 @@ class TestOnce:
         assert result.exit_code == status
         assert msgspec.json.decode(result.stdout, type=GuardInfo) == service.answers[0]
 
-    def test_where_nobody_looks_it_does_not_go_on(self, cli, service):
-        """The output of this command is no terminal, so it is shown once."""
+    def test_without_a_terminal_it_is_shown_once(self, cli, service):
+        """The output of this command is not a terminal."""
         assert cli("guard", "shop").exit_code == 0
         assert len(service.paths) == 1
 
@@ -124,7 +124,7 @@ class TestWatching:
         after = msgspec.structs.replace(well, alarms=1, last_alarm=alarm.last_alarm, promotions=2)
         said = watched(well, alarm, after).stdout
         assert f"alarm: {alarm.last_alarm.reason}"[:60] in said
-        assert "resumed: it watches anew" in said
+        assert "resumed: the guard starts again" in said
         assert "promoted to rung 2 of 3" in said
 
     def test_a_service_that_is_away_is_waited_for(self, watched):
@@ -133,9 +133,9 @@ class TestWatching:
             guard_info(), away, away, httpx.Response(503), httpx.Response(503), guard_info(model_version=43)
         )
         assert result.exit_code == 0
-        assert "no answer since" in result.stdout
+        assert "no response since" in result.stdout
         assert "version 43" in result.stdout
-        assert "no answer since" not in result.stdout.rpartition("version 43")[2]
+        assert "no response since" not in result.stdout.rpartition("version 43")[2]
 
     def test_a_ranker_that_was_deleted_is_the_end(self, watched):
         result = watched(guard_info(), httpx.Response(404, json={"title": "gone", "detail": "no such ranker"}))
@@ -181,11 +181,11 @@ class TestView:
         assert full / (full + free) == pytest.approx(share, abs=0.16)
 
     def test_the_ladder(self):
-        assert "10% → [50%] → 100%  the learned ranker decides 50%" in shown(guard_info())
+        assert "10% → [50%] → 100%  50% of the other lists are ranked" in shown(guard_info())
         assert "now 47.2%, is above 49%" in shown(guard_info())
-        assert "your own order decides all lists" in shown(guard_info(state="alarm"))
+        assert "all lists have your own order" in shown(guard_info(state="alarm"))
 
-    def test_an_alarm_of_the_past_is_told_with_its_reason(self):
+    def test_a_past_alarm_has_its_reason(self):
         alarm = guard_info(state="alarm").last_alarm
         text = shown(guard_info(alarms=3, last_alarm=alarm), 200)
         assert "3, the last on" in row(text, "alarms")

@@ -1,15 +1,11 @@
-"""The command line as a real process: entry point, own files in workers, what goes to which stream."""
+"""The command line as a process: entry point, extensions in workers, encoding of the terminal."""
 
 import json
 import os
-import platform
 import subprocess
 import sys
 
-import numpy
 import pytest
-
-import duelrank
 
 pytestmark = pytest.mark.processes
 
@@ -76,32 +72,7 @@ def test_the_environment_names_files_as_well(extension):
     assert "My own algorithm." in done.stdout
 
 
-def test_errors_show_no_traceback(tmp_path):
-    broken = tmp_path / "broken.py"
-    broken.write_text("1 / 0", encoding="utf-8")
-    done = duelrank_process("--load", broken, "list")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: cannot load {broken}: ZeroDivisionError: division by zero\n"
-
-
-def test_letters_that_the_terminal_lacks(tmp_path):
+def test_characters_that_the_terminal_lacks():
     done = duelrank_process("run", "mgd", "--impressions", 20, PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "nDCG@10" in done.stdout
-
-
-def test_version(cli):
-    shown = cli("--version").stdout
-    assert shown.startswith(
-        f"duelrank {duelrank.__version__}, Python {platform.python_version()}, numpy {numpy.__version__}, "
-    )
-    assert shown.count("\n") == 1
-
-
-def test_help_names_every_command(cli):
-    shown = cli("--help").stdout
-    assert all(word in shown for word in ("list", "run", "compare", "data", "--load", "--version"))
-
-
-def test_missing_file(cli):
-    assert "cannot load nowhere.py" in cli("--load", "nowhere.py", "list").stderr

@@ -91,10 +91,10 @@ def test_curves(cli, cli_json, service):
     (price,), (bm25,) = ([row for row in rows if name in row] for name in ("price", "bm25"))
     assert all(text in price for text in ("0.75", "█▁▁▁", "900", "value"))
     assert all(text in bm25 for text in ("0.5", "▁▁▁▂", "▅", "query range"))
-    assert "█" not in bm25, "heights compare over features"
+    assert "█" not in bm25, "all features have the same scale"
 
 
-def test_warnings_of_the_service_are_told(cli, service):
+def test_warnings_of_the_service(cli, service):
     service.failure = httpx.Response(200, json=INFO | {"warnings": ["the disk is nearly full"]})
     assert cli("rankers", "show", "shop").stderr.strip() == "warning: the disk is nearly full"
 
@@ -272,11 +272,14 @@ def test_control(cli, cli_json, service, words, asked):
         (("create", "shop", "mgd"), "give their names with --features"),
         (("create", "shop", "mgd", "--features", "a", "--weight", "a"), "NAME=NUMBER"),
         (("change", "shop", "--action", "purchase"), "NAME=NUMBER"),
-        (("create", "shop", "mgd", "--features", "a", "--weight", "a=1", "--from", "b"), "only one of them"),
-        (("create", "shop", "mgd", "--features", "a", "--from-version", 1), "name it with --from"),
+        (
+            ("create", "shop", "mgd", "--features", "a", "--weight", "a=1", "--from", "b"),
+            "only one of --weight, --from and --model",
+        ),
+        (("create", "shop", "mgd", "--features", "a", "--from-version", 1), "give its name with --from"),
         (("create", "shop", "mgd", "--features", "a", "--model", "absent.json"), "cannot read absent.json"),
         (("change", "shop"), "nothing to change"),
-        (("change", "shop", "--no-guard", "--guard-with", "share=1"), "either --no-guard or --guard-with"),
+        (("change", "shop", "--no-guard", "--guard-with", "share=1"), "exclude each other"),
         (("create", "shop", "mgd", "--features", "a", "--guard-with", "share"), "NAME=VALUE"),
         (("list", "--url", "localhost"), "must be like http://"),
     ],
@@ -296,7 +299,7 @@ def problem(status, title, detail):
 @pytest.mark.parametrize(
     ("failure", "hint"),
     [
-        (httpx.ConnectError("refused"), "does a service run at http://127.0.0.1:8000? Give its address with --url"),
+        (httpx.ConnectError("refused"), "is a service running at http://127.0.0.1:8000? Give its address with --url"),
         (problem(401, "Key missing", "no key"), "--api-key or DUELRANK_API_KEY"),
         (
             problem(404, "Unknown ranker", "no ranker is called 'shop'"),

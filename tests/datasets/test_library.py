@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from duelrank import parse
-from duelrank.core import registry
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
-from duelrank.datasets import CATALOGUE, Imported, library
+from duelrank.datasets import Imported, library
 
 
 def big_folder(tmp_path: Path, n_queries: int = 400) -> Path:
@@ -249,20 +248,6 @@ def test_default_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DUELRANK_HOME")
     assert library.home().name == "duelrank"
     assert library.home().is_absolute()
-
-
-def test_catalogue_is_consistent() -> None:
-    for name, entry in CATALOGUE.items():
-        assert name == entry.name
-        assert parse(name) == Imported(name=name)
-        assert registry.spell(Imported(name=name)) == name
-        assert entry.page.startswith("http")
-        assert entry.terms
-        assert bool(entry.url) == bool(entry.sha256) == bool(entry.archive)
-        assert len(entry.sha256) in (0, 64)
-        assert 2 <= entry.n_grades <= 5
-        assert entry.n_folds in (1, 5)
-        assert entry.documents > entry.queries
 
 
 REAL = Path(os.environ.get("DUELRANK_DATA") or Path(__file__).parents[2].parent / "shared" / "datasets")

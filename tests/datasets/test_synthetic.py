@@ -1,26 +1,70 @@
-"""The synthetic set: deterministic, well-formed, learnable, and as unbalanced as real ones."""
+"""Generated data sets: deterministic, well-formed, learnable, and as unbalanced as real ones."""
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from duelrank import parse
-from duelrank.core.errors import InvalidRecipe, InvalidValue
-from duelrank.datasets import Synthetic
+from duelrank import parse, simulate
+from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData
+from duelrank.core.registry import spell
+from duelrank.datasets import Bumpy, Dataset, Imported, LongTail, Synthetic, add, synthetic
+from duelrank.experiments import Grid, Store, run_all
+from duelrank.experiments.pipeline import collect, plan
+from duelrank.experiments.suite import load_suite
+from duelrank.simulation import RunSpec
+
+BASE = Synthetic(n_queries=20)
+RAW = Bumpy(n_queries=200, n_features=24, scale="none")
 
 
-def test_equal_parameters_equal_data() -> None:
-    from duelrank.datasets.synthetic import _make
-
-    one = Synthetic(n_queries=20, seed=3).fold(2)
-    assert Synthetic(n_queries=20, seed=3).fold(2) is one
-    _make.cache_clear()
-    again = Synthetic(n_queries=20, seed=3).fold(2)
+@pytest.mark.parametrize(("kind", "cached"), [(Synthetic, synthetic._make), (Bumpy, synthetic._make_bumpy)])
+def test_equal_parameters_equal_data(kind: type[Synthetic | Bumpy], cached: object) -> None:
+    one = kind(n_queries=20, seed=3).fold(2)
+    assert kind(n_queries=20, seed=3).fold(2) is one
+    cached.cache_clear()  # type: ignore[attr-defined]
+    again = kind(n_queries=20, seed=3).fold(2)
     for name in ("features", "labels", "offsets", "ids"):
         assert np.array_equal(getattr(one.train, name), getattr(again.train, name))
-    assert not np.array_equal(one.train.labels[:50], Synthetic(n_queries=20, seed=3).fold(1).train.labels[:50])
-    assert not np.array_equal(one.train.labels[:50], Synthetic(n_queries=20, seed=4).fold(2).train.labels[:50])
+    assert not np.array_equal(one.train.labels[:50], kind(n_queries=20, seed=3).fold(1).train.labels[:50])
+    assert not np.array_equal(one.train.labels[:50], kind(n_queries=20, seed=4).fold(2).train.labels[:50])
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Synthetic(1, 1, 1, 2),
+        Synthetic(2, 2, 3, 31),
+        Synthetic(3, 5, 200, 5, correlation=1),
+        Bumpy(1, 1, 1, 2),
+        Bumpy(2, 2, 3, 31),
+        Bumpy(3, 5, 100, 5, scale="none"),
+    ],
+)
+def test_extremes(recipe: Synthetic | Bumpy) -> None:
+    fold = recipe.fold(5)
+    assert len(fold.train) == recipe.n_queries
+    assert np.isfinite(fold.train.features).all()
+
+
+@pytest.mark.parametrize("wrong", ["n_queries=0", "n_grades=1", "noise=-1.0", "correlation=1.5", "seed=-1"])
+def test_wrong_parameters(wrong: str) -> None:
+    with pytest.raises(InvalidRecipe):
+        parse(f"synthetic({wrong})")
+    with pytest.raises(InvalidRecipe, match="scale"):
+        parse("bumpy(scale='feature')")
+
+
+@pytest.mark.parametrize("number", [0, 6, True, "1"])
+def test_wrong_fold(number: int) -> None:
+    for recipe in (Synthetic(), Bumpy(), LongTail(Synthetic())):
+        with pytest.raises(InvalidValue, match="from 1 to 5"):
+            recipe.fold(number)
 
 
 def test_shape_and_balance() -> None:
@@ -59,24 +103,157 @@ def test_correlation_is_tunable() -> None:
     assert strongest(0.0) < 0.15 < strongest(0.9)
 
 
-@pytest.mark.parametrize(
-    "recipe", [Synthetic(1, 1, 1, 2), Synthetic(2, 2, 3, 31), Synthetic(3, 5, 200, 5, correlation=1)]
-)
-def test_extremes(recipe: Synthetic) -> None:
-    fold = recipe.fold(5)
-    assert len(fold.train) == recipe.n_queries
-    assert np.isfinite(fold.train.features).all()
+def explained(columns: NDArray[np.float64], labels: NDArray[np.int8]) -> float:
+    """Return the share of the labels' variance that the best linear function of the columns explains."""
+    columns = np.column_stack([columns, np.ones(len(columns))])
+    weights = np.linalg.lstsq(columns, labels.astype(np.float64), rcond=None)[0]
+    return float(1.0 - np.var(labels - columns @ weights) / np.var(labels))
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"n_queries": 0}, {"n_grades": 1}, {"noise": -1.0}, {"correlation": 1.5}, {"seed": -1}]
-)
-def test_wrong_parameters(wrong: dict[str, float]) -> None:
-    with pytest.raises(InvalidRecipe):
-        Synthetic(**wrong)  # type: ignore[arg-type]
+def in_bins(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each feature which eighth of its values each document is in, one column each."""
+    edges = [np.unique(np.quantile(values, np.linspace(0, 1, 9)))[1:-1] for values in features.T]
+    bins = [np.searchsorted(edge, values) for edge, values in zip(edges, features.T, strict=True)]
+    return np.concatenate([bin_of[:, None] == np.arange(8) for bin_of in bins], axis=1).astype(np.float64)
 
 
-@pytest.mark.parametrize("number", [0, 6, True, "1"])
-def test_wrong_fold(number: int) -> None:
-    with pytest.raises(InvalidValue, match="from 1 to 5"):
-        Synthetic().fold(number)
+def test_bumpy_data_stays_the_same_from_version_to_version() -> None:
+    fold = Bumpy(n_queries=40, seed=1, scale="none").fold(3)
+    digest = hashlib.sha256()
+    for split in (fold.train, fold.validation, fold.test):
+        # Six digits: processors differ in the last bits of exp and log.
+        digest.update(" ".join(f"{value:.5e}" for value in split.features.ravel()).encode())
+        digest.update(split.labels.tobytes())
+    assert digest.hexdigest()[:16] == "c2ddd5df64f0b134"
+
+
+def test_features_are_as_they_come_in_a_shop() -> None:
+    features = RAW.fold(1).train.features
+    price, similarity, sales, links, category, reviews, age, now_and_then = features[:, :8].T
+    for long_tailed in (price, sales, links, reviews, age):
+        assert long_tailed.max() > 8 * long_tailed.mean() > 0
+        assert long_tailed.min() >= 0
+    assert 0 < similarity.min() < similarity.max() < 1
+    assert np.unique(category).tolist() == [0, 1, 2]
+    assert np.mean(reviews == 0) > 0.5
+    for whole in (sales, reviews, age):
+        assert np.array_equal(whole, np.floor(whole))
+    offsets = RAW.fold(1).train.offsets
+    is_constant = np.maximum.reduceat(now_and_then, offsets[:-1]) == 0
+    assert is_constant.mean() == 0.5
+
+
+def test_scaling_within_queries_changes_nothing_else() -> None:
+    raw, scaled = RAW.fold(1).train, Bumpy(n_queries=200, n_features=24).fold(1).train
+    assert np.array_equal(raw.labels, scaled.labels)
+    for query in range(0, 200, 40):
+        values = raw.query(query).features
+        span = np.ptp(values, axis=0)
+        expected = np.where(span > 0, values - values.min(axis=0), 0.0) / np.where(span > 0, span, 1.0)
+        np.testing.assert_allclose(scaled.query(query).features, expected)
+
+
+def test_curves_explain_what_lines_cannot() -> None:
+    raw, scaled = RAW.fold(1).train, Bumpy(n_queries=200, n_features=24).fold(1).train
+    lines = max(explained(raw.features, raw.labels), explained(scaled.features, raw.labels))
+    curves = explained(in_bins(raw.features), raw.labels)
+    assert lines > 0.2
+    assert curves > lines + 0.08
+
+
+def test_noise_hides_curves() -> None:
+    def fit(noise: float) -> float:
+        train = Bumpy(n_queries=200, n_features=24, scale="none", noise=noise).fold(1).train
+        return explained(in_bins(train.features), train.labels)
+
+    assert fit(0.0) > fit(1.0) + 0.1 > fit(4.0) + 0.1
+
+
+def test_rankers_learn_on_bumpy() -> None:
+    record = simulate("mgd-dsp", "bumpy", "navigational", seed=1, impressions=500)
+    assert record.offline[-1] > record.offline[0] + 0.1
+
+
+def popularity(dataset: LongTail, number: int = 1) -> np.ndarray:
+    found = dataset.fold(number).popularity
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0])
+def test_popularity_falls_with_its_rank_as_a_power(exponent: float) -> None:
+    found = np.sort(popularity(LongTail(BASE, exponent)))[::-1]
+    np.testing.assert_allclose(found, 1.0 / np.arange(1, 21) ** exponent)
+
+
+def test_the_order_is_random_but_fixed() -> None:
+    def order(seed: int, number: int = 1) -> list[int]:
+        return np.argsort(-popularity(LongTail(BASE, seed=seed), number)).tolist()
+
+    assert order(0) == order(0)
+    assert sorted(order(0)) == list(range(20))
+    others = [order(1), order(2), order(0, number=2), list(range(20))]
+    assert order(0) not in others
+
+
+def test_the_exponent_does_not_change_the_order() -> None:
+    orders = [np.argsort(-popularity(LongTail(BASE, exponent))).tolist() for exponent in (0.5, 2.0)]
+    assert orders[0] == orders[1]
+
+
+def test_all_else_is_the_base() -> None:
+    fold, plain = LongTail(BASE).fold(2), BASE.fold(2)
+    assert (fold.train, fold.validation, fold.test) == (plain.train, plain.validation, plain.test)
+    assert fold.n_grades == plain.n_grades
+    assert plain.popularity is None
+    assert LongTail(BASE).n_folds == BASE.n_folds
+
+
+def test_an_imported_set(letor_folder: Path) -> None:
+    add("mine", letor_folder)
+    assert popularity(LongTail(Imported("mine"))).shape == (4,)
+    assert LongTail(Imported("mine")).n_folds == 2
+    with pytest.raises(MissingData, match="duelrank data add mq2008"):
+        LongTail(Imported("mq2008")).fold(1)
+
+
+def test_wrong_parameters_of_a_long_tail() -> None:
+    for wrong in ({"exponent": -1.0}, {"seed": -1}, {"base": None}):
+        with pytest.raises(InvalidRecipe):
+            LongTail(**({"base": BASE} | wrong))  # type: ignore[arg-type]
+    with pytest.raises(InvalidRecipe, match="LongTail needs a value for base"):
+        parse("LongTail()")
+
+
+def test_from_text_and_back() -> None:
+    assert parse("LongTail(synthetic, exponent=1.2)", Dataset) == LongTail(Synthetic(), 1.2)
+    dataset = LongTail(Imported("mq2008"), seed=3)
+    assert parse(repr(dataset)) == parse(spell(dataset)) == dataset
+    assert "mq2008" in spell(dataset)
+    assert "synthetic" in spell(LongTail(Synthetic()))  # the base is named even if it is the default
+
+
+def test_specs_differ_by_every_field() -> None:
+    datasets = [LongTail(BASE), LongTail(BASE, 1.5), LongTail(BASE, seed=1), LongTail(Synthetic(n_queries=21)), BASE]
+    digests = {RunSpec(parse("mgd"), dataset, parse("perfect")).digest for dataset in datasets}
+    assert len(digests) == len(datasets)
+    assert pickle.loads(pickle.dumps(datasets)) == datasets
+
+
+@pytest.mark.processes
+def test_workers_see_the_same_popularity() -> None:
+    grid = Grid((parse("mgd"),), LongTail(BASE, 1.5), (parse("pbm"), parse("dbn")), runs=1, impressions=40)
+    for record in run_all(grid.specs(), workers=2):
+        here = simulate(record.spec)
+        assert here.online.tobytes() == record.online.tobytes()
+        assert here.weights.tobytes() == record.weights.tobytes()
+
+
+def test_results_are_kept_under_a_name_that_parses(tmp_path: Path) -> None:
+    asked = "LongTail(Synthetic(n_queries=20), exponent=1.5)"
+    wanted = plan(load_suite("quick"), datasets=[asked], users=["dcm"], algorithms=["mgd"], runs=1, impressions=30)
+    with Store(tmp_path / "results", "quick") as store:
+        frame = collect(wanted, store, workers=1)
+        assert not store.missing(wanted.specs())
+    assert [parse(name) for name in frame["dataset"].tolist()] == [LongTail(BASE, 1.5)]
+    assert frame["user"].tolist() == ["dcm"]

@@ -83,3 +83,9 @@ def test_every_problem_of_the_service_is_described(generated):
     from duelrank.service.http.errors import TABLE
 
     assert all(f"`/docs#{kind.slug}`" in generated.errors() for kind in TABLE.values())
+
+
+def test_the_tables_of_export_formats_are_up_to_date(generated):
+    page = (DOCS / "export.md").read_text(encoding="utf-8")
+    assert generated.with_export_tables(page) == page, "run `make tables`"
+    assert all(f"| `{name}` |" in page for name in FORMATS)

@@ -292,7 +292,7 @@ def test_solr_has_a_threshold_at_0():
 
 def test_solr_refuses_thresholds_that_no_scale_keeps_apart():
     model = LinearModel("shop", 1, ("a",), [1.0, 2.0], Steps(), [[0.0, 1e-44, 1e30, 1e31]])
-    with pytest.raises(InvalidValue, match="sizes differ too much"):
+    with pytest.raises(InvalidValue, match="magnitudes differ too much"):
         export(model, "solr")
 
 
@@ -358,7 +358,9 @@ def test_before_the_first_knots_a_model_is_linear_in_the_range_of_the_query(repr
     documents = np.array([[1.0, 5.0], [3.0, -5.0], [2.0, 0.5]])
     (found,) = onnxruntime.InferenceSession(export(model, "onnx")).run(None, {"features": documents.astype(np.float32)})
     np.testing.assert_allclose(found[:, 0], model.score(documents), rtol=0, atol=1e-6)
-    with pytest.raises(InvalidValue, match=r"not take this model yet.*differs from query to query.*learned from more"):
+    with pytest.raises(
+        InvalidValue, match=r"not compute this model yet.*differs from query to query.*learned from more"
+    ):
         export(model, "solr", max_error=0.1)
     chained = LinearModel("shop", 1, ("a", "b"), [1.0, -2.0], QueryScaled() >> representation)
     with pytest.raises(InvalidValue, match="cannot normalise per query"):

@@ -280,7 +280,7 @@ def test_weights_that_no_engine_takes(format):
 @pytest.mark.parametrize("format", HYBRID[:2])
 @pytest.mark.parametrize(
     ("version", "reason"),
-    [(0, "learned from any click"), (1, "learned from any click"), (2, "clicks speak against every sub-query")],
+    [(0, "learned from any click"), (1, "learned from any click"), (2, "clicks disagree with every sub-query")],
 )
 def test_weights_that_are_all_0(format, version, reason):
     message = refused(replace(MODEL, version=version, weights=[0.0, 0.0]), format)
@@ -313,8 +313,8 @@ class TestSubQueries:
 
     def test_one_that_is_missing(self, format):
         message = refused(self.model, format, sub_queries={"bm25": SUB_QUERIES["bm25"]})
-        assert "the scores of 'vector'? Give it, such as vector={" in message
-        assert "of 'bm25'?" in refused(self.model, format, sub_queries=None)
+        assert "computes 'vector' is missing: give it, such as vector={" in message
+        assert "computes 'bm25' is missing" in refused(self.model, format, sub_queries=None)
 
     def test_one_of_no_feature(self, format):
         with pytest.raises(UnknownName, match="did you mean vector"):

@@ -1,4 +1,4 @@
-"""What a format cannot hold is refused, with the reason and what can be done instead."""
+"""Formats refuse models that they cannot represent, with the reason and an alternative."""
 
 import builtins
 import subprocess
@@ -116,7 +116,7 @@ class TestNegativeScores:
     )
     def test_unknown_bounds(self, format, representation):
         model = replace(MODEL, representation=representation)
-        assert "not known" in refused(model, format)
+        assert "is known only if" in refused(model, format)
         assert "give it as offset" in refused(model, format, offset_feature="one")
         assert export(model, format, offset_feature="one", offset=100.0)
         assert export(model, format, allow_negative=True)
@@ -145,14 +145,14 @@ class TestNegativeScores:
         assert export(RANGED, "elasticsearch", offset_feature="one", offset=0.2, allow_negative=True)
         assert export(RANGED, "elasticsearch", offset_feature="one", offset=0.26)
         assert "name it with offset_feature" in refused(RANGED, "elasticsearch", offset=1.0)
-        assert "does not use" in refused(RANGED, "elasticsearch", offset_feature="b")
-        assert "does not use" in refused(RANGED, "elasticsearch", offset_feature="")
+        assert "must not be that of a feature" in refused(RANGED, "elasticsearch", offset_feature="b")
+        assert "must not be that of a feature" in refused(RANGED, "elasticsearch", offset_feature="")
         assert "finite" in refused(RANGED, "elasticsearch", offset_feature="one", offset=np.inf)
         assert "finite" in refused(RANGED, "elasticsearch", offset_feature="one", offset="1")
-        assert "from 0 up" in refused(MODEL, "elasticsearch", offset_feature="one", offset=-1.0)
-        assert "from 0 up" in refused(MODEL, "elasticsearch", offset_feature="one", offset=1e39)
+        assert "at least 0" in refused(MODEL, "elasticsearch", offset_feature="one", offset=-1.0)
+        assert "at least 0" in refused(MODEL, "elasticsearch", offset_feature="one", offset=1e39)
         huge = replace(RANGED, weights=[-3e38, -3e38])
-        assert "single precision can hold, got inf" in refused(huge, "elasticsearch", offset_feature="one")
+        assert "within single precision, got inf" in refused(huge, "elasticsearch", offset_feature="one")
 
 
 class TestNumbers:
@@ -169,13 +169,15 @@ class TestNumbers:
         assert "'a'" in refused(
             replace(MODEL, representation=Fixed((Standard(1e39, 1.0), Unscaled()))), format, **options
         )
-        assert export(replace(MODEL, weights=[1.0, 1e-60]), format, **options)  # lost beside the other in any precision
+        assert export(
+            replace(MODEL, weights=[1.0, 1e-60]), format, **options
+        )  # negligible next to the other weight in any precision
 
     def test_what_folding_would_make_infinite(self):
         assert "'a'" in refused(replace(MODEL, representation=Fixed((Standard(0.0, 5e-324), Unscaled()))), "ranklib")
         far = replace(MODEL, weights=[1e200, 1.0], representation=Fixed((Standard(1e200, 1.0), Unscaled())))
         assert "bias" in refused(far, "ranklib", offset=0.0)
-        assert export(far, "ranklib")  # where no bias is written, none is too large
+        assert export(far, "ranklib")  # no bias is written
 
     @pytest.mark.parametrize("offset", [np.nan, "1", True])
     def test_ranklib_offsets(self, offset):

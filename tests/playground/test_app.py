@@ -1,25 +1,21 @@
-"""The playground over HTTP: a search beside the API, and users who search through it."""
+"""The playground over HTTP: its search, its rankers and its simulated users."""
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Iterator
 
 import pytest
 from tests.playground.conftest import HARM
-from tests.waiting import until, until_async
+from tests.waiting import until
 
-from duelrank.core.errors import InvalidRecipe, InvalidValue, UnknownName
 from duelrank.playground import Playground
 from duelrank.playground.app import MINE, own_ranker
-from duelrank.playground.crowd import NAMES, Crowd, CrowdWish
 from duelrank.playground.search import FEATURES
-from duelrank.service import Service, Settings
 from duelrank.storage import open_storage
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it would rather have a successor of httpx
+    warnings.simplefilter("ignore")  # deprecation of httpx
     from starlette.testclient import TestClient
 
 
@@ -109,130 +105,3 @@ def test_any_recipe_may_be_taught_by_hand(algorithm):
 
     definition = Definition(own_ranker(algorithm), 0.0)
     assert definition.spec.features == tuple(FEATURES)
-
-
-def crowded(search, work):
-    """Run something with a crowd on a service of its own."""
-
-    async def main():
-        with open_storage("sqlite://") as storage:
-            service = Service(storage, Settings(publish_every=0.0, poll_every=0.02))
-            await service.start()
-            try:
-                await service.wait_ready(300)
-                crowd = Crowd(service, search)
-                try:
-                    return await work(crowd, service)
-                finally:
-                    await crowd.stop()
-            finally:
-                await service.stop()
-
-    return asyncio.run(main())
-
-
-class TestCrowd:
-    def test_users_teach_both_rankers_what_they_like(self, search):
-        async def work(crowd, service):
-            wish = CrowdWish(running=True, rate=1000.0, taste={"depth": -1.0}, algorithms=("mgd", "wmgd-dsp"))
-            await crowd.change(wish)
-            await until_async(lambda: crowd.lists >= 400)
-            state = await crowd.change(CrowdWish(running=False, taste={"depth": -1.0}, algorithms=("mgd", "wmgd-dsp")))
-            await until_async(lambda: all(service.ranker(name).learned == state.lists for name in NAMES))
-            return state, [service.ranker(name) for name in NAMES], service.model(NAMES[1]).weights
-
-        state, infos, weights = crowded(search, work)
-        assert not state.running
-        assert [each.algorithm for each in state.sides] == ["mgd", "wmgd-dsp"]
-        for side, info in zip(state.sides, infos, strict=True):
-            assert (info.impressions, info.failed) == (state.lists, 0)
-            assert len(side.curve) == state.lists // state.per_point
-        assert weights[list(FEATURES).index("depth")] < 0.0
-        assert state.sides[1].lately > state.sides[1].curve[0]
-
-    def test_they_stop_go_on_and_begin_anew(self, search):
-        async def work(crowd, service):
-            assert not (await crowd.change(CrowdWish())).running
-            assert (await crowd.change(CrowdWish(running=True, rate=500.0))).running
-            await until_async(lambda: crowd.lists >= 20)
-            stopped = await crowd.change(CrowdWish(running=False))
-            await asyncio.sleep(0.1)
-            assert crowd.lists == stopped.lists
-            await crowd.change(CrowdWish(running=True, rate=500.0))
-            await until_async(lambda: crowd.lists > stopped.lists)
-            await crowd.change(CrowdWish(running=False, anew=True))
-            assert crowd.state().lists == 0
-            assert service.ranker(NAMES[0]).impressions == 0
-
-        crowded(search, work)
-
-    def test_a_bad_recipe_leaves_the_others_running(self, search):
-        async def work(crowd, service):
-            await crowd.change(CrowdWish(running=True))
-            with pytest.raises(InvalidRecipe, match="the second recipe"):
-                await crowd.change(CrowdWish(running=True, algorithms=("mgd", "pdgd(")))
-            with pytest.raises(UnknownName):
-                await crowd.change(CrowdWish(running=True, taste={"smell": 1.0}))
-            with pytest.raises(InvalidValue):
-                await crowd.change(CrowdWish(running=True, rate=0.0))
-            assert crowd.running
-            assert crowd.wish.algorithms == ("mgd", "mgd-dsp")
-
-        crowded(search, work)
-
-    def test_a_ranker_that_is_gone_stops_them_with_a_reason(self, search):
-        async def work(crowd, service):
-            await crowd.change(CrowdWish(running=True))
-            await service.delete(NAMES[0])
-            await until_async(lambda: not crowd.running)
-            assert NAMES[0] in crowd.state().error
-            assert (await crowd.change(CrowdWish(running=True, anew=True))).error == ""
-
-        crowded(search, work)
-
-    def test_a_ranker_that_is_gone_is_made_anew_when_they_go_on(self, search):
-        async def work(crowd, service):
-            await crowd.change(CrowdWish(running=True))
-            await service.delete(NAMES[1])
-            await until_async(lambda: not crowd.running)
-            assert (await crowd.change(CrowdWish(running=True))).error == ""
-            await until_async(lambda: crowd.lists >= 5, crowd.state)
-            await crowd.change(CrowdWish(running=False))
-            # Both begin again: it is fair. The learner counts a moment later.
-            await until_async(lambda: [service.ranker(name).impressions for name in NAMES] == [crowd.lists] * 2)
-
-        crowded(search, work)
-
-    def test_a_bad_recipe_is_refused_before_anything_is_prepared(self, search, monkeypatch):
-        def prepared(search):
-            raise AssertionError("questions were looked for first")
-
-        monkeypatch.setattr("duelrank.playground.crowd.questions", prepared)
-
-        async def work(crowd, service):
-            with pytest.raises(InvalidRecipe, match="the first recipe"):
-                await crowd.change(CrowdWish(running=True, algorithms=("mdg", "mgd")))
-
-        crowded(search, work)
-
-    def test_no_faster_than_asked(self, search):
-        async def work(crowd, service):
-            await crowd.change(CrowdWish(running=True, rate=1.0))
-            began = asyncio.get_running_loop().time()
-            await until_async(lambda: crowd.lists >= 2)
-            return asyncio.get_running_loop().time() - began
-
-        assert crowded(search, work) > 1.5
-
-    def test_nothing_to_search(self, library):
-        from duelrank.playground import Search
-        from duelrank.playground.search import Library
-
-        search = Search(Library(library.documents[:3], library.importers))
-
-        async def work(crowd, service):
-            with pytest.raises(InvalidValue, match="nothing for users to search"):
-                await crowd.change(CrowdWish(running=True))
-
-        crowded(search, work)
-        search.close()

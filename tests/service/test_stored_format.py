@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from duelrank.guard import GuardSpec
+from duelrank.evidence import GuardSpec
 
 from duelrank.core.errors import StoreCorrupt
 from duelrank.service.domain import Change, RankerSpec, Start

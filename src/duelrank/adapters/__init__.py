@@ -1,1 +1,1 @@
-"""Adapters to what people already have: scikit-learn, PyTerrier, logs of clicks, scores of sub-queries."""
+"""Adapters to other libraries and data: scikit-learn, PyTerrier, click logs (UBI, backfill), and hybrid search."""

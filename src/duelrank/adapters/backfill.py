@@ -1,4 +1,4 @@
-"""Learns from lists that another system ranked, before a ranker goes live."""
+"""Learns from the logs of another system before a ranker goes live."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from duelrank.core.types import Feedback, Memory, Query, Ranking, State, Stream,
 from duelrank.kernels.projection import norm
 from duelrank.representation.base import same_knots
 
-#: The length of the weights that a ranker takes over; how far its exploration goes is relative to it. Longer ones hardly learn any
-#: more, shorter ones show what a beginner shows (docs/logs.md).
+#: Norm of the weights that a ranker starts with after a full log. Exploration is relative to it: with a larger norm a ranker hardly
+#: learns from clicks, with a smaller one it shows the lists of an untrained ranker (docs/logs.md).
 LENGTH = 10.0
-#: From so many lists with a pair on a log is trusted that much; a shorter one in proportion to the square root of its lists.
+#: Number of lists with a pair of a click and a skip in a full log; a shorter log gets a norm in proportion to its square root.
 ENOUGH = 2500
 
 
 class LogLearner:
     """Learns from lists that another system ranked, for a ranker that goes live later.
 
-    What most algorithms make of clicks supposes that they have made the list, so another one learns from the log, under the same
-    representation, and the ranker takes over its weights. All functions are pure: what has been learned is in the states.
+    Most algorithms can learn only from lists that they ranked themselves. So another algorithm, `LogPairs`, learns from the log
+    with the same representation, and the ranker takes over its weights. All functions are pure: the states hold what has been
+    learned.
 
     Parameters
     ----------
     algorithm
-        Of the ranker; with a representation or without. `InvalidRecipe` is raised where it cannot take over weights.
+        Algorithm of the ranker, with or without a representation. `InvalidRecipe` is raised if it cannot take over weights.
 
     Examples
     --------
@@ -52,20 +53,20 @@ class LogLearner:
     def __init__(self, algorithm: Algorithm) -> None:
         if algorithm.per_query:
             raise InvalidRecipe(
-                f"{spell(algorithm)} has a model for each query and no weights, so it cannot take over what a log teaches; use a "
+                f"{spell(algorithm)} has a model for each query and no weights, so it cannot learn from a log; use a "
                 "recipe with weights, such as wmgd-dsp"
             )
         if algorithm.weights_follow_memory:
             raise InvalidRecipe(
-                f"{spell(algorithm)} computes its weights from the pairs that it has seen, so those from a log would be lost "
-                "at the first click; use a recipe that moves its weights, such as wmgd-dsp or pdgd"
+                f"{spell(algorithm)} computes its weights from the pairs that it has seen, so the weights from a log would be lost "
+                "at the first click; use a recipe that updates its weights, such as wmgd-dsp or pdgd"
             )
         self._ranker = algorithm
         learns = LogPairs()
         self.algorithm = replace(algorithm, base=learns) if isinstance(algorithm, Represented) else learns
 
     def start(self, state: State) -> State:
-        """Return the state before the first list of the log: the ranker's weights, and what its representation has seen."""
+        """Return the state before the first list of the log: the weights and the representation of the ranker."""
         return State(state.weights, memory=_seen(state))
 
     def learn(self, logged: State, query: Query, ranking: Ranking, feedback: Feedback, stream: Stream) -> State:
@@ -74,13 +75,13 @@ class LogLearner:
         Parameters
         ----------
         logged
-            The state before it.
+            The state before the list.
         query
             The documents of the list, at least those that were shown.
         ranking
-            The indices in the query of the documents that were shown, best first.
+            The indices of the shown documents, best first.
         feedback
-            What was clicked.
+            The clicks on the list.
         stream
             The random stream of this list.
         """
@@ -89,11 +90,11 @@ class LogLearner:
         return self.algorithm.learn(logged, impression, feedback, stream)
 
     def handed_over(self, state: State, logged: State) -> State:
-        """Return the ranker's state with what the log has taught: the weights, and what the representation has seen.
+        """Return the ranker's state with the weights and the representation that were learned from the log.
 
-        The weights get a length that says how much they are trusted: the more lists there were in the log the longer, up to a
-        point, and at least as long as the ranker's. The counts stay those of the ranker. What its parts remember stays, too, unless
-        it is of other columns. A log without a pair of a click and a skip changes no weights.
+        The norm of the weights grows with the number of lists in the log, up to `LENGTH`, and is at least that of the ranker's
+        weights. The counts of the ranker do not change, nor does the memory of its parts, unless its columns changed. A log
+        without a pair of a click and a skip does not change the weights.
         """
         seen = _seen(logged)
         same = same_knots(_seen(state).get("representation", {}), seen.get("representation", {}))
@@ -107,13 +108,13 @@ class LogLearner:
         return State(weights, state.step, state.updates, memory)
 
     def _fresh(self, n_columns: int) -> Memory:
-        """Return what the ranker's parts remember before the first list."""
+        """Return the memory of the ranker's parts before the first list."""
         base = self._ranker.base if isinstance(self._ranker, Represented) else self._ranker
         return base.start(n_columns, named_stream(0, "start")).memory
 
 
 def _seen(state: State) -> Memory:
-    """Return what a representation has seen, in its place in the memory; nothing where there is none."""
+    """Return the memory of the representation, by its name; empty if there is none."""
     return {name: known for name, known in state.memory.items() if name == "representation"}
 
 

@@ -1,4 +1,4 @@
-"""Hybrid search: from the scores of sub-queries to the features that a ranker learns the weights of."""
+"""Hybrid search: converts the scores of sub-queries to features, so that a ranker can learn their weights."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from duelrank.core.errors import InvalidValue
 from duelrank.core.types import Features
 from duelrank.representation.base import query_scaled
 
-#: Learns a handful of weights that stay at 0 or above, by short steps; `docs/hybrid.md` has what was measured.
+#: A recipe for a few weights of at least 0, with small steps; see the measurements in `docs/hybrid.md`.
 RECIPE = "query-scaled >> wmgd-dsp(step=NonNegative(step=Step(learning_rate=0.05, slow_down=50.0)))"
 
 
 def table(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], Features]:
-    """Return the documents that any sub-query found, and their features: one column per sub-query, scaled as the engines do.
+    """Return the documents that any sub-query found, and their features: one column per sub-query, scaled as in the engines.
 
-    Within each sub-query the largest score becomes 1 and the least 0, or all of them 1 where they are equal; a document that the
-    sub-query did not return has 0. OpenSearch's ``min_max`` and Elasticsearch's ``minmax`` do the same, but for the least score in
-    OpenSearch, which becomes 0.001. Learn from these features with `RECIPE`, or another ``query-scaled >> ALGORITHM``: scaled
-    again, they stay as they are, up to a constant.
+    Within each sub-query the largest score becomes 1 and the least 0; equal scores all become 1. A document that the sub-query did
+    not return gets 0. OpenSearch's ``min_max`` and Elasticsearch's ``minmax`` do the same, except that OpenSearch maps the least
+    score to 0.001. Learn from these features with `RECIPE`, or another ``query-scaled >> ALGORITHM``: scaling them again only
+    adds a constant.
 
     Parameters
     ----------
     scores
-        By sub-query, the scores of the documents that it returned, by their ids. The order of the sub-queries is that of the
-        columns; documents come in the order in which they are first found.
+        The scores by sub-query and document id. The order of the sub-queries is that of the columns; documents are in the order of
+        their first occurrence.
 
     Examples
     --------
@@ -49,6 +49,6 @@ def table(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], Feature
 
 def _scaled(name: str, scores: Features) -> Features:
     if not np.isfinite(scores).all():
-        raise InvalidValue(f"the scores of {name!r} are finite numbers, found NaN or infinity")
+        raise InvalidValue(f"the scores of {name!r} must be finite numbers, found NaN or infinity")
     differ = (scores != scores[:1]).any()
     return query_scaled(scores[:, None])[:, 0] if differ else np.ones(len(scores))

@@ -53,7 +53,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike, qid: ArrayLike | None = None) -> Self:
-        """Learn from these lists, starting anew; the parameters are those of `partial_fit`."""
+        """Learn from these lists, from scratch; the parameters are those of `partial_fit`."""
         self.learner_ = self._new(X)
         return self.partial_fit(X, y, qid)
 
@@ -65,7 +65,7 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         X
             (n_rows, n_features) of the documents as they were shown.
         y
-            (n_rows,) True or 1 where the document was clicked.
+            (n_rows,) True or 1 if the document was clicked.
         qid
             (n_rows,) the query of each row; None: all rows are one list.
         """
@@ -127,6 +127,6 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
 
 def _bounds(queries: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where each query starts, and the number of rows; consecutive rows with the same id are one query."""
+    """Return the start of each query, and the number of rows; consecutive rows with the same id are one query."""
     starts = np.flatnonzero(queries[1:] != queries[:-1]) + 1
     return np.concatenate([[0], starts, [len(queries)]]).astype(np.int64)

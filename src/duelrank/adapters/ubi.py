@@ -1,4 +1,8 @@
-"""Logs in the form of User Behavior Insights: live events and files of past lists."""
+"""User Behavior Insights (UBI 1.3.0): the meaning of its events, and logs of past searches in its format.
+
+`UbiLog` joins the queries, events and features of a log to lists that a ranker can learn from. It streams its files: features and
+events are first sorted by query in a temporary database.
+"""
 
 from __future__ import annotations
 
@@ -21,244 +25,56 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, StoreFull
-from duelrank.core.progress import Tell
+from duelrank.core.progress import ProgressCallback
 from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
 
+P = TypeVar("P")
+T = TypeVar("T")
+
+#: An id in a log; a number means its decimal text, and 12.0 means 12.
+Id: TypeAlias = str | int | float
+#: Shows progress in bytes under a label.
+Bar = Callable[[str], AbstractContextManager[ProgressCallback]]
+#: A query id and a hit of its search response, or None and a line of our own form.
+Part: TypeAlias = tuple[str | None, Any]
+
+#: Names of events that are not actions on a document: the user viewed the list down to ``position.ordinal``.
+LOOKING = frozenset({"impression", "scroll"})
+
 STDIN = "-"
-# Bytes of one line at most: a search answer with ten thousand hits has some ten million.
-LONGEST = 256 << 20
-# Bytes that are read at once of a file that is not made of lines; records between two words about progress.
-PIECE, TELL_EVERY = 1 << 20, 1000
-# Reasons that are kept.
+# Maximum position in a list; the temporary database can store it.
+LONGEST_LIST = 1_000_000_000
+# Maximum size of a line in bytes; a search response with ten thousand hits has about ten million.
+LONGEST_LINE = 256 << 20
+# Bytes per read of a file without lines, and records between two progress reports.
+PIECE, REPORT_EVERY = 1 << 20, 1000
+# Number of reasons to keep.
 FIRST = 5
 
+# The file is useless after a crash, so it is not synchronised. The cache has 64 MiB; larger data is sorted in files.
+SCHEMA = """
+    PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
+    PRAGMA temp_store = FILE; PRAGMA cache_size = -65536;
+    CREATE TABLE events (query BLOB, action TEXT, document TEXT, depth INTEGER, looking INTEGER);
+    CREATE TABLE features (query BLOB, document TEXT, features BLOB);
+"""
+# Created by sorting after all rows are inserted, which is much faster than updating an index of random keys.
+INDEXES = "CREATE INDEX event ON events (query); CREATE INDEX feature ON features (query);"
+
+_SOLR = "[features]"
 _decode = msgspec.json.Decoder().decode
 
-
-class Place(NamedTuple):
-    """Where a record is."""
-
-    file: str
-    number: int
-    unit: str = "line"
-
-    def __str__(self) -> str:
-        return f"{self.unit} {self.number:,} of {_name(self.file)}"
-
-
-class Troubles:
-    """Records that cannot be used: they are counted, the first are kept, and more than ``most`` of them are an error."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self.count = most, 0
-        self.first: list[str] = []
-
-    def note(self, place: Place, reason: object) -> None:
-        """Note one, or raise where there are too many."""
-        self.count += 1
-        if len(self.first) < FIRST:
-            self.first.append(f"{place}: {reason}")
-        if self.count > self._most:
-            raise DataFormatError(
-                f"{self.count:,} records cannot be used, and --max-errors is {self._most:,}; the first is {self.first[0]}"
-            )
-
-
-def check_files(*groups: Sequence[str]) -> None:
-    """Raise an error if a file is missing, or stdin is asked for twice, before hours are spent on the others."""
-    files = [file for group in groups for file in group]
-    if files.count(STDIN) > 1:
-        raise InvalidValue("only one of the files can be - (stdin)")
-    for file in files:
-        if file != STDIN and (not Path(file).exists() or Path(file).is_dir()):
-            raise MissingData(f"there is no file {file}")
-
-
-def read_records(files: Sequence[str], troubles: Troubles, tell: Tell) -> Iterator[tuple[Any, Place]]:
-    """Return all records of some files and where they are; a line that is no JSON is noted.
-
-    ``tell`` is told how many bytes were read, and of how many where that is known.
-    """
-    sizes = [Path(file).stat().st_size if file != STDIN and Path(file).is_file() else None for file in files]
-    total = None if None in sizes else sum(filter(None, sizes))
-    before = 0
-    for file in files:
-        with _opened(file) as raw:
-            for count, found in enumerate(_records(_unpacked(raw), file, troubles)):
-                if count % TELL_EVERY == 0:
-                    tell(before + raw.done, total)
-                yield found
-        before += raw.done
-    tell(before, total)
-
-
-def sources(record: Any) -> Iterator[dict[str, Any]]:
-    """Return the documents of a record as a search engine writes it.
-
-    These are the hits of one search answer or of several, a hit with ``_source``, or the document itself; the lines between
-    documents of a bulk request have none.
-    """
-    if not isinstance(record, dict):
-        raise DataFormatError(f"an object is expected, got {type(record).__name__}")
-    if "responses" in record:
-        for each in answers(record):
-            yield from sources(each)
-    elif "hits" in record:
-        for hit in hits(record):
-            yield from sources(hit)
-    elif "_source" in record:
-        yield from sources(record["_source"])
-    elif not is_bulk_action(record):
-        yield record
-
-
-def answers(record: dict[str, Any]) -> list[Any]:
-    """Return the search answers of an answer to several searches at once."""
-    found = record["responses"]
-    if not isinstance(found, list):
-        raise DataFormatError("responses is a list of search answers")
-    return found
-
-
-def hits(answer: dict[str, Any]) -> list[Any]:
-    """Return the hits of a search answer."""
-    found = answer["hits"].get("hits") if isinstance(answer["hits"], dict) else None
-    if not isinstance(found, list):
-        raise DataFormatError("a search answer has its hits in hits.hits")
-    return found
-
-
-def is_bulk_action(record: dict[str, Any]) -> bool:
-    """Whether a record is a line of a bulk request that says what to do with the next line."""
-    return len(record) == 1 and not record.keys().isdisjoint(("index", "create", "update", "delete"))
-
-
-class _Counting(io.RawIOBase):
-    """A file that knows how much of it was read; pipes do not."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._read, self.done = getattr(file, "read1", file.read), 0
-
-    def readable(self) -> bool:
-        """It can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read as many bytes as there are, or as fit."""
-        content = self._read(len(buffer))
-        buffer[: len(content)] = content
-        self.done += len(content)
-        return len(content)
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[_Counting]:
-    try:
-        if file == STDIN:
-            yield _Counting(sys.stdin.buffer)
-        else:
-            with open(file, "rb") as found:
-                yield _Counting(found)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataFormatError(f"{_name(file)} is damaged, or not all of it is there: {error}") from None
-    except OSError as error:
-        raise MissingData(f"cannot read {_name(file)}: {error.strerror or error}") from None
-
-
-def _unpacked(raw: _Counting) -> io.BufferedReader:
-    content: io.BufferedReader = io.BufferedReader(raw, PIECE)
-    if content.peek(2)[:2] != b"\x1f\x8b":
-        return content
-    return io.BufferedReader(gzip.GzipFile(fileobj=content), PIECE)
-
-
-def _records(content: io.BufferedReader, file: str, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
-    """Return the records of a file: one per line, unless it begins as an array or as an object over several lines."""
-    if re.match(rb"\xff\xfe|\xfe\xff|.\0|\0.", content.peek(2)[:2]):
-        raise DataFormatError(f"{_name(file)} is in UTF-16, as > of Windows PowerShell writes it; convert it to UTF-8")
-    if re.match(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*\n)", content.peek(64)):
-        yield from _values(content, file, troubles)
-    else:
-        yield from _lines(content, file, troubles)
-
-
-def _lines(content: io.BufferedReader, file: str, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
-    line, number = content.readline(LONGEST).removeprefix(b"\xef\xbb\xbf"), 1
-    while line:
-        place = Place(file, number)
-        if len(line) == LONGEST:
-            raise DataFormatError(f"{place} has more than {LONGEST:,} bytes; one record per line is expected")
-        if not line.isspace():
-            yield from _decoded(line, place, troubles)
-        line, number = content.readline(LONGEST), number + 1
-
-
-def _decoded(text: bytes | str, place: Place, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
-    """Return a record, or nothing where its text is no JSON: that is noted."""
-    try:
-        record = _decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        troubles.note(place, f"no valid JSON: {error}")
-    else:
-        yield record, place
-
-
-def _values(content: io.BufferedReader, file: str, troubles: Troubles) -> Iterator[tuple[Any, Place]]:
-    """Return the elements of an array, or objects with spaces between them; one at a time has to fit into memory."""
-    text = io.TextIOWrapper(content, "utf-8-sig")
-    # This decoder only finds the end of a record: it also takes what is no JSON, such as halves of letters and Infinity.
-    decode, pending, number, size = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode, "", 0, PIECE
-    at = 0
-    while True:
-        at = _skipped(pending, at)
-        try:
-            _, end = decode(pending, at)
-        except (ValueError, RecursionError) as error:
-            more = _read(text, size, file)
-            if not more and at == len(pending):
-                return
-            if not more or len(pending) - at > LONGEST:
-                raise DataFormatError(f"{Place(file, number + 1, 'record')} is no valid JSON: {error}") from None
-            pending, at, size = pending[at:] + more, 0, 2 * size
-        else:
-            number, size = number + 1, PIECE
-            yield from _decoded(pending[at:end], Place(file, number, "record"), troubles)
-            at = end
-
-
-def _skipped(text: str, at: int) -> int:
-    """Return where the next record begins."""
-    while at < len(text) and text[at] in " \t\r\n[,]":
-        at += 1
-    return at
-
-
-def _read(content: io.TextIOWrapper, size: int, file: str) -> str:
-    try:
-        return content.read(size)
-    except UnicodeDecodeError as error:
-        raise DataFormatError(f"{_name(file)} is not in UTF-8: {error}") from None
-
-
-def _name(file: str) -> str:
-    return "stdin" if file == STDIN else file
-
-
-#: An id as it is logged; a number means its decimal text, and 12.0 the same as 12.
-Id: TypeAlias = str | int | float
-
-#: What is no action on a document, but says that the list was seen as far as ``position.ordinal``.
-LOOKING = frozenset({"impression", "scroll"})
+# Events
 
 
 class UbiObject(msgspec.Struct, frozen=True):
-    """What an action was on; a number as ``object_id`` means its decimal text, and 12.0 the same as 12."""
+    """The object of an action; a number as ``object_id`` means its decimal text, and 12.0 means 12."""
 
     object_id: Id | None = None
 
 
 class UbiAttributes(msgspec.Struct, frozen=True):
-    """Particulars of an action; ``position`` has ``ordinal``, from 1, or what else a client sends, which is not looked at."""
+    """Details of an action; ``position`` has ``ordinal``, counted from 1. Positions in other forms are ignored."""
 
     object: UbiObject | None = None
     position: Any = None
@@ -267,12 +83,12 @@ class UbiAttributes(msgspec.Struct, frozen=True):
 class UbiEvent(msgspec.Struct, frozen=True):
     """An event of User Behavior Insights 1.3.0, unchanged.
 
-    ``action_name`` is what was done with the document ``event_attributes.object.object_id`` of the impression ``query_id``; the
-    ranker's ``actions`` say what that weighs. An "impression" or a "scroll", and a "view" without an object, say that somebody
-    has looked as far as ``event_attributes.position.ordinal``. All others are taken and kept, and nothing is learned from them.
-    UBI events have no id of their own: the same content counts once. ``user_id`` is who it was, or ``client_id`` where it is
-    missing; what is neither text nor number is left out. A number as an id means its decimal text. Fields that UBI has and duelrank
-    does not use are allowed.
+    ``action_name`` is the action on the document ``event_attributes.object.object_id`` of the impression ``query_id``; the
+    ranker's ``actions`` define its weight. An "impression", a "scroll", and a "view" without an object mean that the user viewed
+    the list down to ``event_attributes.position.ordinal``. Other events are accepted and stored, but nothing is learned from them.
+    UBI events have no id: events with the same content count once. The user is ``user_id`` or, if that is missing, ``client_id``;
+    values other than texts and numbers are ignored. A number as an id means its decimal text. Other fields of UBI are allowed and
+    not used.
     """
 
     action_name: str
@@ -284,28 +100,28 @@ class UbiEvent(msgspec.Struct, frozen=True):
 
 
 class UserAction(NamedTuple):
-    """What an event says: an action on a document, how many positions were looked at, both or neither.
+    """The meaning of an event: an action on a document, a viewing depth, both, or neither.
 
     Parameters
     ----------
-    action
-        Its name.
+    name
+        Name of the action.
     document
-        What it was on, or what was in view; None where the event does not say.
+        Id of the document that was acted on or in view; None if the event has none.
     depth
-        So many positions were looked at; None where that was not observed.
+        Number of positions that the user viewed; None if unknown.
     looking
-        Whether somebody only looked: nothing was done with the document.
+        Whether the user only viewed the list, without an action on the document.
     """
 
-    action: str
+    name: str
     document: str | None
     depth: int | None
     looking: bool
 
 
 def action_of(event: UbiEvent) -> UserAction:
-    """Return what an event says."""
+    """Return the meaning of an event."""
     attributes = event.event_attributes
     given = None if attributes is None or attributes.object is None else attributes.object.object_id
     document = None if given is None else id_text(given)
@@ -315,7 +131,7 @@ def action_of(event: UbiEvent) -> UserAction:
 
 
 def _ordinal(attributes: UbiAttributes | None) -> int | None:
-    """Return the position of an event, from 1; None where it has none, or coordinates on the screen."""
+    """Return the position of an event, from 1; None if it has none, or only screen coordinates."""
     position = None if attributes is None else attributes.position
     ordinal = position.get("ordinal") if isinstance(position, dict) else None
     if isinstance(ordinal, bool) or not isinstance(ordinal, (int, float)) or ordinal != ordinal // 1 or ordinal < 1:
@@ -324,7 +140,7 @@ def _ordinal(attributes: UbiAttributes | None) -> int | None:
 
 
 def user_of(event: UbiEvent) -> str | None:
-    """Return who did it: the user or, where that is not known, the client, which is mostly a browser."""
+    """Return the id of the user or, if that is unknown, of the client, usually a browser."""
     for id in (event.user_id, event.client_id):
         if isinstance(id, (str, int, float)) and not isinstance(id, bool) and id != "":
             return id_text(id)
@@ -332,70 +148,244 @@ def user_of(event: UbiEvent) -> str | None:
 
 
 def id_text(id: Id) -> str:
-    """Return an id as text; catalogues with numbers as ids write 12, and some JSON libraries make 12.0 of that."""
+    """Return an id as text; some JSON libraries write the number 12 as 12.0, which is the same id."""
     if isinstance(id, float) and id.is_integer():
         return str(int(id))
     return str(id)
 
 
 def fingerprint(content: Any) -> str:
-    """Return an id for an event that has none: the same for the same content, in whatever order its fields come."""
+    """Return an id for an event without one: a digest of its content that does not depend on the order of its fields."""
     return "ubi-" + blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).hexdigest()
 
 
-_SOLR = "[features]"
-
-#: What `split` makes: the query of a search answer and one of its hits; or None and a line of our own form.
-Part: TypeAlias = tuple[str | None, Any]
+# Logs
 
 
-class _Line(msgspec.Struct, frozen=True):
-    """Our own form: the features of one document under one query."""
+class UbiQuery(msgspec.Struct, frozen=True):
+    """A query of User Behavior Insights 1.3.0: ``query_response_hit_ids`` are the ids of the shown documents, in order."""
 
     query_id: Id
-    features: dict[str, float | None] | list[float]
-    object_id: Id | None = None
-    document_id: Id | None = None
+    query_response_hit_ids: list[Id] | None = None
+
+
+@dataclass
+class LogCounts:
+    """Statistics of a log.
+
+    Parameters
+    ----------
+    lists
+        Number of queries with an id, each with the list that it showed.
+    empty
+        Number of lists without documents; they are skipped.
+    untouched
+        Number of lists without an action that has a weight; they are skipped.
+    incomplete
+        Number of lists with a shown document that has no features; they are skipped.
+    complete
+        Number of lists to learn from.
+    documents_without_features
+        Number of shown documents without features, in the incomplete lists.
+    events
+        Number of events that have a query id and an action or a viewing depth.
+    matched
+        Number of these events whose query is in the log.
+    elsewhere
+        Number of actions on documents that were not in the list.
+    looked, to_the_end
+        Number of lists with a known viewing depth, and of those that were viewed to the last document.
+    """
+
+    lists: int = 0
+    empty: int = 0
+    untouched: int = 0
+    incomplete: int = 0
+    complete: int = 0
+    documents_without_features: int = 0
+    events: int = 0
+    matched: int = 0
+    elsewhere: int = 0
+    looked: int = 0
+    to_the_end: int = 0
+
+
+@dataclass
+class UbiLog:
+    """A log of past searches, read as a stream: memory holds one list at a time, a temporary database holds the rest.
+
+    Parameters
+    ----------
+    queries, events, features
+        Paths of files; ``-`` is stdin. Records of another kind, such as events between the queries, are skipped.
+    names
+        Names of the ranker's features.
+    actions
+        Names of the actions that have a weight.
+    length
+        Number of documents of each list that were on the page; by default all.
+    ignore
+        Names of actions to ignore.
+    max_errors
+        Maximum number of unreadable records.
+    precision
+        Precision in which the ranker stores features.
+    """
+
+    queries: Sequence[str]
+    events: Sequence[str]
+    features: Sequence[str]
+    names: Sequence[str]
+    actions: Collection[str] = ("click",)
+    length: int | None = None
+    ignore: Collection[str] = ()
+    max_errors: int = 100
+    precision: Precision = "float64"
+    counts: LogCounts = field(default_factory=LogCounts)
+
+    def __post_init__(self) -> None:
+        check_files(self.queries, self.events, self.features)
+        self.errors = RecordErrors(self.max_errors)
+        self.reader = FeatureReader(self.names, self.precision)
+
+    def lists(self, bar: Bar | None = None) -> Iterator[LoggedImpression]:
+        """Yield the lists to learn from, in the order of the queries; `counts` and `errors` are complete at the end."""
+        bar = bar or _silent
+        with workspace() as found:
+            with bar("reading features") as progress:
+                found.add_features(self._read(self.features, progress, split, self.reader.row))
+            with bar("reading events") as progress:
+                found.add_events(self._read(self.events, progress, sources, self._event))
+            found.finish()
+            with bar("reading queries") as progress:
+                for id, hits in self._read(self.queries, progress, sources, self._query):
+                    logged = self._joined(id, hits, found)
+                    if logged is not None:
+                        yield logged
+
+    def _read(
+        self,
+        files: Sequence[str],
+        progress: ProgressCallback,
+        split: Callable[[Any], Iterator[P]],
+        read: Callable[[P], T | None],
+    ) -> Iterator[T]:
+        """Yield the parts of all records of some files; those that cannot be read are counted and skipped."""
+        for record, place in read_records(files, self.errors, progress):
+            try:
+                parts = list(split(record))
+            except DataFormatError as error:
+                self.errors.add(place, error)
+                continue
+            for part in parts:
+                try:
+                    found = read(part)
+                except (DataFormatError, msgspec.ValidationError) as error:
+                    self.errors.add(place, error)
+                else:
+                    if found is not None:
+                        yield found
+
+    def _event(self, source: dict[str, Any]) -> tuple[str, UserAction] | None:
+        if "action_name" not in source and not source.keys().isdisjoint(("user_query", "query_response_hit_ids")):
+            return None  # a query
+        event = msgspec.convert(source, UbiEvent)
+        action = action_of(event)
+        if (action.depth or 0) > LONGEST_LIST:
+            raise DataFormatError(f"position.ordinal is too large: {action.depth:,}")
+        if event.query_id is None or (action.document is None and action.depth is None):
+            return None
+        self.counts.events += 1
+        return id_text(event.query_id), action
+
+    def _query(self, source: dict[str, Any]) -> tuple[str, list[str]] | None:
+        if "action_name" in source:
+            return None  # an event
+        query = msgspec.convert(source, UbiQuery)
+        return id_text(query.query_id), [id_text(id) for id in query.query_response_hit_ids or ()]
+
+    def _joined(self, id: str, hits: list[str], found: Workspace) -> LoggedImpression | None:
+        """Return a list with its features and actions, or None if nothing can be learned from it."""
+        counts, events = self.counts, found.actions(id)
+        counts.lists += 1
+        counts.matched += len(events)
+        hits = hits or _in_view(events)
+        shown = hits[: self.length]
+        actions, examined = self._by_action([event for event in events if event.name not in self.ignore], shown)
+        if not shown or actions.keys().isdisjoint(self.actions):
+            counts.empty += not shown
+            counts.untouched += bool(shown)
+            return None
+        features = found.features(id)
+        if lacking := sum(document not in features for document in shown):
+            counts.incomplete += 1
+            counts.documents_without_features += lacking
+            return None
+        counts.complete += 1
+        ids = [*shown, *(each for each in hits[len(shown) :] if each in features)]
+        table = DocumentTable(ids, b"".join(features[each] for each in ids), self.precision)
+        clicks, others = actions.pop("click", []), actions
+        return LoggedImpression(id, table, clicks, others, examined, len(shown) if len(shown) < len(ids) else None)
+
+    def _by_action(self, events: list[UserAction], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
+        """Return the documents of a list by action, and the viewing depth."""
+        places = {document: place for place, document in enumerate(shown, 1)}
+        actions: dict[str, dict[str, None]] = {}
+        depths = []
+        for event in events:
+            if event.looking:
+                depths += [places.get(event.document or "", min(event.depth or 0, len(shown)))]
+            elif event.document in places:
+                actions.setdefault(event.name, {})[event.document] = None
+            else:
+                self.counts.elsewhere += 1
+        examined = max(depths, default=0) or None
+        self.counts.looked += examined is not None
+        self.counts.to_the_end += examined == len(shown)
+        return {action: list(documents) for action, documents in actions.items()}, examined
+
+
+def _in_view(events: list[UserAction]) -> list[str]:
+    """Return the list of a query that was logged without one: the viewed documents at positions 1, 2, … up to the first gap."""
+    places = {event.depth: event.document for event in events if event.looking and event.document is not None}
+    found: list[str] = []
+    while (document := places.get(len(found) + 1)) is not None:
+        found.append(document)
+    return found
+
+
+@contextmanager
+def _silent(_: str) -> Iterator[ProgressCallback]:
+    yield lambda done, total: None
+
+
+# Features
 
 
 class Row(NamedTuple):
-    """The features of a document under a query, in the order of a ranker, as bytes with its precision."""
+    """The features of a document for a query, in the ranker's order, as bytes in its precision."""
 
     query_id: str
     document: str
     features: bytes
 
 
-def split(record: Any) -> Iterator[Part]:
-    """Return what one record of a file has: a line of our own form, or all hits of a search answer."""
-    if isinstance(record, dict) and "responses" in record:
-        for each in answers(record):
-            yield from split(each)
-    elif isinstance(record, dict) and ("hits" in record or "response" in record):
-        id = _query_id(record)
-        for hit in hits(record) if "hits" in record else _solr_documents(record):
-            yield id, hit
-    else:
-        for source in sources(record):
-            yield None, source
-
-
 class FeatureReader:
-    """Reads features, and brings them into the order of a ranker.
+    """Reads logged features and converts them to the order and precision of a ranker.
 
     Parameters
     ----------
     names
-        Of the ranker's features.
+        Names of the ranker's features.
     precision
-        With which the ranker keeps them.
+        Precision in which the ranker stores them.
 
     Attributes
     ----------
     missing
-        In how many documents a feature of the ranker had no value, by name: it counts as 0, as it does in requests.
+        Number of documents without a value, by feature; the value is then 0, as in requests.
     unused
-        Names that were logged and that the ranker does not have.
+        Names of logged features that the ranker does not have.
     """
 
     def __init__(self, names: Sequence[str], precision: Precision = "float64") -> None:
@@ -420,7 +410,7 @@ class FeatureReader:
         return Row(id_text(line.query_id), id_text(id), self._packed(line.features))
 
     def _hit(self, hit: Any) -> tuple[str, bytes]:
-        """Return the id and the features of a hit, as the LTR plugin or module of its engine has logged them."""
+        """Return the id and the features of a hit, as logged by the learning-to-rank plug-in of its engine."""
         if not isinstance(hit, dict) or (id := hit.get("_id", hit.get("id"))) is None:
             raise DataFormatError("a hit needs _id or id")
         found = _solr(hit[_SOLR]) if _SOLR in hit else _ltrlog(hit)
@@ -433,9 +423,7 @@ class FeatureReader:
             return self._bytes(given)
         if self._known.isdisjoint(given):
             ours, theirs = (", ".join(sorted(names)[:5]) or "none" for names in (self._known, given))
-            raise DataFormatError(
-                f"none of the ranker's features ({ours} …) is among those of this document ({theirs} …)"
-            )
+            raise DataFormatError(f"this document has none of the ranker's features ({ours} …), only {theirs} …")
         values = [given.get(name) for name in self._names]
         if None in values:
             self.missing.update(name for name, value in zip(self._names, values, strict=True) if value is None)
@@ -447,26 +435,47 @@ class FeatureReader:
         try:
             return self._pack(*values)
         except OverflowError:
-            raise DataFormatError("a feature is too large for float32, as which the ranker keeps them") from None
+            raise DataFormatError("a feature is too large for float32, the precision of the ranker") from None
+
+
+def split(record: Any) -> Iterator[Part]:
+    """Yield the parts of one record: a line of our own form, or all hits of a search response."""
+    if isinstance(record, dict) and "responses" in record:
+        for each in _responses(record):
+            yield from split(each)
+    elif isinstance(record, dict) and ("hits" in record or "response" in record):
+        id = _query_id(record)
+        for hit in _hits(record) if "hits" in record else _solr_documents(record):
+            yield id, hit
+    else:
+        for source in sources(record):
+            yield None, source
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A line of our own form: the features of one document for one query."""
+
+    query_id: Id
+    features: dict[str, float | None] | list[float]
+    object_id: Id | None = None
+    document_id: Id | None = None
 
 
 def _query_id(answer: dict[str, Any]) -> str:
-    """Return to which query an answer belongs: the engines' UBI plugins say it in the answer."""
+    """Return the query id of a search response, which the engines' UBI plug-ins write into it."""
     extra = answer.get("ext")
     places = (answer, extra.get("ubi") if isinstance(extra, dict) else None, answer.get("ubi"))
     for place in places:
         id = place.get("query_id") if isinstance(place, dict) else None
         if isinstance(id, (str, int, float)) and not isinstance(id, bool):
             return id_text(id)
-    raise DataFormatError(
-        "a search answer with features needs the query_id in query_id, ext.ubi.query_id or ubi.query_id"
-    )
+    raise DataFormatError("a search response with features needs query_id, ext.ubi.query_id or ubi.query_id")
 
 
 def _solr_documents(answer: dict[str, Any]) -> list[Any]:
     found = answer["response"].get("docs") if isinstance(answer["response"], dict) else None
     if not isinstance(found, list):
-        raise DataFormatError("an answer of Solr has its documents in response.docs")
+        raise DataFormatError("a response of Solr must have its documents in response.docs")
     return found
 
 
@@ -476,15 +485,15 @@ def _solr(text: Any) -> dict[str, float | None]:
     try:
         return {name.strip(): float(value) for name, _, value in pairs}
     except ValueError:
-        raise DataFormatError(f"{_SOLR} is name=value,name=value …; got {str(text)[:50]!r}") from None
+        raise DataFormatError(f"{_SOLR} must be name=value,name=value …, got {str(text)[:50]!r}") from None
 
 
 def _ltrlog(hit: dict[str, Any]) -> dict[str, float | None]:
-    """Read ``fields._ltrlog``: a list of entries of the log by their names, each a list of features; no value means no match."""
+    """Read ``fields._ltrlog``: log entries by name, each a list of features; a feature without a value did not match."""
     try:
         entries = msgspec.convert(hit, _Hit).fields.ltrlog
     except msgspec.ValidationError as error:
-        raise DataFormatError(f"a hit needs the features that were logged, in fields._ltrlog: {error}") from None
+        raise DataFormatError(f"a hit needs its logged features in fields._ltrlog: {error}") from None
     return {each.name: each.value for entry in entries for features in entry.values() for each in features}
 
 
@@ -501,19 +510,11 @@ class _Hit(msgspec.Struct, frozen=True):
     fields: _Fields
 
 
-# The file is worth nothing after a crash, so nothing is done to save it. The cache has 64 MiB; what is larger is sorted in files.
-SCHEMA = """
-    PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
-    PRAGMA temp_store = FILE; PRAGMA cache_size = -65536;
-    CREATE TABLE events (query BLOB, action TEXT, document TEXT, depth INTEGER, looking INTEGER);
-    CREATE TABLE features (query BLOB, document TEXT, features BLOB);
-"""
-# Made when all rows are there, by sorting: to keep an index of random keys up to date is much slower.
-INDEXES = "CREATE INDEX event ON events (query); CREATE INDEX feature ON features (query);"
+# The temporary database
 
 
 class Workspace:
-    """Events and features by the query that they belong to."""
+    """A temporary database of events and features by query."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -521,8 +522,8 @@ class Workspace:
             database.executescript(SCHEMA)
 
     def add_events(self, events: Iterable[tuple[str, UserAction]]) -> None:
-        """Add what events say, by the id of their query."""
-        self._add("INSERT INTO events VALUES (?, ?, ?, ?, ?)", ((_key(id), *deed) for id, deed in events))
+        """Add actions with the ids of their queries."""
+        self._add("INSERT INTO events VALUES (?, ?, ?, ?, ?)", ((_key(id), *action) for id, action in events))
 
     def add_features(self, rows: Iterable[Row]) -> None:
         """Add features of documents."""
@@ -535,18 +536,18 @@ class Workspace:
             self._database.execute("COMMIT")
 
     def finish(self) -> None:
-        """Make everything that was added easy to find."""
+        """Create the indexes, after everything has been added."""
         with _working():
             self._database.executescript(INDEXES)
 
-    def deeds(self, query_id: str) -> list[UserAction]:
-        """Return what the events of a query say, in the order of their files."""
+    def actions(self, query_id: str) -> list[UserAction]:
+        """Return the actions of a query, in the order of the files."""
         statement = "SELECT action, document, depth, looking FROM events WHERE query = ? ORDER BY rowid"
         with _working():
             return [UserAction(*row) for row in self._database.execute(statement, (_key(query_id),))]
 
     def features(self, query_id: str) -> dict[str, bytes]:
-        """Return the features of the documents of a query; what was logged last counts."""
+        """Return the features of the documents of a query; the last logged ones count."""
         statement = "SELECT document, features FROM features WHERE query = ? ORDER BY rowid"
         with _working():
             return dict(self._database.execute(statement, (_key(query_id),)))
@@ -554,7 +555,7 @@ class Workspace:
 
 @contextmanager
 def workspace() -> Iterator[Workspace]:
-    """Open a workspace in a file without a name, which is gone when the process ends, however it ends."""
+    """Open a workspace in an unnamed file, which disappears when the process ends, even if it is killed."""
     with closing(sqlite3.connect("", isolation_level=None)) as database:
         yield Workspace(database)
 
@@ -566,214 +567,222 @@ def _working() -> Iterator[None]:
     except sqlite3.Error as error:
         if "full" in str(error):
             raise StoreFull(
-                "the disk is full on which the log is sorted; name a folder on another one with TMPDIR"
+                "the disk for sorting the log is full; choose a folder on another disk with TMPDIR"
             ) from None
         raise StorageFailure(f"the log could not be sorted: {error}") from error
 
 
 def _key(query_id: str) -> bytes:
-    """Return the id of a query in 16 bytes: it is in every row."""
+    """Return a digest of a query id in 16 bytes, to keep the rows small."""
     return blake2b(query_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-P = TypeVar("P")
-T = TypeVar("T")
-
-# No list has more positions; also, the temporary database has room for so large numbers.
-LONGEST_LIST = 1_000_000_000
-
-#: Shows progress in bytes under a label.
-Bar = Callable[[str], AbstractContextManager[Tell]]
+# Records of files
 
 
-class UbiQuery(msgspec.Struct, frozen=True):
-    """A query of User Behavior Insights 1.3.0: ``query_response_hit_ids`` are the documents that were shown, in order."""
+class Place(NamedTuple):
+    """The position of a record."""
 
-    query_id: Id
-    query_response_hit_ids: list[Id] | None = None
+    file: str
+    number: int
+    unit: str = "line"
+
+    def __str__(self) -> str:
+        return f"{self.unit} {self.number:,} of {_name(self.file)}"
 
 
-@dataclass
-class LogCounts:
-    """What was found in a log.
+class RecordErrors:
+    """Counts unreadable records, keeps the first reasons, and raises an error after more than ``most`` records."""
 
-    Parameters
-    ----------
-    lists
-        Queries with an id, each with the list that it has shown.
-    empty
-        Of these, those without any document.
-    untouched
-        Those with which nobody did anything that weighs something; they teach nothing, and are left out.
-    incomplete
-        Those left out because features of a document that was shown are missing.
-    complete
-        Those that can teach.
-    documents_without_features
-        Documents that were shown in the incomplete lists, and that have no features.
-    events
-        Those that name a query, and say something about its list.
-    matched
-        Those of them whose query is in the log.
-    elsewhere
-        Actions on documents that were not in the list.
-    looked, to_the_end
-        Lists of which is known how far somebody looked, and of these those that were seen to the last document.
+    def __init__(self, most: int) -> None:
+        self._most, self.count = most, 0
+        self.first: list[str] = []
+
+    def add(self, place: Place, reason: object) -> None:
+        """Count one record, or raise an error if there are too many."""
+        self.count += 1
+        if len(self.first) < FIRST:
+            self.first.append(f"{place}: {reason}")
+        if self.count > self._most:
+            raise DataFormatError(
+                f"{self.count:,} records cannot be read, and --max-errors is {self._most:,}; the first is {self.first[0]}"
+            )
+
+
+def check_files(*groups: Sequence[str]) -> None:
+    """Raise an error if a file is missing or stdin occurs twice, before any file is read."""
+    files = [file for group in groups for file in group]
+    if files.count(STDIN) > 1:
+        raise InvalidValue("only one of the files can be - (stdin)")
+    for file in files:
+        if file != STDIN and (not Path(file).exists() or Path(file).is_dir()):
+            raise MissingData(f"the file {file} does not exist")
+
+
+def read_records(files: Sequence[str], errors: RecordErrors, progress: ProgressCallback) -> Iterator[tuple[Any, Place]]:
+    """Yield all records of some files with their positions; lines that are not valid JSON are counted as errors.
+
+    ``progress`` is called with the number of bytes read and the total, or None if the total is unknown.
     """
+    sizes = [Path(file).stat().st_size if file != STDIN and Path(file).is_file() else None for file in files]
+    total = None if None in sizes else sum(filter(None, sizes))
+    before = 0
+    for file in files:
+        with _opened(file) as raw:
+            for count, found in enumerate(_records(_unpacked(raw), file, errors)):
+                if count % REPORT_EVERY == 0:
+                    progress(before + raw.done, total)
+                yield found
+        before += raw.done
+    progress(before, total)
 
-    lists: int = 0
-    empty: int = 0
-    untouched: int = 0
-    incomplete: int = 0
-    complete: int = 0
-    documents_without_features: int = 0
-    events: int = 0
-    matched: int = 0
-    elsewhere: int = 0
-    looked: int = 0
-    to_the_end: int = 0
 
+def sources(record: Any) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a record in any form of a search engine.
 
-@dataclass
-class History:
-    """The files of a log, read as a stream: memory holds one list at a time, the rest waits in a temporary database.
-
-    Parameters
-    ----------
-    queries, events, features
-        Files; ``-`` is stdin. Records of another kind, such as events between the queries, are passed over.
-    names
-        Of the ranker's features.
-    actions
-        Names of the actions that weigh something.
-    length
-        How many documents of each list were on the page; all where it is not given.
-    ignore
-        Names of actions that are to be left out.
-    max_errors
-        So many records may be unreadable.
-    precision
-        With which the ranker keeps features.
+    A record is a search response, several of them, a hit with ``_source``, or a document; action lines of bulk requests have none.
     """
-
-    queries: Sequence[str]
-    events: Sequence[str]
-    features: Sequence[str]
-    names: Sequence[str]
-    actions: Collection[str] = ("click",)
-    length: int | None = None
-    ignore: Collection[str] = ()
-    max_errors: int = 100
-    precision: Precision = "float64"
-    counts: LogCounts = field(default_factory=LogCounts)
-
-    def __post_init__(self) -> None:
-        check_files(self.queries, self.events, self.features)
-        self.troubles = Troubles(self.max_errors)
-        self.reader = FeatureReader(self.names, self.precision)
-
-    def lists(self, bar: Bar | None = None) -> Iterator[LoggedImpression]:
-        """Return the lists that can teach, in the order of the queries; count all of them."""
-        bar = bar or _silent
-        with workspace() as found:
-            with bar("reading features") as tell:
-                found.add_features(self._read(self.features, tell, split, self.reader.row))
-            with bar("reading events") as tell:
-                found.add_events(self._read(self.events, tell, sources, self._event))
-            found.finish()
-            with bar("reading queries") as tell:
-                for id, hits in self._read(self.queries, tell, sources, self._query):
-                    logged = self._joined(id, hits, found)
-                    if logged is not None:
-                        yield logged
-
-    def _read(
-        self, files: Sequence[str], tell: Tell, split: Callable[[Any], Iterator[P]], read: Callable[[P], T | None]
-    ) -> Iterator[T]:
-        """Return what the records of some files say; one that cannot be used does no harm to the others."""
-        for record, place in read_records(files, self.troubles, tell):
-            try:
-                parts = list(split(record))
-            except DataFormatError as error:
-                self.troubles.note(place, error)
-                continue
-            for part in parts:
-                try:
-                    found = read(part)
-                except (DataFormatError, msgspec.ValidationError) as error:
-                    self.troubles.note(place, error)
-                else:
-                    if found is not None:
-                        yield found
-
-    def _event(self, source: dict[str, Any]) -> tuple[str, UserAction] | None:
-        if "action_name" not in source and not source.keys().isdisjoint(("user_query", "query_response_hit_ids")):
-            return None  # a query
-        event = msgspec.convert(source, UbiEvent)
-        deed = action_of(event)
-        if (deed.depth or 0) > LONGEST_LIST:
-            raise DataFormatError(f"position.ordinal is {deed.depth:,}, and no list is that long")
-        if event.query_id is None or (deed.document is None and deed.depth is None):
-            return None
-        self.counts.events += 1
-        return id_text(event.query_id), deed
-
-    def _query(self, source: dict[str, Any]) -> tuple[str, list[str]] | None:
-        if "action_name" in source:
-            return None  # an event
-        query = msgspec.convert(source, UbiQuery)
-        return id_text(query.query_id), [id_text(id) for id in query.query_response_hit_ids or ()]
-
-    def _joined(self, id: str, hits: list[str], found: Workspace) -> LoggedImpression | None:
-        """Return a list with its features and what was done with it; None, and counted, where it cannot teach."""
-        counts, deeds = self.counts, found.deeds(id)
-        counts.lists += 1
-        counts.matched += len(deeds)
-        hits = hits or _in_view(deeds)
-        shown = hits[: self.length]
-        actions, examined = self._summed_up([deed for deed in deeds if deed.action not in self.ignore], shown)
-        if not shown or actions.keys().isdisjoint(self.actions):
-            counts.empty += not shown
-            counts.untouched += bool(shown)
-            return None
-        features = found.features(id)
-        if lacking := sum(document not in features for document in shown):
-            counts.incomplete += 1
-            counts.documents_without_features += lacking
-            return None
-        counts.complete += 1
-        ids = [*shown, *(each for each in hits[len(shown) :] if each in features)]
-        table = DocumentTable(ids, b"".join(features[each] for each in ids), self.precision)
-        clicks, others = actions.pop("click", []), actions
-        return LoggedImpression(id, table, clicks, others, examined, len(shown) if len(shown) < len(ids) else None)
-
-    def _summed_up(self, deeds: list[UserAction], shown: list[str]) -> tuple[dict[str, list[str]], int | None]:
-        """Return the documents of a list by what was done with them, and how many positions were looked at."""
-        places = {document: place for place, document in enumerate(shown, 1)}
-        actions: dict[str, dict[str, None]] = {}
-        depths = []
-        for deed in deeds:
-            if deed.looking:
-                depths += [places.get(deed.document or "", min(deed.depth or 0, len(shown)))]
-            elif deed.document in places:
-                actions.setdefault(deed.action, {})[deed.document] = None
-            else:
-                self.counts.elsewhere += 1
-        examined = max(depths, default=0) or None
-        self.counts.looked += examined is not None
-        self.counts.to_the_end += examined == len(shown)
-        return {action: list(documents) for action, documents in actions.items()}, examined
+    if not isinstance(record, dict):
+        raise DataFormatError(f"expected an object, got {type(record).__name__}")
+    if "responses" in record:
+        for each in _responses(record):
+            yield from sources(each)
+    elif "hits" in record:
+        for hit in _hits(record):
+            yield from sources(hit)
+    elif "_source" in record:
+        yield from sources(record["_source"])
+    elif not _is_bulk_action(record):
+        yield record
 
 
-def _in_view(deeds: list[UserAction]) -> list[str]:
-    """Return the list of a query that was logged without one: what was in view at positions 1, 2 and so on, up to the first gap."""
-    places = {deed.depth: deed.document for deed in deeds if deed.looking and deed.document is not None}
-    found: list[str] = []
-    while (document := places.get(len(found) + 1)) is not None:
-        found.append(document)
+def _responses(record: dict[str, Any]) -> list[Any]:
+    """Return the search responses of a response to several searches."""
+    found = record["responses"]
+    if not isinstance(found, list):
+        raise DataFormatError("responses must be a list of search responses")
     return found
 
 
+def _hits(answer: dict[str, Any]) -> list[Any]:
+    """Return the hits of a search response."""
+    found = answer["hits"].get("hits") if isinstance(answer["hits"], dict) else None
+    if not isinstance(found, list):
+        raise DataFormatError("a search response must have its hits in hits.hits")
+    return found
+
+
+def _is_bulk_action(record: dict[str, Any]) -> bool:
+    """Whether a record is the action line of a bulk request, which precedes a document."""
+    return len(record) == 1 and not record.keys().isdisjoint(("index", "create", "update", "delete"))
+
+
+class _Counting(io.RawIOBase):
+    """A file that counts the bytes read, also from a pipe."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._read, self.done = getattr(file, "read1", file.read), 0
+
+    def readable(self) -> bool:
+        """Return True: the file is open for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the available bytes into the buffer."""
+        content = self._read(len(buffer))
+        buffer[: len(content)] = content
+        self.done += len(content)
+        return len(content)
+
+
 @contextmanager
-def _silent(_: str) -> Iterator[Tell]:
-    yield lambda done, total: None
+def _opened(file: str) -> Iterator[_Counting]:
+    try:
+        if file == STDIN:
+            yield _Counting(sys.stdin.buffer)
+        else:
+            with open(file, "rb") as found:
+                yield _Counting(found)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataFormatError(f"{_name(file)} is damaged or incomplete: {error}") from None
+    except OSError as error:
+        raise MissingData(f"cannot read {_name(file)}: {error.strerror or error}") from None
+
+
+def _unpacked(raw: _Counting) -> io.BufferedReader:
+    content: io.BufferedReader = io.BufferedReader(raw, PIECE)
+    if content.peek(2)[:2] != b"\x1f\x8b":
+        return content
+    return io.BufferedReader(gzip.GzipFile(fileobj=content), PIECE)
+
+
+def _records(content: io.BufferedReader, file: str, errors: RecordErrors) -> Iterator[tuple[Any, Place]]:
+    """Yield the records of a file: one per line, unless it begins with an array or with an object over several lines."""
+    if re.match(rb"\xff\xfe|\xfe\xff|.\0|\0.", content.peek(2)[:2]):
+        raise DataFormatError(f"{_name(file)} is in UTF-16, as written by > in Windows PowerShell; convert it to UTF-8")
+    if re.match(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*\n)", content.peek(64)):
+        yield from _values(content, file, errors)
+    else:
+        yield from _lines(content, file, errors)
+
+
+def _lines(content: io.BufferedReader, file: str, errors: RecordErrors) -> Iterator[tuple[Any, Place]]:
+    line, number = content.readline(LONGEST_LINE).removeprefix(b"\xef\xbb\xbf"), 1
+    while line:
+        place = Place(file, number)
+        if len(line) == LONGEST_LINE:
+            raise DataFormatError(f"{place} has more than {LONGEST_LINE:,} bytes; expected one record per line")
+        if not line.isspace():
+            yield from _decoded(line, place, errors)
+        line, number = content.readline(LONGEST_LINE), number + 1
+
+
+def _decoded(text: bytes | str, place: Place, errors: RecordErrors) -> Iterator[tuple[Any, Place]]:
+    """Yield a record, or count an error if its text is not valid JSON."""
+    try:
+        record = _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        errors.add(place, f"not valid JSON: {error}")
+    else:
+        yield record, place
+
+
+def _values(content: io.BufferedReader, file: str, errors: RecordErrors) -> Iterator[tuple[Any, Place]]:
+    """Yield the elements of an array, or objects separated by whitespace; memory holds one at a time."""
+    text = io.TextIOWrapper(content, "utf-8-sig")
+    # This decoder only finds the end of a record; it also accepts invalid JSON, such as Infinity and lone surrogates.
+    decode, pending, number, size = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode, "", 0, PIECE
+    at = 0
+    while True:
+        at = _skipped(pending, at)
+        try:
+            _, end = decode(pending, at)
+        except (ValueError, RecursionError) as error:
+            more = _read(text, size, file)
+            if not more and at == len(pending):
+                return
+            if not more or len(pending) - at > LONGEST_LINE:
+                raise DataFormatError(f"{Place(file, number + 1, 'record')} is not valid JSON: {error}") from None
+            pending, at, size = pending[at:] + more, 0, 2 * size
+        else:
+            number, size = number + 1, PIECE
+            yield from _decoded(pending[at:end], Place(file, number, "record"), errors)
+            at = end
+
+
+def _skipped(text: str, at: int) -> int:
+    """Return the start of the next record."""
+    while at < len(text) and text[at] in " \t\r\n[,]":
+        at += 1
+    return at
+
+
+def _read(content: io.TextIOWrapper, size: int, file: str) -> str:
+    try:
+        return content.read(size)
+    except UnicodeDecodeError as error:
+        raise DataFormatError(f"{_name(file)} is not in UTF-8: {error}") from None
+
+
+def _name(file: str) -> str:
+    return "stdin" if file == STDIN else file

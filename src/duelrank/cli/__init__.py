@@ -1,4 +1,4 @@
-"""The command line: one module per command, which reads the options, calls the library and prints the result."""
+"""The command line: each module parses the options of a command or a group, calls the library and prints the result."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from typer.main import get_group
 from duelrank.cli import (
     backfill,
     compare,
-    dashboard,
     data,
     export,
     guard,
     info,
-    keys,
     listing,
     play,
     rankers,
-    replay,
     reproduce,
     run,
     serve,
+    store,
     tune,
 )
-from duelrank.cli.console import complain, tell
+from duelrank.cli.console import print_error, print_note
 from duelrank.core.errors import DuelrankError, StorageFailure
 
 __all__ = ["app", "main"]
@@ -44,17 +42,17 @@ def _errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except DuelrankError as error:
-        complain(f"error: {error}")
+        print_error(f"error: {error}")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        complain("interrupted")
+        print_error("interrupted")
         raise typer.Exit(130) from None
 
 
 class _Commands(TyperGroup):
     """The commands of this package, and those that a file given with ``--load`` has added to `app`."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # older versions of typer have another class of contexts
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # the class of contexts depends on the version of typer
         installs = "--install-completion" in args  # typer writes into the user's home
         with _errors_in_one_line():
             try:
@@ -88,14 +86,14 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
-        tell(record.getMessage())
+        print_note(record.getMessage())
 
 
 _stderr_handler = _StderrHandler()
 
 
 def _announce_waiting() -> None:
-    """Log to stderr what makes the user wait: compiling kernels, or a cluster that has no workers yet."""
+    """Log to stderr why the user has to wait: compiling kernels, or a cluster without workers."""
     for name in ("duelrank.core.compiling", "duelrank.experiments"):
         log = logging.getLogger(name)
         log.setLevel(logging.INFO)
@@ -136,7 +134,7 @@ def _global(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version and exit; duelrank info tells more."
+            "--version", callback=_version, is_eager=True, help="Show the version and exit; see also duelrank info."
         ),
     ] = False,
 ) -> None:
@@ -152,13 +150,13 @@ app.command("tune")(tune.tune)
 app.command("export", cls=export.ExportCommand)(export.export)
 app.command("serve")(serve.serve)
 app.command("play")(play.play)
-app.command("dashboard")(dashboard.dashboard)
+app.command("dashboard")(serve.dashboard)
 app.command("guard")(guard.guard)
-app.command("replay")(replay.replay)
+app.command("replay")(store.replay)
 app.command("backfill")(backfill.backfill)
 app.command("info")(info.info)
 app.add_typer(data.app, name="data")
-app.add_typer(keys.app, name="keys")
+app.add_typer(store.keys, name="keys")
 app.add_typer(rankers.app, name="rankers")
 
 

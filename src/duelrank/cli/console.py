@@ -1,8 +1,9 @@
-"""Output of the command line: results go to stdout, everything else to stderr."""
+"""Output of the command line: results go to stdout, notes and errors to stderr."""
 
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import typer
@@ -20,11 +21,16 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """Write one red line to stderr."""
     Console(stderr=True, highlight=False).print(Text(" ".join(message.split()), style="red"), soft_wrap=True)
 
 
-def tell(message: str) -> None:
+def print_note(message: str) -> None:
     """Write one line to stderr."""
     Console(stderr=True, highlight=False).print(Text(message), soft_wrap=True)
+
+
+def local_time(seconds: float) -> str:
+    """Return a time, in seconds since 1970, in the local time zone."""
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"

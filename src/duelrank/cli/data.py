@@ -68,8 +68,8 @@ def add(
     """Import a data set from LETOR files: a folder, a tar or zip archive, or one compressed file."""
     from duelrank.datasets import library
 
-    with bytes_bar(f"importing {name}") as tell:
-        report = library.add(name, path, replace=replace, progress=tell)
+    with bytes_bar(f"importing {name}") as progress:
+        report = library.add(name, path, replace=replace, progress=progress)
     _show(report, as_json)
 
 
@@ -82,8 +82,8 @@ def fetch(
     """Download a data set, from its owner if it is openly available or from a mirror, and import it."""
     from duelrank.datasets import library
 
-    with bytes_bar(f"fetching {name}") as tell:
-        report = library.fetch(name, mirror=mirror, progress=tell)
+    with bytes_bar(f"fetching {name}") as progress:
+        report = library.fetch(name, mirror=mirror, progress=progress)
     _show(report, as_json)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 from typer.core import TyperCommand
 
-from duelrank.cli.console import complain
+from duelrank.cli.console import print_error
 from duelrank.core.grammar import split_top_level
 
 if TYPE_CHECKING:
@@ -19,14 +19,7 @@ if TYPE_CHECKING:
     from duelrank.representation import Representation
 
 ModelArgument = Annotated[Path, typer.Argument(help="Snapshot of a learner (.npz), or model exported as json.")]
-FormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        "-f",
-        help="Output format.",
-    ),
-]
+FormatOption = Annotated[str, typer.Option("--format", "-f", help="Output format.")]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of stdout.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the model in the search engine.")]
 VersionOption = Annotated[
@@ -43,18 +36,18 @@ RepresentationOption = Annotated[
     typer.Option(
         "--representation",
         metavar="TEXT|FILE.json",
-        help="What was done to the features before the learner saw them: a text such as query-scaled, or fixed scalings as JSON.",
+        help="Representation applied to the features before learning: a text such as query-scaled, or fixed scalings as JSON.",
     ),
 ]
 
 
 class ExportCommand(TyperCommand):
-    """The command with the options of all registered formats, also of those in a file that was given with ``--load``.
+    """The command with the options of all registered formats, including those of files given with ``--load``.
 
-    They are made when the command is used: the formats need numpy, which other commands should not wait for.
+    The options are created when the command is used, because the formats import numpy, which other commands do not need.
     """
 
-    def get_params(self, ctx: Any) -> Any:  # older versions of typer have another class of contexts
+    def get_params(self, ctx: Any) -> Any:  # the class of contexts depends on the version of typer
         """Return the parameters, with the formats and options that are registered now."""
         from duelrank.export import FORMATS
 
@@ -64,7 +57,7 @@ class ExportCommand(TyperCommand):
         return [*own, *_format_params(), help]
 
     def invoke(self, ctx: Any) -> Any:
-        """Hand the options of the formats over as the object of the context."""
+        """Pass the options of the formats as the object of the context."""
         from duelrank.export import format_options
 
         ctx.obj = {each.name: ctx.params.pop(each.parameter) for each in format_options()}
@@ -76,7 +69,7 @@ def _format_params() -> list[Any]:
     from duelrank.export import format_options
 
     def command() -> None:
-        """Carry the parameters."""
+        """Have the parameters of the formats."""
 
     command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
@@ -114,16 +107,12 @@ def export(
 
     linear = _model(model, name, model_version, feature_names(features, features_file), representation)
     if not linear.weights.any():
-        complain(
-            "warning: all weights are zero, so the model gives all documents the same score; has it learned from any click?"
+        print_error(
+            "warning: all weights are zero, so all documents get the same score; has the model learned from any click?"
         )
-    options = [(each, context.obj[each.name]) for each in format_options()]
-    _write(
-        linear,
-        format,
-        out,
-        {each.name: each.value(value, format) for each, value in options if value not in (None, (), [])},
-    )
+    given = [(each, context.obj[each.name]) for each in format_options()]
+    options = {each.name: each.value(value, format) for each, value in given if value not in (None, (), [])}
+    _write(linear, format, out, options)
 
 
 def _write(model: LinearModel, format: str, out: Path | None, options: dict[str, Any]) -> None:
@@ -144,7 +133,7 @@ def _write(model: LinearModel, format: str, out: Path | None, options: dict[str,
 def _model(
     path: Path, name: str | None, version: int | None, features: list[str] | None, representation: str | None
 ) -> LinearModel:
-    """Read a snapshot, which is a zip archive, or else the JSON of a model."""
+    """Read a snapshot, which is a zip archive, or the JSON of a model."""
     from dataclasses import replace
 
     from duelrank.core.errors import InvalidValue
@@ -167,18 +156,9 @@ def _model(
 
 def _representation(given: str, names: list[str]) -> Representation:
     """Read the text of a representation, or a file with its JSON."""
-    import json
-
-    from duelrank.core.errors import DataFormatError
     from duelrank.representation.fixed import read_representation
 
-    if not given.endswith(".json"):
-        return read_representation(given, names)
-    try:
-        content = json.loads(_read(Path(given)))
-    except (ValueError, RecursionError) as error:
-        raise DataFormatError(f"{given} is not valid JSON: {error}") from None
-    return read_representation(content, names)
+    return read_representation(read_json(Path(given)) if given.endswith(".json") else given, names)
 
 
 def feature_names(names: str | None, path: Path | None) -> list[str] | None:
@@ -202,3 +182,15 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise MissingData(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
+    import json
+
+    from duelrank.core.errors import DataFormatError
+
+    try:
+        return json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise DataFormatError(f"{path} is not valid JSON: {error}") from None

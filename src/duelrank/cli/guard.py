@@ -1,4 +1,4 @@
-"""``duelrank guard``: shows how a guarded ranker does against the order of its requests, as it happens."""
+"""``duelrank guard``: shows live how a guarded ranker compares with the order of its requests."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from duelrank.cli.console import out
+from duelrank.cli.console import local_time, out
 from duelrank.cli.options import JsonOption
-from duelrank.cli.rankers import URL, KeyOption, NameArgument, UrlOption, connect, local_time, write_json
+from duelrank.cli.rankers import URL, KeyOption, NameArgument, UrlOption, connect, write_json
 
 if TYPE_CHECKING:
     from rich.live import Live
 
     from duelrank.client import Client, GuardInfo
 
-#: Characters of a bar, at most.
+#: Maximum number of characters of a bar.
 BAR = 41
-#: Half of an axis of win rates around one half: the first that holds the whole band.
+#: Half-widths of the axis of win rates around one half; the first that fits the confidence band is used.
 HALVES = (0.05, 0.1, 0.2, 0.5)
 
 OnceOption = Annotated[
     bool,
-    typer.Option("--once", help="Show it once and exit, with status 1 while an alarm stands. So does --json."),
+    typer.Option("--once", help="Show the state once and exit, with status 1 during an alarm. So does --json."),
 ]
-EveryOption = Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks.")]
+EveryOption = Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two updates.")]
 
 
 def guard(
@@ -41,7 +41,7 @@ def guard(
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how a guarded ranker does against your own order, live, until Ctrl-C."""
+    """Show live how a guarded ranker compares with your own order, until Ctrl-C."""
     console = out()
     with connect(url, api_key) as client:
         info = client.guard(name)
@@ -56,7 +56,7 @@ def guard(
 
 
 def _watch(client: Client, info: GuardInfo, every: float) -> None:
-    """Show it again and again; a service that does not answer is waited for."""
+    """Show the state repeatedly; wait for a service that does not answer."""
     from rich.live import Live
 
     from duelrank.client import ServiceError, ServiceUnreachable
@@ -72,37 +72,37 @@ def _watch(client: Client, info: GuardInfo, every: float) -> None:
                 except (ServiceUnreachable, ServiceError) as error:
                     if isinstance(error, ServiceError) and error.status < 500:
                         raise
-                    trouble = trouble or f"no answer since {datetime.now():%H:%M:%S}: what is shown may be old"
+                    trouble = trouble or f"no response since {datetime.now():%H:%M:%S}: the numbers may be outdated"
                 else:
-                    _tell_changes(live, before, info)
+                    _print_changes(live, before, info)
     except KeyboardInterrupt:
         return
 
 
-def _tell_changes(live: Live, before: GuardInfo, after: GuardInfo) -> None:
-    """Leave a line above the table for what has happened meanwhile."""
+def _print_changes(live: Live, before: GuardInfo, after: GuardInfo) -> None:
+    """Print a line above the table for each alarm, promotion and resumption."""
     now = f"{datetime.now():%H:%M:%S}"
     if after.alarms > before.alarms and after.last_alarm is not None:
         live.console.print(Text(f"{now} alarm: {after.last_alarm.reason}", style="bold red"))
     if after.promotions > before.promotions:
         live.console.print(Text(f"{now} promoted to rung {after.rung.number} of {after.rung.rungs}", style="green"))
     if before.state == "alarm" and after.state == "watching":
-        live.console.print(Text(f"{now} resumed: it watches anew, from the first rung"))
+        live.console.print(Text(f"{now} resumed: the guard starts again on the first rung"))
 
 
 def view(info: GuardInfo, width: int, trouble: str = "", at: datetime | None = None) -> RenderableType:
-    """Return all that is known of a guard, for a terminal.
+    """Return the state of a guard, for a terminal.
 
     Parameters
     ----------
     info
-        What the service says.
+        The state, from the service.
     width
-        Of the terminal, in characters.
+        Width of the terminal in characters.
     trouble
-        Why it may be old; shown below.
+        Reason why the state may be outdated, shown below it.
     at
-        When it was asked; left out where it is not given.
+        Time of the state, shown in the title; optional.
     """
     from rich.table import Table
 
@@ -131,10 +131,10 @@ def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
     if info.decisive:
         yield "win rate", _rate(info.win_rate, info.low, info.high, bar)
         counts = f"{info.decisive:,} decisive lists: {info.wins:,} won, {info.losses:,} lost"
-        yield "", Text(f"{counts}; {info.lately:.0%} won of late", style="dim")
+        yield "", Text(f"{counts}; {info.lately:.0%} recently won", style="dim")
     else:
         since = " since the alarm" if info.state == "alarm" else ""
-        yield "win rate", Text(f"not known: no decisive list yet{since}", style="dim")
+        yield "win rate", Text(f"unknown: no decisive list yet{since}", style="dim")
     yield "gain", _gain(info)
     yield "harm", _harm(info, bar)
     yield "ladder", _ladder(info)
@@ -142,13 +142,13 @@ def _rows(info: GuardInfo, bar: int) -> Iterator[tuple[str, Text]]:
         yield "", Text(_way_up(info), style="dim")
     others = f"{info.ties:,} ties, {info.no_click:,} without a click, {info.repeated:,} repeated"
     others += f", {info.ignored:,} without a user" if info.ignored else ""
-    yield "lists", Text(f"{info.lists:,} guard lists since the guard began; {others}")
+    yield "lists", Text(f"{info.lists:,} guard lists since the start of the guard; {others}")
     yield "alarms", _alarms(info)
     yield "guard", Text(_settings(info), style="dim")
 
 
 def _rate(rate: float, low: float, high: float, width: int) -> Text:
-    """Return a win rate with its band, drawn around one half."""
+    """Return a win rate with its confidence band on an axis around one half."""
     half = next(each for each in HALVES if each == HALVES[-1] or (low >= 0.5 - each and high <= 0.5 + each))
     colour = "green" if low > 0.5 else "red" if high < 0.5 else "yellow"
 
@@ -166,12 +166,12 @@ def _rate(rate: float, low: float, high: float, width: int) -> Text:
 def _gain(info: GuardInfo) -> Text:
     needed = 1.0 / info.level
     if info.proved:
-        return Text(f"proved: the e-value is {_number(info.e_value)}, and {needed:.0f} is enough", style="green")
-    return Text(f"not proved: the e-value is {_number(info.e_value)}, and {needed:.0f} is needed")
+        return Text(f"proved: the e-value is {_number(info.e_value)}, required {needed:.0f}", style="green")
+    return Text(f"not proved: the e-value is {_number(info.e_value)}, required {needed:.0f}")
 
 
 def _harm(info: GuardInfo, width: int) -> Text:
-    """Return how near the detector is to an alarm; a logarithmic bar, because evidence multiplies."""
+    """Return the distance of the harm detector to an alarm, as a logarithmic bar."""
     share = min(1.0, math.log1p(info.statistic) / math.log1p(info.threshold))
     full = round(share * width)
     word, colour = ("alarm", "red") if share >= 1.0 else ("rising", "yellow") if share >= 0.5 else ("quiet", "green")
@@ -188,15 +188,15 @@ def _ladder(info: GuardInfo) -> Text:
         here = number == info.rung.number
         text.append(f"[{_percent(share)}]" if here else _percent(share), style="bold" if here else "dim")
     if info.learned_share == 0.0:
-        return text.append("  your own order decides all lists", style="red")
-    return text.append(f"  the learned ranker decides {_percent(info.learned_share)} of the other lists")
+        return text.append("  all lists have your own order", style="red")
+    return text.append(f"  {_percent(info.learned_share)} of the other lists are ranked by the learned ranker")
 
 
 def _way_up(info: GuardInfo) -> str:
     rung = info.rung
     if not rung.wins + rung.losses:
-        return f"one rung up when the lower end on this rung is above {rung.needed:.0%}; no decisive list on it yet"
-    return f"one rung up when the lower end on this rung, now {rung.low:.1%}, is above {rung.needed:.0%}"
+        return f"next rung when the lower bound on this rung is above {rung.needed:.0%}; no decisive list on it yet"
+    return f"next rung when the lower bound on this rung, now {rung.low:.1%}, is above {rung.needed:.0%}"
 
 
 def _alarms(info: GuardInfo) -> Text:
@@ -205,7 +205,7 @@ def _alarms(info: GuardInfo) -> Text:
         return Text("none")
     count = f"{info.alarms:,}, the last on" if info.alarms > 1 else "one, on"
     shown = f"{count} {local_time(last.time)}, version {last.model_version:,}"
-    if info.state == "alarm":  # the summary has its reason
+    if info.state == "alarm":  # the summary contains the reason
         return Text(shown, style="red")
     return Text(f"{shown}: {last.reason}")
 
@@ -224,7 +224,7 @@ def _percent(share: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number of any size in a few characters."""
+    """Return a number in a few characters."""
     if value >= 1e6:
         return f"{value:.3g}".replace("e+0", "e").replace("e+", "e")
     return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""``duelrank info``: what a bug report should tell about this installation."""
+"""``duelrank info``: shows the facts about this installation that a bug report needs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from duelrank import __version__
 from duelrank.cli.console import print_json
 from duelrank.cli.options import JsonOption
 
-#: One requirement of the package: its name and, of optional ones, the extra.
+#: A requirement of the package: its name and, if it is optional, the extra.
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)[^;]*(?:;.*\bextra == ['\"](?P<extra>[\w-]+)['\"])?")
 _FOR_DEVELOPERS = {"test", "dev", "docs"}
 
 
 def info(as_json: JsonOption = False) -> None:
-    """Show the versions, folders and machine that matter for a bug report."""
+    """Show versions, folders and the machine, for a bug report."""
     facts = _facts()
     if as_json:
         print_json(facts)
@@ -34,7 +34,7 @@ def info(as_json: JsonOption = False) -> None:
 
 
 def versions() -> str:
-    """Return the versions of duelrank, Python and what compiles and runs its kernels, in one line."""
+    """Return the versions of duelrank, Python, numpy, numba and llvmlite in one line."""
     names = ("numpy", "numba", "llvmlite")
     return ", ".join(
         [
@@ -69,7 +69,7 @@ def _facts() -> dict[str, Any]:
 def _requirements() -> tuple[dict[str, str | None], dict[str, dict[str, str | None]]]:
     """Return the versions of the packages that duelrank needs, and of those that each extra needs; None if not installed.
 
-    They are read from the package's own metadata; llvmlite and SciPy are told in any case.
+    They are read from the metadata of the package; llvmlite and SciPy are always included.
     """
     core = dict.fromkeys(("numpy", "numba", "llvmlite", "scipy"))
     extras: dict[str, dict[str, str | None]] = {}
@@ -86,11 +86,11 @@ def _requirements() -> tuple[dict[str, str | None], dict[str, dict[str, str | No
 
 
 def _metadata() -> list[str]:
-    from importlib.metadata import PackageNotFoundError, requires  # imported here, because it takes long
+    from importlib.metadata import PackageNotFoundError, requires  # imported here, because it is slow
 
     try:
         return requires("duelrank") or []
-    except PackageNotFoundError:  # run from its sources, without being installed
+    except PackageNotFoundError:  # run from its sources
         return []
 
 
@@ -111,7 +111,7 @@ def _processors() -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, Any]:
-    """Return where compiled kernels are kept, and how much is there; no folder if none is writable."""
+    """Return the folder of compiled kernels and its size; no folder if none is writable."""
     from duelrank.core.compiling import kernel_folder
 
     folder = kernel_folder()

@@ -1,4 +1,4 @@
-"""``duelrank play``: a search whose ranker learns before your eyes, in a browser."""
+"""``duelrank play``: a search in a browser whose ranker learns from clicks."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from duelrank.cli.browser import OpenOption, open_page
-from duelrank.cli.serve import need_extra
+from duelrank.cli.serve import OpenOption, PortOption, need_extra, open_page
 
 if TYPE_CHECKING:
     from duelrank.playground import Search
 
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any free port.")]
 AlgorithmOption = Annotated[
     str | None,
     typer.Option(
-        "--algorithm", metavar="RECIPE", help="What learns from your own clicks: wmgd-dsp(delta=0.3), unless given."
+        "--algorithm", metavar="RECIPE", help="Algorithm that learns from your clicks; by default wmgd-dsp(delta=0.3)."
     ),
 ]
-FirstOption = Annotated[str, typer.Option("--first", metavar="RECIPE", help="What simulated users teach, on the left.")]
+FirstOption = Annotated[
+    str, typer.Option("--first", metavar="RECIPE", help="Algorithm that learns from simulated users, on the left.")
+]
 SecondOption = Annotated[
-    str, typer.Option("--second", metavar="RECIPE", help="What simulated users teach, on the right.")
+    str, typer.Option("--second", metavar="RECIPE", help="Algorithm that learns from simulated users, on the right.")
 ]
 
 
@@ -34,24 +34,24 @@ def play(
     second: SecondOption = "mgd-dsp",
     open: OpenOption = True,
 ) -> None:
-    """Search Python's documentation, click, and see a ranker learn; nothing is kept when it ends, with Ctrl-C."""
+    """Search Python's documentation and see a ranker learn from your clicks, until Ctrl-C; nothing is stored."""
     need_extra()
     from duelrank.playground.app import ALGORITHM, Playground, check_recipes
-    from duelrank.playground.crowd import CrowdWish
+    from duelrank.playground.crowd import CrowdSettings
     from duelrank.service.http.server import listen, run_server
     from duelrank.service.http.telemetry import configure_logging
     from duelrank.storage import open_storage
 
     configure_logging("text", False)
-    recipe, wish = algorithm or ALGORITHM, CrowdWish(algorithms=(first, second))
-    check_recipes(recipe, wish)
+    recipe, users = algorithm or ALGORITHM, CrowdSettings(algorithms=(first, second))
+    check_recipes(recipe, users)
     with open_storage("sqlite://") as storage, listen("127.0.0.1", port) as listening:
         search = _indexed()
-        playground = Playground(storage, search, recipe, wish)
+        playground = Playground(storage, search, recipe, users)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/play"
         run_server(playground.app, playground.service, listening, lambda: _ready(address, open))
         search.close()
-    typer.echo("stopped; nothing was kept")
+    typer.echo("stopped; nothing was stored")
 
 
 def _indexed() -> Search:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duelrank.cli.console import out, print_json, tell
+from duelrank.cli.console import local_time, out, print_json, print_note
 from duelrank.cli.options import JsonOption
 
 if TYPE_CHECKING:
@@ -27,7 +26,9 @@ UrlOption = Annotated[str, typer.Option("--url", envvar="DUELRANK_URL", help="Ad
 KeyOption = Annotated[
     str | None,
     typer.Option(
-        "--api-key", envvar="DUELRANK_API_KEY", help="API key; better in the environment, where ps does not show it."
+        "--api-key",
+        envvar="DUELRANK_API_KEY",
+        help="API key; safer as an environment variable, which ps does not show.",
     ),
 ]
 FeaturesOption = Annotated[str | None, typer.Option("--features", help="Names of the features: a,b,c.")]
@@ -39,10 +40,10 @@ RepresentationOption = Annotated[
     typer.Option(
         "--representation",
         metavar="RECIPE|FILE.json",
-        help="What the algorithm sees of the features: 'query-scaled >> curves', say, or a file of fixed scalings.",
+        help="Representation of the features: a recipe such as 'query-scaled >> curves', or a file of fixed scalings.",
     ),
 ]
-LengthOption = Annotated[int | None, typer.Option("--length", help="Number of documents that an impression shows.")]
+LengthOption = Annotated[int | None, typer.Option("--length", help="Number of documents per impression.")]
 ExplorationOption = Annotated[float | None, typer.Option("--exploration", help="Share of impressions that explore.")]
 ModeOption = Annotated[
     str | None, typer.Option("--mode", metavar="learn|shadow|frozen", help="Whether the ranker serves and learns.")
@@ -53,16 +54,16 @@ CloseOption = Annotated[
 ]
 WeightOption = Annotated[
     list[str] | None,
-    typer.Option("--weight", metavar="NAME=NUMBER", help="First weight of a feature, 0 by default. May be repeated."),
+    typer.Option("--weight", metavar="NAME=NUMBER", help="First weight of a feature; by default 0. May be repeated."),
 ]
 FromOption = Annotated[
     str | None, typer.Option("--from", help="Start with the weights of this ranker of the same service.")
 ]
 FromVersionOption = Annotated[
-    int | None, typer.Option("--from-version", help="With --from: version of its model; the current one by default.")
+    int | None, typer.Option("--from-version", help="With --from: version of the model; by default the current one.")
 ]
 ModelOption = Annotated[
-    Path | None, typer.Option("--model", help="Start with the weights of a model that was exported as json.")
+    Path | None, typer.Option("--model", help="Start with the weights of this model, exported as json.")
 ]
 PrecisionOption = Annotated[
     str | None,
@@ -72,7 +73,7 @@ GuardOption = Annotated[
     bool | None,
     typer.Option(
         "--guard/--no-guard",
-        help="Whether the ranker is compared with your own order, and steps back when it does worse.",
+        help="Whether to compare the ranker with your own order, and to reduce its share if it is worse.",
         show_default=False,
     ),
 ]
@@ -90,18 +91,18 @@ ActionOption = Annotated[
     typer.Option(
         "--action",
         metavar="NAME=WEIGHT",
-        help="Weight of an action; click=1 alone by default. May be repeated, with all of them.",
+        help="Weight of an action; by default click=1 only. Repeat it for all actions.",
     ),
 ]
 AddOption = Annotated[
     list[str] | None, typer.Option("--add-feature", help="Name of a new feature, with weight 0. May be repeated.")
 ]
 RetireOption = Annotated[
-    list[str] | None, typer.Option("--retire-feature", help="Name of a feature that no longer counts. May be repeated.")
+    list[str] | None, typer.Option("--retire-feature", help="Name of a feature to ignore from now on. May be repeated.")
 ]
 YesOption = Annotated[
     str | None,
-    typer.Option("--yes", metavar="NAME", help="Name of the ranker once more, to delete without a question."),
+    typer.Option("--yes", metavar="NAME", help="Name of the ranker again, to delete it without a prompt."),
 ]
 
 
@@ -116,7 +117,7 @@ def list_rankers(url: UrlOption = URL, api_key: KeyOption = None, json: JsonOpti
         write_json(found)
         return
     if not found:
-        tell(f"{url} has no rankers yet (duelrank rankers create)")
+        print_note(f"{url} has no rankers yet (duelrank rankers create)")
         return
     table = Table("name", "algorithm", "mode", "version", "impressions", "learned", "open")
     for each in found:
@@ -158,7 +159,7 @@ def create(
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a ranker; the same command again changes nothing."""
+    """Create a ranker; repeating the same command changes nothing."""
     names = _feature_names(features, features_file)
     start = _start(weight, from_ranker, from_version, model)
     with connect(url, api_key) as client:
@@ -196,7 +197,7 @@ def change(
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Change a ranker; it keeps what it has learned. Settings of the guard that are not given stay."""
+    """Change the settings of a ranker, not its weights; settings of the guard that are not given do not change."""
     from duelrank.core.errors import InvalidValue
 
     changes: dict[str, Any] = {
@@ -216,7 +217,7 @@ def change(
         if guard is False:
             given["guard"] = None
         elif settings is not None:
-            given["guard"] = _present_guard(client, name) | settings
+            given["guard"] = _current_guard(client, name) | settings
         _print(client.change_ranker(name, **given), json)
 
 
@@ -228,24 +229,24 @@ def delete(name: NameArgument, yes: YesOption = None, url: UrlOption = URL, api_
     with connect(url, api_key) as client:
         info = client.ranker(name)
         if yes is None:
-            tell(f"{name}: {info.impressions:,} impressions, {info.learned:,} learned from; this cannot be undone")
+            print_note(f"{name}: {info.impressions:,} impressions, {info.learned:,} learned; this cannot be undone")
             yes = typer.prompt("Type the name of the ranker to delete it", err=True)
         if yes != name:
             raise InvalidValue(f"{yes!r} is not {name!r}: nothing was deleted")
         client.delete_ranker(name, confirm=yes)
-    tell(f"deleted {name}")
+    print_note(f"deleted {name}")
 
 
 @app.command()
 def freeze(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
-    """Stop learning and exploring; events are kept."""
+    """Stop learning and exploring; events are still stored."""
     with connect(url, api_key) as client:
         _print(client.freeze(name), json)
 
 
 @app.command()
 def resume(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
-    """Learn again, after a freeze or an alarm of the guard."""
+    """Resume learning after a freeze or an alarm of the guard."""
     with connect(url, api_key) as client:
         _print(client.resume(name), json)
 
@@ -267,12 +268,12 @@ def rollback(
 def label(
     name: NameArgument,
     version: VersionArgument,
-    label: Annotated[str, typer.Argument(help="What to call it; empty to remove its label.")],
+    label: Annotated[str, typer.Argument(help="Label of the version; empty to remove it.")],
     url: UrlOption = URL,
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Keep a version under a label, so that it is not removed when it grows old."""
+    """Label a version, so that it is kept when older versions are removed."""
     with connect(url, api_key) as client:
         found = client.label(name, version, label)
     if json:
@@ -291,14 +292,14 @@ def pin(
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let a shadow serve the best rankings of one version, while it continues to learn."""
+    """Serve the best rankings of one version from a shadow, while it continues to learn."""
     with connect(url, api_key) as client:
         _print(client.pin(name, version), json)
 
 
 @app.command()
 def unpin(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
-    """Let a shadow serve the order of its requests again."""
+    """Serve the order of the requests from a shadow again."""
     with connect(url, api_key) as client:
         _print(client.unpin(name), json)
 
@@ -311,7 +312,7 @@ def curves(
     api_key: KeyOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what each feature adds to the score, the most important first."""
+    """Show the contribution of each feature to the score, the most important first."""
     from rich.table import Table
 
     with connect(url, api_key) as client:
@@ -319,7 +320,7 @@ def curves(
     if json:
         write_json(found)
         return
-    table = Table("feature", "importance", "from", "what it adds", "to", "of")
+    table = Table("feature", "importance", "from", "contribution", "to", "of")
     highest = max((max(each.heights) - min(each.heights) for each in found.curves), default=0.0)
     for each in found.curves:
         low, high = _ends(each)
@@ -331,7 +332,7 @@ def curves(
 
 @app.command()
 def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None, json: JsonOption = False) -> None:
-    """List the versions of a model that are kept."""
+    """List the stored versions of a model."""
     from rich.table import Table
     from rich.text import Text
 
@@ -351,14 +352,14 @@ def versions(name: NameArgument, url: UrlOption = URL, api_key: KeyOption = None
 def connect(
     url: str, api_key: str | None, how: str = "with --url or DUELRANK_URL", retries: int = 1
 ) -> Iterator[Client]:
-    """Open a client; errors about the address or the key say how to give another."""
+    """Open a client; errors about the address or the key explain how to give another."""
     from duelrank.client import Client, ServiceError, ServiceUnreachable
 
     with Client(url, api_key, retries=retries) as client:
         try:
             yield client
         except ServiceUnreachable as error:
-            raise ServiceUnreachable(f"{error}; does a service run at {url}? Give its address {how}") from None
+            raise ServiceUnreachable(f"{error}; is a service running at {url}? Give its address {how}") from None
         except ServiceError as error:
             if error.status not in (401, 403):
                 raise
@@ -379,22 +380,23 @@ def _feature_names(names: str | None, file: Path | None) -> Iterable[str]:
 def _start(
     weights: list[str] | None, ranker: str | None, version: int | None, model: Path | None
 ) -> dict[str, Any] | None:
-    """Return where the first weights come from, as the service takes it."""
+    """Return the origin of the first weights, in the form of the API."""
+    from duelrank.cli.export import read_json
     from duelrank.core.errors import InvalidValue
 
     if sum(bool(each) for each in (weights, ranker, model)) > 1:
-        raise InvalidValue("first weights come from --weight, --from or --model: give only one of them")
+        raise InvalidValue("give the first weights with only one of --weight, --from and --model")
     if version is not None and not ranker:
-        raise InvalidValue("--from-version is the version of a ranker: name it with --from")
+        raise InvalidValue("--from-version is the version of a ranker: give its name with --from")
     if weights:
         return {"weights": _numbers("--weight", weights, "bm25=1.5")}
     if model:
-        return {"model": _read_json(model)}
+        return {"model": read_json(model)}
     return {"from": ranker} | ({} if version is None else {"version": version}) if ranker else None
 
 
 def _numbers(option: str, given: list[str] | None, example: str) -> dict[str, float] | None:
-    """Return the numbers of an option by name, None where there are none."""
+    """Return the numbers of an option by name, or None if there are none."""
     from duelrank.core.errors import InvalidValue
 
     found = {}
@@ -408,18 +410,18 @@ def _numbers(option: str, given: list[str] | None, example: str) -> dict[str, fl
 
 
 def _guard(wanted: bool | None, settings: list[str] | None) -> dict[str, Any] | None:
-    """Return the settings of a guard, {} for the defaults, or None where none was asked for."""
+    """Return the settings of a guard, {} for the defaults, or None without a guard."""
     from duelrank.core.errors import InvalidValue
 
     if wanted is False and settings:
-        raise InvalidValue("--no-guard leaves nothing to set: give either --no-guard or --guard-with")
+        raise InvalidValue("--no-guard and --guard-with exclude each other")
     if not wanted and not settings:
         return None
     return dict(map(_guard_setting, settings or ()))
 
 
 def _guard_setting(text: str) -> tuple[str, Any]:
-    """Return the name and the value of a setting; what is not JSON is a text."""
+    """Return the name and the value of a setting; a value that is not JSON is a text."""
     import json
 
     from duelrank.core.errors import InvalidValue
@@ -433,8 +435,8 @@ def _guard_setting(text: str) -> tuple[str, Any]:
         return name.strip(), value
 
 
-def _present_guard(client: Client, name: str) -> dict[str, Any]:
-    """Return the guard that a ranker has now, as the service takes it; {} where it has none."""
+def _current_guard(client: Client, name: str) -> dict[str, Any]:
+    """Return the settings of the ranker's guard, in the form of the API; {} if it has none."""
     import msgspec
 
     found = client.ranker(name).guard
@@ -442,24 +444,13 @@ def _present_guard(client: Client, name: str) -> dict[str, Any]:
 
 
 def _representation(given: str | None) -> Any:
-    return _read_json(Path(given)) if given is not None and given.endswith(".json") else given
+    from duelrank.cli.export import read_json
 
-
-def _read_json(path: Path) -> Any:
-    import json
-
-    from duelrank.core.errors import DataFormatError, MissingData
-
-    try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise MissingData(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataFormatError(f"{path} is not valid JSON: {error}") from None
+    return read_json(Path(given)) if given is not None and given.endswith(".json") else given
 
 
 def write_json(value: Any) -> None:
-    """Write an answer of the service to stdout."""
+    """Write a response of the service to stdout as JSON."""
     import msgspec
 
     print_json(msgspec.to_builtins(value))
@@ -476,7 +467,7 @@ def _print(info: RankerInfo, json: bool) -> None:
         table.add_row(name.replace("_", " "), value)
     out().print(table)
     for warning in info.warnings:
-        tell(f"warning: {warning}")
+        print_note(f"warning: {warning}")
 
 
 def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
@@ -486,7 +477,7 @@ def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
         if name == "created":
             yield name, local_time(value)
         elif name == "guard" and value is not None:
-            yield name, _guard_in_words(value)
+            yield name, _guard_text(value)
         elif name == "actions":
             yield name, ", ".join(f"{action} {weight:g}" for action, weight in value.items())
         elif isinstance(value, list | tuple):
@@ -495,14 +486,14 @@ def _rows(info: RankerInfo) -> Iterable[tuple[str, str]]:
             yield name, f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _guard_in_words(settings: dict[str, Any]) -> str:
+def _guard_text(settings: dict[str, Any]) -> str:
     given = {key.replace("_", " "): value for key, value in settings.items() if value is not None}
     listed = {key: " ".join(map(str, value)) if isinstance(value, tuple) else value for key, value in given.items()}
     return ", ".join(f"{key} {value}" for key, value in listed.items())
 
 
 def _ends(curve: FeatureCurve) -> tuple[float, float]:
-    """Return between which values to draw a curve."""
+    """Return the range of values to draw."""
     if curve.domain != "value":
         return 0.0, 1.0
     found = curve.edges or curve.values
@@ -510,7 +501,7 @@ def _ends(curve: FeatureCurve) -> tuple[float, float]:
 
 
 def _bars(curve: FeatureCurve, highest: float) -> str:
-    """Return a curve as a row of bars, whose heights compare over features."""
+    """Return a curve as a row of bars; all features have the same scale."""
     import numpy as np
 
     from duelrank.representation import Curve
@@ -524,8 +515,3 @@ def _bars(curve: FeatureCurve, highest: float) -> str:
 def _mode(info: RankerInfo) -> str:
     mode = "frozen" if info.frozen else info.mode
     return mode if info.pinned is None else f"{mode}, serves {info.pinned:,}"
-
-
-def local_time(seconds: float) -> str:
-    """Return a time, in seconds since 1970, as people here write it."""
-    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duelrank.cli.console import complain, out
+from duelrank.cli.console import out, print_error
 
 if TYPE_CHECKING:
     from duelrank.experiments import Table
@@ -29,7 +29,7 @@ def resumable(folder: Path | None, kept: str = "runs") -> Iterator[None]:
         lost = (
             "stopped; finished runs are lost. With --out FOLDER they are kept, and the same command resumes from there."
         )
-        complain(f"stopped; finished {kept} are kept in {folder}. To resume: {command_line()}" if folder else lost)
+        print_error(f"stopped; finished {kept} are kept in {folder}. To resume: {command_line()}" if folder else lost)
         raise
 
 

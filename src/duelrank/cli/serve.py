@@ -1,30 +1,29 @@
-"""``duelrank serve``: serves rankers over HTTP, which learn from clicks."""
+"""``duelrank serve`` and ``duelrank dashboard``: serve the rankers of a store, or only show them."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+import webbrowser
 from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
-from duelrank.cli.options import store_address
+from duelrank.cli.console import print_error
+from duelrank.cli.options import StoreArgument, opened_store, store_address
 
 if TYPE_CHECKING:
-    import socket
-    from multiprocessing.connection import Connection
-
-    from duelrank.service import Service, Settings
-    from duelrank.service.http import KeyRing, WebSettings
+    from duelrank.service.http import KeyRing
+    from duelrank.service.http.process import ServerProcess
     from duelrank.service.http.telemetry import LogFormat
-    from duelrank.storage import Storage
 
 SQLITE = "sqlite:///duelrank.db"
 MEMORY = "sqlite://"
-#: Recipes that are compiled before the service is ready, so that to create a ranker takes milliseconds.
+#: Recipes that are compiled before the service is ready, so that creating a ranker takes milliseconds.
 WARM_UP = ("mgd-dsp", "dbgd-dsp", "nsgd-dsp", "wmgd-dsp", "pdgd")
 
 StoreOption = Annotated[
@@ -54,17 +53,15 @@ FeaturesOption = Annotated[
     str,
     typer.Option(
         "--keep-features",
-        help="Time to keep the features of impressions after they were learned from: so far back a replay can go. With 0, "
-        "features are dropped as soon as three checkpoints cover them.",
+        help="Retention time of the features of impressions after they were learned from, which limits a replay. With 0, "
+        "features are deleted as soon as three checkpoints cover them.",
     ),
 ]
 VersionsOption = Annotated[
     int,
-    typer.Option("--keep-versions", min=1, help="Number of the newest model versions to keep; older ones are thinned."),
+    typer.Option("--keep-versions", min=1, help="Number of newest model versions to keep; older ones are thinned out."),
 ]
-OpenOption = Annotated[
-    int, typer.Option("--max-open", min=1, help="Maximum number of impressions per ranker that wait for clicks.")
-]
+MaxOpenOption = Annotated[int, typer.Option("--max-open", min=1, help="Maximum number of open impressions per ranker.")]
 DocumentsOption = Annotated[
     int, typer.Option("--max-documents", min=1, help="Maximum number of documents in a request.")
 ]
@@ -79,7 +76,7 @@ WebhookOption = Annotated[
         "--webhook",
         metavar="URL",
         envvar="DUELRANK_WEBHOOK",
-        help="Address to tell of the alarms and promotions of guards, for rankers that name none themselves.",
+        help="Address that receives the alarms and promotions of guards, for rankers without their own webhook.",
         show_default=False,
     ),
 ]
@@ -88,12 +85,21 @@ PrivateWebhooksOption = Annotated[
     typer.Option(
         "--allow-private-webhooks",
         envvar="DUELRANK_ALLOW_PRIVATE_WEBHOOKS",
-        help="Let webhooks go to addresses that are not public, such as this machine and its network.",
+        help="Allow webhooks to addresses that are not public, such as this machine and its network.",
         show_default=False,
     ),
 ]
 AccessLogOption = Annotated[bool, typer.Option("--access-log", help="Log every request, without its query string.")]
 LogFormatOption = Annotated[str, typer.Option("--log-format", help="Format of the log on stderr: text or json.")]
+RankerOption = Annotated[str, typer.Option("--ranker", "-r", help="Show this ranker first.", show_default=False)]
+OpenOption = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
+NoKeysOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-keys",
+        help="Answer requests from this machine without an API key, although the store has keys; all its users can then read.",
+    ),
+]
 
 
 def serve(
@@ -106,7 +112,7 @@ def serve(
     retention: RetentionOption = "7d",
     keep_features: FeaturesOption = "0",
     keep_versions: VersionsOption = 20,
-    max_open: OpenOption = 100_000,
+    max_open: MaxOpenOption = 100_000,
     max_documents: DocumentsOption = 1000,
     max_body: BodyOption = 8 << 20,
     max_requests: RequestsOption = 1000,
@@ -120,6 +126,7 @@ def serve(
     need_extra()
     from duelrank.service import Settings
     from duelrank.service.http import WebSettings
+    from duelrank.service.http.process import ServerProcess
 
     settings = Settings(
         publish_every=publish_every,
@@ -133,111 +140,59 @@ def serve(
         private_webhooks=allow_private_webhooks,
     )
     web = WebSettings(max_body=max_body, max_requests=max_requests, rate=rate, insecure=insecure)
-    work = _Work(store, settings, web, access_log, _log_format(log_format))
-    work.configure()
-    _run(work, host, port, workers)
+    process = ServerProcess(store, settings, web, access_log, _log_format(log_format), print_error)
+    process.run(
+        host, port, workers, lambda port, keys: _announce(address_of(host, port), process, keys, workers), _ready
+    )
     typer.echo("stopped; everything is saved" if store != MEMORY else "stopped; the store was in memory and is gone")
 
 
-def _run(work: _Work, host: str, port: int, workers: int) -> None:
-    """Listen, and serve in this process or in several others."""
-    from duelrank.service.http import KeyRing
-    from duelrank.service.http.server import check_exposure, listen
-    from duelrank.storage import open_storage
+def dashboard(
+    place: StoreArgument = None,
+    store: StoreOption = SQLITE,
+    ranker: RankerOption = "",
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8001,
+    open: OpenOption = True,
+    without_keys: NoKeysOption = False,
+) -> None:
+    """Show the state and history of the rankers of a store in a browser; nothing is served, learned or written."""
+    need_extra()
+    from duelrank.service import Service
+    from duelrank.service.http import KeyRing, create_app
+    from duelrank.service.http.auth import NoKeys
+    from duelrank.service.http.server import check_exposure, listen, run_server
+    from duelrank.service.http.telemetry import configure_logging
 
-    with open_storage(work.store) as storage:
-        keys = KeyRing(storage)
-        check_exposure(host, keys, work.web.insecure)
-        if workers > 1:
-            _check_shared(storage)
-        service = work.service(storage) if workers == 1 else None
+    configure_logging("text", False)
+    with opened_store(place or store, read_only=True) as storage:
+        keys = NoKeys(storage) if without_keys else KeyRing(storage)
+        check_exposure(host, keys, False)
+        service = Service(storage, read_only=True)
         with listen(host, port) as listening:
-            _announce(address_of(host, listening.getsockname()[1]), work, keys)
-            if service is not None:
-                work.serve(service, keys, listening, lambda service: _ready(_names(service)))
-                return
-            storage.close()  # the workers open it, each for itself
-            _supervise(work, listening, workers)
+            address = f"{address_of(host, listening.getsockname()[1])}/dashboard{'/' + quote(ranker) if ranker else ''}"
+            typer.echo(f"the dashboard is at {address} (Ctrl-C to stop); the store is only read")
+            if keys.in_force:
+                typer.echo("the store has API keys, so the page asks for one (or use --without-keys)")
 
+            def ready() -> None:
+                _ready([info.name for info in service.rankers()])
+                if open:
+                    open_page(address)
 
-def _supervise(work: _Work, listening: socket.socket, workers: int) -> None:
-    from duelrank.service.http.server import Supervisor
-
-    typer.echo(f"{workers} workers")
-    Supervisor(work, listening, workers, _ready).run()
-
-
-@dataclass(frozen=True)
-class _Work:
-    """What one process does; it can be sent to another."""
-
-    store: str
-    settings: Settings
-    web: WebSettings
-    access_log: bool
-    log_format: LogFormat
-
-    def configure(self) -> None:
-        """Set up the log."""
-        from duelrank.service.http.telemetry import configure_logging
-
-        configure_logging(self.log_format, self.access_log)
-
-    def __call__(self, listening: socket.socket, ready: Connection) -> None:
-        """Serve in a process of its own, and send the names of the rankers when it is ready."""
-        from duelrank.cli.console import complain
-        from duelrank.core.errors import DuelrankError
-        from duelrank.core.extensions import load_extensions
-        from duelrank.service.http import KeyRing
-        from duelrank.service.http.server import FATAL
-        from duelrank.storage import open_storage
-
-        self.configure()
-        load_extensions()
-        try:
-            with open_storage(self.store) as storage:
-                keys = KeyRing(storage)
-                self.serve(self.service(storage), keys, listening, lambda service: ready.send(_names(service)))
-        except DuelrankError as error:
-            complain(f"error: {error}")
-            sys.exit(1 if getattr(error, "retryable", False) else FATAL)
-
-    def service(self, storage: Storage) -> Service:
-        """Return the service on a store that nobody else has."""
-        from duelrank.service import Service
-
-        service = Service(storage, self.settings)
-        service.claim()
-        return service
-
-    def serve(
-        self, service: Service, keys: KeyRing, listening: socket.socket, when_ready: Callable[[Service], None]
-    ) -> None:
-        """Serve until SIGINT or SIGTERM; raise where not all that was learned could be saved then."""
-        from duelrank.core.errors import StorageFailure
-        from duelrank.service.http import create_app
-        from duelrank.service.http.server import run_server
-        from duelrank.service.http.telemetry import traced
-
-        app = create_app(service, keys, self.web)
-        run_server(traced(app, app.routes), service, listening, lambda: when_ready(service), self.access_log)
-        if service.unsaved is not None:
-            raise StorageFailure(
-                f"stopped, but not all that was learned is saved: {service.unsaved}; the next start learns it again from the "
-                "event log"
-            )
+            run_server(create_app(service, keys), service, listening, ready)
 
 
 def _log_format(text: str) -> LogFormat:
     from duelrank.core.errors import InvalidValue
 
     if text not in ("text", "json"):
-        raise InvalidValue(f"the format of the log is text or json, got {text!r}")
+        raise InvalidValue(f"--log-format must be text or json, got {text!r}")
     return "json" if text == "json" else "text"
 
 
 def _webhook(address: str | None, private: bool) -> str | None:
-    """Return the address of a webhook, or raise if nothing can be sent to it."""
+    """Return the address of a webhook, or raise an error if it cannot receive messages."""
     from duelrank.core.errors import InvalidValue
     from duelrank.evidence import GuardSpec
     from duelrank.evidence.guard import check_guard
@@ -254,17 +209,6 @@ def _webhook(address: str | None, private: bool) -> str | None:
     return address
 
 
-def _check_shared(storage: Storage) -> None:
-    """Refuse several processes on a store that one process must have for itself."""
-    from duelrank.core.errors import InvalidValue
-
-    if not storage.shared:
-        raise InvalidValue(
-            "several workers need a store that several processes may use, which is PostgreSQL: "
-            "--store postgresql://USER@HOST/DATABASE; with SQLite, leave --workers at 1"
-        )
-
-
 def _seconds(text: str) -> float:
     """Return the number of seconds in 7d, 12h, 30m, 90s or a plain number."""
     from duelrank.core.errors import InvalidValue
@@ -275,30 +219,28 @@ def _seconds(text: str) -> float:
     return float(found[1]) * {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}[found[2]]
 
 
-def _announce(address: str, work: _Work, keys: KeyRing) -> None:
-    """Write to stdout, for people; stderr has the log."""
+def _announce(address: str, process: ServerProcess, keys: KeyRing, workers: int) -> None:
+    """Write to stdout; stderr has the log."""
     from duelrank import __version__
     from duelrank.service.webhooks import without_secrets
     from duelrank.storage.base import without_password
 
-    store = work.store
+    store = process.store
     typer.echo(f"duelrank {__version__} listens on {address} (Ctrl-C to stop); API documentation: {address}/docs")
     typer.echo(f"dashboard: {address}/dashboard")
     lost = ", in memory: lost when the service stops" if store == MEMORY else ""
     typer.echo(f"store: {without_password(store)}{lost}")
     if keys.in_force:
         typer.echo("requests need an API key (duelrank keys list)")
-    elif work.web.insecure:
+    elif process.web.insecure:
         typer.echo("no API keys, and --insecure: everyone who can reach this address can use and change the rankers")
     else:
         typer.echo("no API keys: only requests from this machine are accepted (duelrank keys create)")
-    if work.settings.webhook is not None:
-        typer.echo(f"guards tell {without_secrets(work.settings.webhook)} of alarms and promotions")
+    if process.settings.webhook is not None:
+        typer.echo(f"webhook of guards: {without_secrets(process.settings.webhook)}")
+    if workers > 1:
+        typer.echo(f"{workers} workers")
     sys.stdout.flush()
-
-
-def _names(service: Service) -> list[str]:
-    return [info.name for info in service.rankers()]
 
 
 def _ready(names: list[str]) -> None:
@@ -308,8 +250,15 @@ def _ready(names: list[str]) -> None:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return where a page can be reached."""
+    """Return the web address of a host and a port."""
     return f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def open_page(address: str) -> None:
+    """Open a page in a browser if there is a display; does not wait, because some browsers block until they are closed."""
+    displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform in ("darwin", "win32") or any(map(os.environ.get, displays)):
+        Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 def need_extra(module: str = "duelrank.service.http.server") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from duelrank.cli.console import out, print_json, tell
+from duelrank.cli.console import out, print_json, print_note
 from duelrank.cli.options import (
     USERS,
     DeviceChoice,
@@ -128,7 +128,9 @@ def _report(found: Tuned) -> Path | None:
     try:
         return write_report(found, command_line())
     except MissingExtra as error:
-        tell(f"no report: {error}; then the same command makes it, without new trials, on any machine with this folder")
+        print_note(
+            f"no report: {error}; then the same command makes it, without new trials, on any machine with this folder"
+        )
         return None
 
 
@@ -138,7 +140,7 @@ def _show(found: Tuned, report: Path | None, as_json: bool) -> None:
         files = {"folder": str(found.folder), "report": None if report is None else str(report)}
         print_json({"recipe": found.recipe, **scores, "importance": found.importance, **files})
         return
-    tell(f"objective {found.scores.value:.4f}; the recipe as it was has {found.reference.value:.4f}")
+    print_note(f"objective {found.scores.value:.4f}; the recipe as it was has {found.reference.value:.4f}")
     if report is not None:
-        tell(f"report: {report.absolute().as_uri()}")
+        print_note(f"report: {report.absolute().as_uri()}")
     out().print(found.recipe, soft_wrap=True, markup=False)

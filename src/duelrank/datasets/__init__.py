@@ -2,19 +2,9 @@
 
 from duelrank.core.home import home
 from duelrank.datasets.base import Dataset
-from duelrank.datasets.library import (
-    CATALOGUE,
-    Entry,
-    Imported,
-    ImportReport,
-    Info,
-    add,
-    fetch,
-    info,
-    installed,
-    remove,
-)
-from duelrank.datasets.preparation import Preparation
+from duelrank.datasets.cache import Preparation
+from duelrank.datasets.catalogue import CATALOGUE, Entry
+from duelrank.datasets.library import Imported, ImportReport, Info, add, fetch, info, installed, remove
 from duelrank.datasets.reader import read_letor
 from duelrank.datasets.split import Fold, Split
 from duelrank.datasets.synthetic import Bumpy, LongTail, Synthetic

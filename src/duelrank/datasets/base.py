@@ -1,4 +1,4 @@
-"""Defines the interface of data sets: folds of labelled queries."""
+"""The interface of data sets: folds of labelled queries."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 
 from duelrank.core.registry import Part
 from duelrank.core.validation import explained
-from duelrank.datasets.preparation import Preparation
+from duelrank.datasets.cache import Preparation
 from duelrank.datasets.split import SHARES, Fold, Split
 
 if TYPE_CHECKING:
     from duelrank.datasets.own_data import SplitLike
 
-_AS_THE_FIELD_DOES = Preparation()
+_STANDARD = Preparation()  # as for the published sets
 _PATH = re.compile(r"[^('\"]*[./\\~]")  # characters that occur in paths, but never in a recipe before its first bracket
 
 
@@ -66,7 +66,7 @@ class Dataset(Part, ABC):
         split: SplitLike = SHARES,
         seed: int = 0,
         name: str = "arrays",
-        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+        preparation: Preparation | None = _STANDARD,
     ) -> Dataset:
         """Make a data set with one fold from arrays with one row per document.
 
@@ -116,7 +116,7 @@ class Dataset(Part, ABC):
         split: SplitLike | str = SHARES,
         seed: int = 0,
         name: str = "frame",
-        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+        preparation: Preparation | None = _STANDARD,
     ) -> Dataset:
         """Make a data set from a pandas or Polars frame with one row per document.
 
@@ -143,7 +143,7 @@ class Dataset(Part, ABC):
         split: tuple[float, float, float] = SHARES,
         seed: int = 0,
         name: str | None = None,
-        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+        preparation: Preparation | None = _STANDARD,
     ) -> Dataset:
         """Make a data set from LETOR (SVMlight) text.
 
@@ -171,7 +171,7 @@ class Dataset(Part, ABC):
         validation: Split | None = None,
         *,
         name: str = "splits",
-        preparation: Preparation | None = _AS_THE_FIELD_DOES,
+        preparation: Preparation | None = _STANDARD,
     ) -> Dataset:
         """Make a data set from queries that are already split, such as two files read by `read_letor`.
 

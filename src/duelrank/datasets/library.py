@@ -1,153 +1,327 @@
-"""The library of data sets: the catalogue, downloads, installation, and look-up by name."""
+"""The data sets installed on this machine: import, download, removal, and look-up by name."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from keyword import iskeyword
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from re import fullmatch
 from secrets import token_hex
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from duelrank.core import registry
-from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, MissingData, StorageFailure, UnknownName
+from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, UnknownName
 from duelrank.core.files import discard, new_folder, publish, writing
 from duelrank.core.home import home
 from duelrank.core.registry import Part, alias, register, source
 from duelrank.datasets.base import Dataset
-from duelrank.datasets.preparation import (
-    Meta,
-    Preparation,
-    SplitSize,
-    Written,
-    open_fold,
-    prepare_fold,
-    resize,
-    write_split,
-)
-from duelrank.datasets.reader import Block, Member, Source, open_source, read_blocks
-from duelrank.datasets.split import SPLITS, Fold, place
-
-# Lists the published data sets: their contents, where their owners publish them, and their terms of use.
-#
-# Sizes are those of one fold (training, validation and test together), the same for every fold of a set. MQ2007 and
-# MQ2008 were counted in the files; Yahoo! and Istella are as their owners state them; MSLR and LETOR 3.0 as the
-# literature does.
+from duelrank.datasets.cache import Meta, Preparation, SplitSize, Written, open_fold, prepare_fold, resize, write_split
+from duelrank.datasets.catalogue import CATALOGUE, Entry, Progress, download
+from duelrank.datasets.reader import Block, Member, Source, open_source, read_blocks, split_of
+from duelrank.datasets.split import SPLITS, Fold
 
 
-_LETOR3 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-3-0/"
-_LETOR4 = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/letor-4-0/"
-_MSLR = "https://www.microsoft.com/en-us/research/project/mslr/"
-_YAHOO = "https://webscope.sandbox.yahoo.com/catalog.php?datatype=c"
-_ISTELLA = "http://quickrank.isti.cnr.it/istella-dataset/"
-
-_MICROSOFT_TERMS = "research use; the owner's agreement is accepted on its page"
-_YAHOO_TERMS = "research use; requested from the owner, who grants it to research institutions"
-_ISTELLA_TERMS = "non-commercial use only; the Istella LETOR licence agreement comes with the data"
-
-_FIVE_FOLDS = "FoldN/{train,vali,test}.txt"
-_LETOR3_FILES = "FoldN/{trainingset,validationset,testset}.txt"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One published data set.
+@register
+@dataclass(frozen=True, repr=False)
+class Imported(Dataset):
+    """A data set that was imported from LETOR files with `duelrank data add`.
 
     Parameters
     ----------
-    queries, documents
-        Numbers in one fold.
-    n_features
-        Number of features in the files.
-    n_grades
-        Number of grades; labels are from 0 to n_grades − 1.
-    files
-        The expected layout of the files.
-    page
-        The web page of the owner.
-    prefix
-        Prefix of the file names, if one archive contains several sets.
-    sparse
-        Whether the files omit zeros, so that the highest feature number may not occur in them.
-    url, archive, sha256
-        If the set can be downloaded: the address, the file name there and on mirrors, and the checksum.
+    name
+        The name in the catalogue, or the name given at the import.
+    drop_constant
+        Drop features that are constant in all training documents; the same ones in validation and test.
+    scale
+        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
+    drop_irrelevant_test
+        Drop test queries without a relevant document.
+
+    Examples
+    --------
+    Data of your own becomes an imported set too, here one that is not scaled:
+
+    >>> from dataclasses import replace
+    >>> from duelrank import Dataset
+    >>> prices, grades = [[5.0], [90.0], [20.0], [60.0], [10.0], [30.0]], [2, 0, 1, 0, 2, 1]
+    >>> data = Dataset.from_arrays(prices, grades, query_ids=[1, 1, 2, 2, 3, 3])
+    >>> [each.fold().test.features.tolist() for each in (data, replace(data, scale="none"))]
+    [[[0.0], [1.0]], [[20.0], [60.0]]]
     """
 
     name: str
-    title: str
-    queries: int
-    documents: int
-    n_features: int
-    n_grades: int
-    n_folds: int
-    files: str
-    page: str
-    terms: str
-    prefix: str = ""
-    sparse: bool = False
-    url: str = ""
-    archive: str = ""
-    sha256: str = ""
+    drop_constant: bool = True
+    scale: Literal["query", "none"] = "query"
+    drop_irrelevant_test: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_spelling(self.name)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds: as installed, or else as published."""
+        known = info(self.name)
+        return len(known.meta.folds) if known.meta else CATALOGUE[self.name].n_folds
+
+    @property
+    def n_grades(self) -> int:
+        """Number of relevance grades; labels are from 0 to n_grades − 1."""
+        known = info(self.name)
+        return known.meta.n_grades if known.meta else CATALOGUE[self.name].n_grades
+
+    def fold(self, number: int = 1) -> Fold:
+        """Open one fold; the first use prepares it, which takes about as long as reading it."""
+        preparation = Preparation(self.drop_constant, self.scale, self.drop_irrelevant_test)
+        return _open_prepared(self.name, number, preparation)
 
 
-def _letor3(name: str, title: str, queries: int, documents: int, n_features: int = 64, n_grades: int = 2) -> Entry:
-    return Entry(name, title, queries, documents, n_features, n_grades, 5, _LETOR3_FILES, _LETOR3, _MICROSOFT_TERMS)
+@dataclass(frozen=True)
+class Info:
+    """A data set of the catalogue, an installed one, or both.
+
+    Parameters
+    ----------
+    name
+        Name of the data set.
+    entry
+        Its entry in the catalogue, if it has one.
+    meta
+        The description of its installed files, if it is installed.
+    path
+        The folder of an installed set.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import info
+    >>> found = info("mq2008")
+    >>> found.entry.title, found.entry.n_features
+    ('LETOR 4.0 MQ2008', 46)
+    """
+
+    name: str
+    entry: Entry | None
+    meta: Meta | None
+    path: Path | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON-compatible values."""
+        return {
+            "name": self.name,
+            "installed": self.meta is not None,
+            "path": str(self.path) if self.path else None,
+            "catalogue": asdict(self.entry) if self.entry else None,
+            "found": asdict(self.meta) if self.meta else None,
+        }
 
 
-_ENTRIES = (
-    Entry("mq2007", "LETOR 4.0 MQ2007", 1_692, 69_623, 46, 3, 5, _FIVE_FOLDS, _LETOR4, _MICROSOFT_TERMS),
-    Entry("mq2008", "LETOR 4.0 MQ2008", 784, 15_211, 46, 3, 5, _FIVE_FOLDS, _LETOR4, _MICROSOFT_TERMS),
-    _letor3("np2003", "LETOR 3.0 named page finding 2003", 150, 148_657),
-    _letor3("np2004", "LETOR 3.0 named page finding 2004", 75, 73_834),
-    _letor3("hp2003", "LETOR 3.0 homepage finding 2003", 150, 147_606),
-    _letor3("hp2004", "LETOR 3.0 homepage finding 2004", 75, 74_409),
-    _letor3("td2003", "LETOR 3.0 topic distillation 2003", 50, 49_058),
-    _letor3("td2004", "LETOR 3.0 topic distillation 2004", 75, 74_146),
-    _letor3("ohsumed", "LETOR 3.0 OHSUMED", 106, 16_140, n_features=45, n_grades=3),
-    Entry(
-        "mslr-web10k", "MSLR-WEB10K", 10_000, 1_200_192, 136, 5, 5, _FIVE_FOLDS, _MSLR, _MICROSOFT_TERMS,
-        url="https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78/root/content",
-        archive="MSLR-WEB10K.zip",
-        sha256="2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
-    ),
-    Entry(
-        "mslr-web30k", "MSLR-WEB30K", 31_531, 3_771_125, 136, 5, 5, _FIVE_FOLDS, _MSLR, _MICROSOFT_TERMS,
-        url="https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8nbXGPBlwD1rnFdBY/root/content",
-        archive="MSLR-WEB30K.zip",
-        sha256="08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
-    ),
-    Entry(
-        "yahoo-set1", "Yahoo! Learning to Rank Challenge (C14), set 1", 29_921, 709_877, 700, 5, 1,
-        "set1.{train,valid,test}.txt", _YAHOO, _YAHOO_TERMS, prefix="set1", sparse=True,
-    ),
-    Entry(
-        "yahoo-set2", "Yahoo! Learning to Rank Challenge (C14), set 2", 6_330, 172_870, 700, 5, 1,
-        "set2.{train,valid,test}.txt", _YAHOO, _YAHOO_TERMS, prefix="set2", sparse=True,
-    ),
-    Entry(
-        "istella", "Istella LETOR", 33_018, 10_454_629, 220, 5, 1, "{train,test}.txt", _ISTELLA, _ISTELLA_TERMS,
-        url="http://library.istella.it/dataset/istella-letor.tar.gz",
-        archive="istella-letor.tar.gz",
-        sha256="d45899d9a6a0e48afb250aac7ee3dc50e73e263687f15761d754515cd8284e0b",
-    ),
-    Entry(
-        "istella-s", "Istella-S LETOR", 33_018, 3_408_630, 220, 5, 1, "{train,vali,test}.txt", _ISTELLA, _ISTELLA_TERMS,
-        url="http://library.istella.it/dataset/istella-s-letor.tar.gz",
-        archive="istella-s-letor.tar.gz",
-        sha256="41b21116a3650cc043dbe16f02ee39f4467f9405b37fdbcc9a6a05e230a38981",
-    ),
-)  # fmt: skip
+def add(name: str, path: str | Path, *, replace: bool = False, progress: Progress | None = None) -> ImportReport:
+    r"""Import LETOR text from a folder or an archive, so that the name can be used as a data set.
 
-#: All entries by name.
-CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+    Parameters
+    ----------
+    name
+        A name of the catalogue, whose statistics are then checked, or any other name of lower-case words joined by dashes.
+    path
+        A folder, a ``.tar`` (``.gz``, ``.xz``, ``.bz2``), a ``.zip``, or a single compressed file.
+    replace
+        Whether to replace an installed set of that name, once the new one is complete.
+    progress
+        Called with (bytes read so far, bytes of the input).
 
-Progress = Callable[[int, int | None], None]
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from duelrank.datasets import add, remove
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("train", "vali", "test"):
+    ...         _ = Path(folder, f"{name}.txt").write_text("2 qid:1 1:0.9 2:0.1\n0 qid:1 1:0.2 2:0.8\n")
+    ...     report = add("my-shop", folder)
+    >>> remove("my-shop")
+    >>> report.n_features, report.n_grades
+    (2, 3)
+    """
+    _check_name(name)
+    if not replace and _raw(name).exists():
+        raise InvalidValue(f"{name} is already installed in {_raw(name)}; replace it (--replace) or remove it first")
+    return _install(name, Path(path).expanduser(), _folder(name), replace, progress)
+
+
+def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = None) -> ImportReport:
+    """Download a set of the catalogue from its open address, or from a mirror, and import it.
+
+    Parameters
+    ----------
+    mirror
+        The base URL of a mirror of the archives; DUELRANK_MIRROR by default.
+    progress
+        Called with (bytes so far, total bytes), during the download and again during the import.
+    """
+    entry = CATALOGUE.get(name)
+    if entry is None:
+        raise UnknownName.among("data set of the catalogue", name, CATALOGUE)
+    if _raw(name).exists():
+        raise InvalidValue(f"{name} is already installed in {_raw(name)}; remove it first")
+    archive = download(entry, mirror or os.environ.get("DUELRANK_MIRROR"), home() / "downloads", progress)
+    try:
+        report = add(name, archive, progress=progress)
+    except DataFormatError:
+        if not entry.sha256:  # a mirror may have sent an error page: the next call downloads again
+            archive.unlink(missing_ok=True)
+        raise
+    archive.unlink(missing_ok=True)
+    return report
+
+
+def remove(name: str) -> None:
+    """Delete an installed set and all files derived from it, but not the files that it was imported from."""
+    if not is_installed(name):
+        raise MissingData(f"{name} is not installed; installed: {', '.join(installed()) or 'none'}")
+    folder = _folder(name)
+    with new_folder(folder.parent) as trash, writing("the removal of a data set", folder):
+        folder.rename(trash / name)  # in one step: a partly removed set would look damaged
+    if folder.exists():
+        raise StorageFailure(f"could not remove {folder}")
+
+
+def info(name: str) -> Info:
+    """Return the description of one data set, installed or not.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import info
+    >>> info("mslr-web10k").entry.n_features
+    136
+    """
+    if name not in CATALOGUE and not is_installed(name):
+        raise UnknownName.among("data set", name, {*CATALOGUE, *installed()})
+    here = is_installed(name)
+    return Info(name, CATALOGUE.get(name), _raw_meta(name) if here else None, _raw(name) if here else None)
+
+
+def installed() -> dict[str, Info]:
+    """Return the installed sets by name, without damaged ones, which raise an error when they are opened by name.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import installed
+    >>> "mq2008" in installed()  # it has not been imported
+    False
+    """
+    found: dict[str, Info] = {}
+    for path in sorted((home() / "datasets").glob("*/raw/meta.json")):
+        name = path.parent.parent.name
+        try:
+            found[name] = Info(name, CATALOGUE.get(name), Meta.read(path.parent), path.parent)
+        except DataFormatError:
+            continue
+    return found
+
+
+def _names() -> list[str]:
+    """Return the names of all installed sets, damaged or not, without opening them."""
+    found = (path.parent.name for path in sorted((home() / "datasets").glob("*/raw")))
+    return [name for name in found if all(fullmatch("[a-z][a-z0-9]*", piece) for piece in name.split("-"))]
+
+
+def is_installed(name: str) -> bool:
+    """Whether a set of that name is installed."""
+    return _raw(name).is_dir()
+
+
+def _check_name(name: str) -> None:
+    """Raise `InvalidValue` if a data set cannot be added under the name."""
+    check_spelling(name)
+    known = registry.aliases().get(name)
+    if known is not None and getattr(known, "name", None) != name:
+        raise InvalidValue(f"the name {name!r} is taken: it means {known!r}")
+
+
+def check_spelling(name: str) -> None:
+    """Raise `InvalidValue` if the name is not valid in recipes and as a folder name."""
+    pieces = str(name).split("-")
+    if len(str(name)) > 100 or not all(fullmatch("[a-z][a-z0-9]*", piece) for piece in pieces):
+        raise InvalidValue(
+            f"the name of a data set must be lower-case letters, digits and dashes, such as my-set2, got {name!r}"
+        )
+    if words := [piece for piece in pieces if iskeyword(piece)]:
+        raise InvalidValue(f"the name of a data set must not contain the Python keyword {words[0]!r}, got {name!r}")
+
+
+def keep(name: str, write: Callable[[Path], Meta]) -> None:
+    """Install the files that a function writes; do nothing if the name, which contains a digest of the data, is installed."""
+    if is_installed(name):
+        return
+    try:
+        with new_folder(_folder(name)) as folder, writing("the cache", folder):
+            write(folder).write(folder)
+            publish(folder, _raw(name))  # if another process was faster, its copy is equal
+    except StorageFailure as error:
+        raise StorageFailure(f"{error}; set DUELRANK_HOME to another folder for data sets") from error
+    finally:
+        with suppress(OSError):
+            _folder(name).rmdir()  # succeeds only if the folder is empty: nothing was installed
+
+
+def _raw_meta(name: str) -> Meta:
+    """Return the description of an installed set, or raise `MissingData` with instructions to get it."""
+    if not is_installed(name):
+        raise MissingData(_how_to_get(name))
+    try:
+        return Meta.read(_raw(name))
+    except DataFormatError as error:
+        raise DataFormatError(f"{error}; {_again(name)}") from error
+
+
+def _open_prepared(name: str, number: int, preparation: Preparation) -> Fold:
+    """Open one fold of an installed set; it is prepared on first use, and again if the prepared files are damaged."""
+    meta = _raw_meta(name)
+    if number not in meta.folds:
+        raise InvalidValue(f"fold of {name} must be from 1 to {len(meta.folds)}, got {number!r}")
+    raw = _raw(name) / f"fold{number}"
+    try:
+        if preparation.nothing:
+            return open_fold(raw, meta, number)
+        target = _folder(name) / "prepared" / f"{meta.key}-{preparation.key}-fold{number}"
+        try:
+            return open_fold(target, Meta.read(target), number)
+        except DataFormatError:
+            discard(target)
+        with new_folder(target.parent) as folder, writing("the prepared form of a fold", folder):
+            prepare_fold(raw, meta, number, preparation, folder).write(folder)
+            publish(folder, target)
+    except DataFormatError as error:
+        raise (DataFormatError(f"{error}; {_again(name)}") if "damaged" in str(error) else error) from error
+    return open_fold(target, Meta.read(target), number)
+
+
+def _folder(name: str) -> Path:
+    return home() / "datasets" / name
+
+
+def _raw(name: str) -> Path:
+    return _folder(name) / "raw"
+
+
+def _again(name: str) -> str:
+    return f"import it again: duelrank data add {name} PATH --replace"
+
+
+def _how_to_get(name: str) -> str:
+    how = f"then: duelrank data add {name} PATH (a folder or archive)"
+    entry = CATALOGUE.get(name)
+    if entry is None:
+        return f"the data set {name!r} is not installed in {home()}; {how[6:]}"
+    fetched = f"duelrank data fetch {name}, or " if entry.url else ""
+    return (
+        f"{entry.title} ({name}) is not installed in {home()}. Get it: {fetched}from its owner at {entry.page}"
+        f" ({entry.terms}), {how}"
+    )
 
 
 @dataclass(frozen=True)
@@ -157,15 +331,15 @@ class ImportReport:
     Parameters
     ----------
     name
-        Of the set.
+        Name of the data set.
     folds
-        From each fold and split to its numbers of queries and documents.
+        Numbers of queries and documents, by fold and split.
     n_features, n_grades
-        Of all folds.
+        Numbers of features and grades, in all folds.
     warnings
         Differences from the catalogue, as sentences.
     seconds, bytes_read
-        How long the import took, and how much text it read.
+        Duration of the import, and the size of its input.
     """
 
     name: str
@@ -181,12 +355,12 @@ class ImportReport:
         return asdict(self)
 
 
-def install(name: str, source_path: Path, target: Path, replace: bool, progress: Progress | None) -> ImportReport:
+def _install(name: str, source_path: Path, target: Path, replace: bool, progress: Progress | None) -> ImportReport:
     """Import a source into ``target / "raw"``; on any error, nothing changes."""
     started = time.perf_counter()
     entry = CATALOGUE.get(name)
     prefix = entry.prefix if entry else ""
-    source = open_source(source_path, lambda path: place(path, prefix) is not None)
+    source = open_source(source_path, lambda path: split_of(path, prefix) is not None)
     try:
         with new_folder(target) as folder:
             written = _read_all(source, folder, prefix, entry, progress)
@@ -223,9 +397,10 @@ def _read_all(
     written: dict[tuple[int, str], Written] = {}
     origins: dict[tuple[int, str], str] = {}
     width = entry.n_features if entry else 1
-    with closing(source.members()) as members:  # also where an error ends the reading
+    with closing(source.members()) as members:  # closes the file after an error, too
         for member in members:
-            where = _place(member.path, prefix)
+            where = split_of(member.path, prefix)
+            assert where is not None  # only such members are opened
             if where in origins:
                 raise DataFormatError(
                     f"two files for the {where[1]} queries of fold {where[0]}: {origins[where]} and {member.display};"
@@ -239,12 +414,6 @@ def _read_all(
                 raise DataFormatError(f"{member.display} has no documents")
     _check_complete(source, written, entry)
     return written
-
-
-def _place(path: PurePosixPath, prefix: str) -> tuple[int, str]:
-    where = place(path, prefix)
-    assert where is not None  # only such members are returned
-    return where
 
 
 def _watched(member: Member, source: Source, width: int, progress: Progress | None) -> Iterator[Block]:
@@ -306,376 +475,6 @@ def _mismatches(meta: Meta, entry: Entry) -> Iterator[str]:
             )
 
 
-_PIECE = 1 << 18  # bytes
-_TIMEOUT = 60.0  # seconds without a byte
-
-
-def download(entry: Entry, mirror: str | None, folder: Path, progress: Progress | None) -> Path:
-    """Download an archive, verify its checksum if it is known, and return its path; one that is there already is used."""
-    name = entry.archive or f"{entry.name}.tar.xz"
-    url = f"{mirror.rstrip('/')}/{name}" if mirror else entry.url
-    if not url:
-        raise MissingData(
-            f"{entry.title} has no public download address: get it from its owner at {entry.page}"
-            f" ({entry.terms}), then: duelrank data add {entry.name} PATH; or name a mirror that has {name}"
-        )
-    path = folder / name
-    if path.is_file() and (not entry.sha256 or _checksum(path) == entry.sha256):
-        return path
-    with writing(f"the download {name}", folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{name}.partial-{secrets.token_hex(4)}"
-    try:
-        _receive(url, partial, progress)
-        if entry.sha256 and (found := _checksum(partial)) != entry.sha256:
-            raise DataFormatError(
-                f"{url}: the checksum of the downloaded file is wrong (SHA-256 is {found}, not {entry.sha256})"
-            )
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
-
-
-def _receive(url: str, path: Path, progress: Progress | None) -> None:
-    """Write what an address answers to a file."""
-    from http.client import HTTPException
-    from urllib.request import Request, urlopen  # imported here, because it imports a web client
-
-    if not url.startswith(("http://", "https://")):
-        raise MissingData(f"could not download {url}: addresses begin with http:// or https://")
-    try:
-        request = Request(url, headers={"User-Agent": "duelrank"})  # noqa: S310
-        with urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-            total = int(answer.headers.get("Content-Length") or 0)
-            done = _copy(answer, path, total, progress)
-    except DuelrankError:
-        raise
-    except (OSError, HTTPException, ValueError) as error:  # ValueError: an address or a length that cannot be read
-        raise MissingData(f"could not download {url}: {error}") from error
-    if done < total:
-        raise MissingData(f"could not download {url}: the connection ended after {done:,} of {total:,} bytes")
-
-
-def _copy(source: IO[bytes], path: Path, total: int, progress: Progress | None) -> int:
-    """Copy to a file piece by piece, and return the number of bytes."""
-    done = 0
-    with writing(f"the download {path.name}", path.parent):
-        file = path.open("wb")
-    with file:
-        while piece := source.read(_PIECE):
-            with writing(f"the download {path.name}", path.parent):
-                file.write(piece)
-            done += len(piece)
-            if progress:
-                progress(done, total or None)
-    return done
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@dataclass(frozen=True)
-class Info:
-    """One data set: its catalogue entry and its installed description; one of them may be None.
-
-    Parameters
-    ----------
-    name
-        Of the set.
-    entry
-        What the catalogue says; None for a set of one's own.
-    meta
-        What the import found; None for a set that is not installed.
-    path
-        The folder of an installed set.
-
-    Examples
-    --------
-    >>> from duelrank.datasets import info
-    >>> found = info("mq2008")
-    >>> found.entry.title, found.entry.n_features
-    ('LETOR 4.0 MQ2008', 46)
-    """
-
-    name: str
-    entry: Entry | None
-    meta: Meta | None
-    path: Path | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON-compatible values."""
-        return {
-            "name": self.name,
-            "installed": self.meta is not None,
-            "path": str(self.path) if self.path else None,
-            "catalogue": asdict(self.entry) if self.entry else None,
-            "found": asdict(self.meta) if self.meta else None,
-        }
-
-
-def add(name: str, path: str | Path, *, replace: bool = False, progress: Progress | None = None) -> ImportReport:
-    r"""Import LETOR text from a folder or an archive, so that the name can be used as a data set.
-
-    Parameters
-    ----------
-    name
-        A name of the catalogue, whose statistics are then checked, or any other name of lower-case words joined by dashes.
-    path
-        A folder, a ``.tar`` (``.gz``, ``.xz``, ``.bz2``), a ``.zip``, or a single compressed file.
-    replace
-        Whether to replace an installed set of that name, once the new one is complete.
-    progress
-        Called with (bytes read so far, bytes of the input).
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from duelrank.datasets import add, remove
-    >>> with TemporaryDirectory() as folder:
-    ...     for name in ("train", "vali", "test"):
-    ...         _ = Path(folder, f"{name}.txt").write_text("2 qid:1 1:0.9 2:0.1\n0 qid:1 1:0.2 2:0.8\n")
-    ...     report = add("my-shop", folder)
-    >>> remove("my-shop")
-    >>> report.n_features, report.n_grades
-    (2, 3)
-    """
-    check_name(name)
-    if not replace and _raw(name).exists():
-        raise InvalidValue(f"{name} is already installed in {_raw(name)}; replace it (--replace) or remove it first")
-    return install(name, Path(path).expanduser(), _folder(name), replace, progress)
-
-
-def fetch(name: str, *, mirror: str | None = None, progress: Progress | None = None) -> ImportReport:
-    """Download a set of the catalogue from its open address, or from a mirror, and import it.
-
-    Parameters
-    ----------
-    mirror
-        The base URL of a mirror of the archives; DUELRANK_MIRROR by default.
-    progress
-        Called with (bytes so far, total bytes), during the download and again during the import.
-    """
-    entry = CATALOGUE.get(name)
-    if entry is None:
-        raise UnknownName.among("data set of the catalogue", name, CATALOGUE)
-    if _raw(name).exists():
-        raise InvalidValue(f"{name} is already installed in {_raw(name)}; remove it first")
-    archive = download(entry, mirror or os.environ.get("DUELRANK_MIRROR"), home() / "downloads", progress)
-    try:
-        report = add(name, archive, progress=progress)
-    except DataFormatError:
-        if not entry.sha256:  # perhaps a page that a mirror sent instead: the next call asks again
-            archive.unlink(missing_ok=True)
-        raise
-    archive.unlink(missing_ok=True)
-    return report
-
-
-def installed() -> dict[str, Info]:
-    """Return the installed sets by name, without damaged ones, which raise an error when they are opened by name.
-
-    Examples
-    --------
-    >>> from duelrank.datasets import installed
-    >>> "mq2008" in installed()  # not before it was imported
-    False
-    """
-    found: dict[str, Info] = {}
-    for path in sorted((home() / "datasets").glob("*/raw/meta.json")):
-        name = path.parent.parent.name
-        try:
-            found[name] = Info(name, CATALOGUE.get(name), Meta.read(path.parent), path.parent)
-        except DataFormatError:
-            continue
-    return found
-
-
-def is_installed(name: str) -> bool:
-    """Whether a set of that name is installed."""
-    return _raw(name).is_dir()
-
-
-def keep(name: str, write: Callable[[Path], Meta]) -> None:
-    """Install the files that a function writes; do nothing if the name, which contains a digest of the data, is installed."""
-    if is_installed(name):
-        return
-    try:
-        with new_folder(_folder(name)) as folder, writing("the cache", folder):
-            write(folder).write(folder)
-            publish(folder, _raw(name))  # if another process was faster, its copy is equal
-    except StorageFailure as error:
-        raise StorageFailure(f"{error}; set DUELRANK_HOME to another folder for data sets") from error
-    finally:
-        with suppress(OSError):
-            _folder(name).rmdir()  # succeeds only if the folder is empty: nothing was installed
-
-
-def info(name: str) -> Info:
-    """Return the description of one data set, installed or not.
-
-    Examples
-    --------
-    >>> from duelrank.datasets import info
-    >>> info("mslr-web10k").entry.n_features
-    136
-    """
-    if name not in CATALOGUE and not is_installed(name):
-        raise UnknownName.among("data set", name, {*CATALOGUE, *installed()})
-    here = is_installed(name)
-    return Info(name, CATALOGUE.get(name), raw_meta(name) if here else None, _raw(name) if here else None)
-
-
-def remove(name: str) -> None:
-    """Delete an installed set and all files derived from it, but not the files that it was imported from."""
-    if not is_installed(name):
-        raise MissingData(f"{name} is not installed; installed: {', '.join(installed()) or 'none'}")
-    folder = _folder(name)
-    with new_folder(folder.parent) as trash, writing("the removal of a data set", folder):
-        folder.rename(trash / name)  # in one step: a partly removed set would look damaged
-    if folder.exists():
-        raise StorageFailure(f"could not remove {folder}")
-
-
-def check_name(name: str) -> None:
-    """Raise `InvalidValue` if a data set cannot be added under the name."""
-    check_spelling(name)
-    known = registry.aliases().get(name)
-    if known is not None and getattr(known, "name", None) != name:
-        raise InvalidValue(f"the name {name!r} is taken: it stands for {known!r}")
-
-
-def check_spelling(name: str) -> None:
-    """Raise `InvalidValue` if the name is not valid in recipes and as a folder name."""
-    pieces = str(name).split("-")
-    if len(str(name)) > 100 or not all(fullmatch("[a-z][a-z0-9]*", piece) for piece in pieces):
-        raise InvalidValue(
-            f"the name of a data set must be lower-case letters, digits and dashes, such as my-set2, got {name!r}"
-        )
-    if words := [piece for piece in pieces if iskeyword(piece)]:
-        raise InvalidValue(f"the name of a data set must not contain the Python keyword {words[0]!r}, got {name!r}")
-
-
-def names() -> list[str]:
-    """Return the names of all installed sets, damaged or not, without opening them."""
-    found = (path.parent.name for path in sorted((home() / "datasets").glob("*/raw")))
-    return [name for name in found if all(fullmatch("[a-z][a-z0-9]*", piece) for piece in name.split("-"))]
-
-
-def raw_meta(name: str) -> Meta:
-    """Return the description of an installed set, or raise `MissingData`, which says how to get it."""
-    if not is_installed(name):
-        raise MissingData(_how_to_get(name))
-    try:
-        return Meta.read(_raw(name))
-    except DataFormatError as error:
-        raise DataFormatError(f"{error}; {_again(name)}") from error
-
-
-def open_prepared(name: str, number: int, preparation: Preparation) -> Fold:
-    """Open one fold of an installed set; it is prepared on first use, and again if the prepared files are damaged."""
-    meta = raw_meta(name)
-    if number not in meta.folds:
-        raise InvalidValue(f"fold of {name} must be from 1 to {len(meta.folds)}, got {number!r}")
-    raw = _raw(name) / f"fold{number}"
-    try:
-        if preparation.nothing:
-            return open_fold(raw, meta, number)
-        target = _folder(name) / "prepared" / f"{meta.key}-{preparation.key}-fold{number}"
-        try:
-            return open_fold(target, Meta.read(target), number)
-        except DataFormatError:
-            discard(target)
-        with new_folder(target.parent) as folder, writing("the prepared form of a fold", folder):
-            prepare_fold(raw, meta, number, preparation, folder).write(folder)
-            publish(folder, target)
-    except DataFormatError as error:
-        raise (DataFormatError(f"{error}; {_again(name)}") if "damaged" in str(error) else error) from error
-    return open_fold(target, Meta.read(target), number)
-
-
-def _folder(name: str) -> Path:
-    return home() / "datasets" / name
-
-
-def _raw(name: str) -> Path:
-    return _folder(name) / "raw"
-
-
-def _again(name: str) -> str:
-    return f"import it again: duelrank data add {name} PATH --replace"
-
-
-def _how_to_get(name: str) -> str:
-    how = f"then: duelrank data add {name} PATH (a folder or archive)"
-    entry = CATALOGUE.get(name)
-    if entry is None:
-        return f"the data set {name!r} is not installed in {home()}; {how[6:]}"
-    fetched = f"duelrank data fetch {name}, or " if entry.url else ""
-    return (
-        f"{entry.title} ({name}) is not installed in {home()}. Get it: {fetched}from its owner at {entry.page}"
-        f" ({entry.terms}), {how}"
-    )
-
-
-@register
-@dataclass(frozen=True, repr=False)
-class Imported(Dataset):
-    """A data set that was imported from LETOR files with `duelrank data add`.
-
-    Parameters
-    ----------
-    name
-        The name in the catalogue, or the name given at the import.
-    drop_constant
-        Drop features that are constant in all training documents; the same ones in validation and test.
-    scale
-        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
-    drop_irrelevant_test
-        Drop test queries without a relevant document.
-
-    Examples
-    --------
-    Data of your own becomes an imported set too, here one that is not scaled:
-
-    >>> from dataclasses import replace
-    >>> from duelrank import Dataset
-    >>> prices, grades = [[5.0], [90.0], [20.0], [60.0], [10.0], [30.0]], [2, 0, 1, 0, 2, 1]
-    >>> data = Dataset.from_arrays(prices, grades, query_ids=[1, 1, 2, 2, 3, 3])
-    >>> [each.fold().test.features.tolist() for each in (data, replace(data, scale="none"))]
-    [[[0.0], [1.0]], [[20.0], [60.0]]]
-    """
-
-    name: str
-    drop_constant: bool = True
-    scale: Literal["query", "none"] = "query"
-    drop_irrelevant_test: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_spelling(self.name)
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds: as installed, or else as published."""
-        known = info(self.name)
-        return len(known.meta.folds) if known.meta else CATALOGUE[self.name].n_folds
-
-    @property
-    def n_grades(self) -> int:
-        """Number of relevance grades; labels are from 0 to n_grades − 1."""
-        known = info(self.name)
-        return known.meta.n_grades if known.meta else CATALOGUE[self.name].n_grades
-
-    def fold(self, number: int = 1) -> Fold:
-        """Open one fold; the first use prepares it, which takes about as long as reading it."""
-        preparation = Preparation(self.drop_constant, self.scale, self.drop_irrelevant_test)
-        return open_prepared(self.name, number, preparation)
-
-
 for _name in CATALOGUE:
     alias(_name, Imported(name=_name))
 
@@ -683,4 +482,4 @@ for _name in CATALOGUE:
 @source
 def _added() -> Mapping[str, Part]:
     """Return the imported sets that are not in the catalogue."""
-    return {name: Imported(name=name) for name in names() if name not in CATALOGUE}
+    return {name: Imported(name=name) for name in _names() if name not in CATALOGUE}

@@ -1,8 +1,8 @@
 """Makes data sets from users' own data: arrays, data frames and LETOR files.
 
-The data is written once into the cache of imported sets, under a name that contains a digest of the data. So it opens fast, in
-worker processes too, and a recipe with that name always refers to the same data. `duelrank data list` shows it, `duelrank data
-remove` deletes it.
+The data is written once into the cache of imported sets, under a name that contains a digest of the data. So it opens fast, also in
+worker processes, and a recipe with that name always refers to the same data. `duelrank data list` lists it, `duelrank data remove`
+deletes it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from duelrank.core.errors import InvalidValue, ShapeMismatch
 from duelrank.core.randomness import stream
 from duelrank.core.types import checked_table
 from duelrank.datasets import library
+from duelrank.datasets.cache import Meta, Preparation, write_split
 from duelrank.datasets.library import Imported
-from duelrank.datasets.preparation import Meta, Preparation, write_split
-from duelrank.datasets.reader import Block, open_source, read_letor
-from duelrank.datasets.split import SHARES, SPLITS, Fold, Split, checked_labels, place
+from duelrank.datasets.reader import Block, open_source, read_letor, split_of
+from duelrank.datasets.split import SHARES, SPLITS, Fold, Split, checked_labels
 from duelrank.kernels.random import permutation
 
 #: Shares of the queries for training, validation and test; or, for each document, the name of its split.
@@ -55,31 +55,6 @@ def from_arrays(
     whole = Split(table, grades, offsets, ids)
     parts = _drawn(split, len(whole), seed) if _are_shares(split) else _given(split, rows, offsets)
     return _keep(_divided(whole, parts), name, preparation)
-
-
-def from_splits(
-    train: Split, test: Split, validation: Split | None, name: str, preparation: Preparation | None
-) -> Imported:
-    """Store three splits; see `Dataset.from_splits`."""
-    if validation is None:
-        validation = _select(train, np.zeros(len(train), np.bool_))
-    n_grades = 1 + max(1, *(int(split.labels.max(initial=0)) for split in (train, validation, test)))
-    return _keep(Fold(train, validation, test, n_grades), name, preparation)
-
-
-def _keep(fold: Fold, name: str, preparation: Preparation | None) -> Imported:
-    if not len(fold.train) or not len(fold.test):
-        found = f"{len(fold.train)} and {len(fold.test)}"
-        raise InvalidValue(f"a data set needs queries for training and for test, got {found}")
-    named = _named(name, _digest_of(fold))
-    library.keep(named, lambda folder: _write(fold, named, folder))
-    return _prepared(named, preparation)
-
-
-def _prepared(name: str, preparation: Preparation | None) -> Imported:
-    if preparation is None:
-        preparation = Preparation(drop_constant=False, scale="none", drop_irrelevant_test=False)
-    return Imported(name, preparation.drop_constant, preparation.scale, preparation.drop_irrelevant_test)
 
 
 def from_dataframe(
@@ -126,7 +101,9 @@ def from_letor(
     """Import a folder or archive, or split a single file; see `Dataset.from_letor`."""
     source = Path(path).expanduser()
     many = source.is_dir() or bool(_ARCHIVES & {suffix.lower() for suffix in source.suffixes})
-    wanted: Callable[[PurePosixPath], bool] = (lambda inside: place(inside) is not None) if many else (lambda _: True)
+    wanted: Callable[[PurePosixPath], bool] = (
+        (lambda inside: split_of(inside) is not None) if many else (lambda _: True)
+    )
     digest = blake2b(digest_size=6)
     with closing(open_source(source, wanted).members()) as members:
         for member in members:
@@ -144,10 +121,44 @@ def from_letor(
     return _prepared(named, preparation)
 
 
-def _divided(whole: Split, parts: NDArray[np.int64]) -> Fold:
-    """Split queries by the numbers of their splits: 0 is training, 1 validation, 2 test."""
-    train, validation, test = (_select(whole, parts == number) for number in range(3))
-    return Fold(train, validation, test, n_grades=1 + max(1, int(whole.labels.max(initial=0))))
+def _plain_name(path: Path) -> str:
+    """Return a valid name of a data set from the name of a file or folder."""
+    pieces = re.findall("[a-z][a-z0-9]*", path.resolve().name.split(".")[0].lower())
+    return "-".join(piece for piece in pieces if not iskeyword(piece))[:60].rstrip("-") or "letor"
+
+
+def from_splits(
+    train: Split, test: Split, validation: Split | None, name: str, preparation: Preparation | None
+) -> Imported:
+    """Store three splits; see `Dataset.from_splits`."""
+    if validation is None:
+        validation = _select(train, np.zeros(len(train), np.bool_))
+    n_grades = 1 + max(1, *(int(split.labels.max(initial=0)) for split in (train, validation, test)))
+    return _keep(Fold(train, validation, test, n_grades), name, preparation)
+
+
+def _keep(fold: Fold, name: str, preparation: Preparation | None) -> Imported:
+    if not len(fold.train) or not len(fold.test):
+        found = f"{len(fold.train)} and {len(fold.test)}"
+        raise InvalidValue(f"a data set needs queries for training and for test, got {found}")
+    named = _named(name, _digest_of(fold))
+    library.keep(named, lambda folder: _write(fold, named, folder))
+    return _prepared(named, preparation)
+
+
+def _write(fold: Fold, name: str, folder: Path) -> Meta:
+    sizes = {}
+    for split_name, split in zip(SPLITS, (fold.train, fold.validation, fold.test), strict=True):
+        starts = list(zip(split.offsets[:-1].tolist(), split.ids.tolist(), strict=True))
+        blocks = [Block(split.features, split.labels, starts, split.n_features)] if len(split) else []
+        sizes[split_name] = write_split(folder / "fold1", split_name, blocks, split.n_features).size
+    return Meta(name, name.rpartition("-")[2], fold.n_features, fold.n_grades, {1: sizes})
+
+
+def _prepared(name: str, preparation: Preparation | None) -> Imported:
+    if preparation is None:
+        preparation = Preparation(drop_constant=False, scale="none", drop_irrelevant_test=False)
+    return Imported(name, preparation.drop_constant, preparation.scale, preparation.drop_irrelevant_test)
 
 
 def _named(name: str, digest: str) -> str:
@@ -156,10 +167,14 @@ def _named(name: str, digest: str) -> str:
     return named
 
 
-def _plain_name(path: Path) -> str:
-    """Return a valid name of a data set from the name of a file or folder."""
-    pieces = re.findall("[a-z][a-z0-9]*", path.resolve().name.split(".")[0].lower())
-    return "-".join(piece for piece in pieces if not iskeyword(piece))[:60].rstrip("-") or "letor"
+def _digest_of(fold: Fold) -> str:
+    digest = blake2b(digest_size=6)
+    for split in (fold.train, fold.validation, fold.test):
+        digest.update(repr(split.features.shape).encode())
+        for array in (split.features, split.labels, split.offsets):
+            digest.update(np.ascontiguousarray(array).data if array.size else b"")
+        digest.update(b"\n".join(split.ids.tolist()))
+    return digest.hexdigest()
 
 
 def _grouped(query_ids: ArrayLike, n_documents: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
@@ -188,7 +203,7 @@ def _drawn(shares: Any, n_queries: int, seed: int) -> NDArray[np.int64]:
     """Draw the split of each query: training (0), validation (1) or test (2)."""
     numbers = np.asarray(shares if _are_shares(shares) else (), np.float64)
     if numbers.shape != (3,) or not (numbers >= 0.0).all() or not 0.0 < numbers.sum() < np.inf:
-        raise InvalidValue(f"split must be three shares from 0 up, such as {SHARES}, got {shares!r}")
+        raise InvalidValue(f"split must be three shares of at least 0, such as {SHARES}, got {shares!r}")
     if n_queries < np.count_nonzero(numbers):
         raise InvalidValue(f"{n_queries} queries are too few for {np.count_nonzero(numbers)} splits")
     sizes = np.maximum(np.floor(n_queries * numbers / numbers.sum() + 0.5), numbers > 0.0).astype(np.int64)
@@ -213,27 +228,14 @@ def _given(split: Any, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> N
     return firsts
 
 
+def _divided(whole: Split, parts: NDArray[np.int64]) -> Fold:
+    """Split queries by the numbers of their splits: 0 is training, 1 validation, 2 test."""
+    train, validation, test = (_select(whole, parts == number) for number in range(3))
+    return Fold(train, validation, test, n_grades=1 + max(1, int(whole.labels.max(initial=0))))
+
+
 def _select(split: Split, kept: NDArray[np.bool_]) -> Split:
     sizes = np.diff(split.offsets)
     rows = np.repeat(kept, sizes)
     offsets = np.concatenate([[0], np.cumsum(sizes[kept])])
     return Split.trusted(split.features[rows], split.labels[rows], offsets, split.ids[kept])
-
-
-def _digest_of(fold: Fold) -> str:
-    digest = blake2b(digest_size=6)
-    for split in (fold.train, fold.validation, fold.test):
-        digest.update(repr(split.features.shape).encode())
-        for array in (split.features, split.labels, split.offsets):
-            digest.update(np.ascontiguousarray(array).data if array.size else b"")
-        digest.update(b"\n".join(split.ids.tolist()))
-    return digest.hexdigest()
-
-
-def _write(fold: Fold, name: str, folder: Path) -> Meta:
-    sizes = {}
-    for split_name, split in zip(SPLITS, (fold.train, fold.validation, fold.test), strict=True):
-        starts = list(zip(split.offsets[:-1].tolist(), split.ids.tolist(), strict=True))
-        blocks = [Block(split.features, split.labels, starts, split.n_features)] if len(split) else []
-        sizes[split_name] = write_split(folder / "fold1", split_name, blocks, split.n_features).size
-    return Meta(name, name.rpartition("-")[2], fold.n_features, fold.n_grades, {1: sizes})

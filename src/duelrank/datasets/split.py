@@ -1,12 +1,10 @@
-"""Splits and folds: queries in arrays, and the parts of a fold."""
+"""Queries in memory: `Split` packs labelled queries in arrays, `Fold` has the splits for training, validation and test."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,35 +17,6 @@ from duelrank.kernels.datasets import MAX_LABEL
 SPLITS = ("train", "validation", "test")
 SHARES = (0.6, 0.2, 0.2)  # shares of the queries, as in the published sets with five folds
 
-#: ``train.txt``, LETOR 3's ``trainingset.txt`` and Yahoo!'s ``set1.train.txt``.
-_FILE = re.compile(r"(?:(?P<prefix>set\d+)\.)?(?P<split>train|vali|test)(?:ing|d|dation)?(?:set)?\.txt", re.IGNORECASE)
-_FOLD = re.compile(r"fold[ _-]?(\d+)", re.IGNORECASE)
-
-
-def place(path: PurePosixPath, prefix: str = "") -> tuple[int, str] | None:
-    """Return the (fold, split) of a file by its path, or None if the path names no split.
-
-    Parameters
-    ----------
-    path
-        The path inside the folder or archive, without a compression suffix. A path without a ``FoldN`` folder is fold 1.
-    prefix
-        Only files with this prefix count, for archives with several sets.
-
-    Examples
-    --------
-    >>> place(PurePosixPath("MQ2008/Fold3/vali.txt"))
-    (3, 'validation')
-    >>> place(PurePosixPath("set2.train.txt"), prefix="set1") is None
-    True
-    """
-    found = _FILE.fullmatch(path.name)
-    if found is None or (prefix and (found["prefix"] or "").lower() != prefix) or "__MACOSX" in path.parts:
-        return None
-    split = {"train": "train", "vali": "validation", "test": "test"}[found["split"].lower()]
-    folds = [int(match[1]) for part in path.parts[:-1] if (match := _FOLD.fullmatch(part))]
-    return (folds[-1] if folds else 1), split
-
 
 class Split:
     """Labelled queries, packed in a few arrays that may be memory-mapped.
@@ -59,7 +28,7 @@ class Split:
     features
         (n_documents, n_features) of all queries, one after the other; finite numbers.
     labels
-        (n_documents,) grades: whole numbers from 0 to 30, where 0 is irrelevant.
+        (n_documents,) grades: whole numbers from 0 to 30, 0 is irrelevant.
     offsets
         (n_queries + 1,) whole numbers: query i owns the rows offsets[i] to offsets[i + 1], at least one.
     ids
@@ -127,6 +96,13 @@ class Split:
         return self.labels[self._bounds[index] : self._bounds[index + 1]]
 
 
+def has_relevant(labels: Labels, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return for each query whether it has a relevant document."""
+    if len(offsets) < 2:
+        return np.zeros(0, np.bool_)
+    return np.add.reduceat(labels > 0, offsets[:-1], dtype=np.int64) > 0
+
+
 def _readonly_view(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view(np.ndarray)
     view.flags.writeable = False
@@ -145,8 +121,10 @@ def checked_labels(given: ArrayLike, n_documents: int) -> Labels:
 
 
 def _checked_offsets(given: ArrayLike, n_documents: int) -> NDArray[np.int64]:
-    offsets = checked_vector(given, "offsets", "where each query begins, and where the last one ends")
-    allowed = f"offsets must rise from 0 to the number of documents ({n_documents}), each query with one at least"
+    offsets = checked_vector(given, "offsets", "the start of each query and the end of the last one")
+    allowed = (
+        f"offsets must rise from 0 to the number of documents ({n_documents}), with at least one document per query"
+    )
     if not offsets.size or not _whole(offsets, 0, n_documents):
         raise InvalidValue(f"{allowed}; got {_shown(offsets)}")
     whole = np.ascontiguousarray(offsets, np.int64)
@@ -209,7 +187,7 @@ class Fold:
     n_grades: int
     popularity: NDArray[np.float64] | None = None
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self, train: Split, validation: Split, test: Split, n_grades: int, popularity: ArrayLike | None = None
@@ -240,5 +218,5 @@ def _checked_popularity(given: ArrayLike, n_queries: int) -> NDArray[np.float64]
     if popularity.shape != (n_queries,):
         raise ShapeMismatch(f"popularity must be one number per training query ({n_queries}), got {popularity.shape}")
     if n_queries and not (popularity.min() >= 0.0 and 0.0 < popularity.sum() < math.inf):
-        raise InvalidValue("popularity must be finite numbers from 0 up, and not all of them 0")
+        raise InvalidValue("popularity must be finite numbers of at least 0, not all of them 0")
     return frozen(popularity)

@@ -1,4 +1,4 @@
-"""Generated data sets: linear, bumpy, and long-tailed worlds."""
+"""Generated data sets: `Synthetic` with linear relevance, `Bumpy` with curves, and `LongTail` with unequal query frequencies."""
 
 from __future__ import annotations
 
@@ -16,14 +16,21 @@ from duelrank.core.randomness import stream
 from duelrank.core.registry import Between, alias, register
 from duelrank.core.types import Features, Labels, Stream
 from duelrank.datasets.base import Dataset
-from duelrank.datasets.split import Fold, Split
+from duelrank.datasets.split import Fold, Split, has_relevant
 from duelrank.kernels.datasets import scale_queries
 from duelrank.kernels.elementary import exps, log1ps, logs
 from duelrank.kernels.random import integers, normals, permutation
 from duelrank.kernels.ranking import scores as products
 
-_IRRELEVANT = 0.65  # share of the training documents, as in the LETOR sets
+Values = NDArray[np.float64]
+
+_IRRELEVANT = 0.65  # share of irrelevant training documents, as in the LETOR sets
 _FEATURES_PER_FACTOR = 6
+_LEANING = 0.7  # mean of the hidden weights, in their standard deviations
+_CORRELATION = 0.4  # share of the variance of a feature that comes from the latent factors
+_BETWEEN_QUERIES = 0.5  # standard deviation of the means of queries; within queries it is 1
+_WIDTH = 0.6  # width of a bump, in standard deviations of the feature on its own scale
+_REFERENCE = 1024  # number of documents that determine the spread of each curve
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,92 +51,6 @@ class Generated(Dataset):
     @abstractmethod
     def _generate(self, number: int) -> Fold:
         """Generate one fold, whose number is valid."""
-
-
-class Drawn(NamedTuple):
-    """Queries before they are graded: features, noisy hidden scores, and where each query starts."""
-
-    features: Features
-    scores: NDArray[np.float64]
-    offsets: NDArray[np.int64]
-
-
-def graded(draw: Callable[[str, int], Drawn], n_queries: int, n_grades: int) -> Fold:
-    """Return a fold of queries that ``draw(split, n_queries)`` makes; the training scores determine the grades of all."""
-    drawn = {
-        name: draw(name, size)
-        for name, size in (
-            ("train", n_queries),
-            ("validation", max(1, n_queries // 4)),
-            ("test", max(1, n_queries // 2)),
-        )
-    }
-    thresholds = _thresholds(drawn["train"].scores, n_grades)
-    splits = {
-        name: _split(features, np.searchsorted(thresholds, scores, side="right").astype(np.int8), offsets, name)
-        for name, (features, scores, offsets) in drawn.items()
-    }
-    return Fold(splits["train"], splits["validation"], splits["test"], n_grades)
-
-
-def draw_offsets(n_queries: int, n_documents: int, draws: Stream) -> NDArray[np.int64]:
-    """Draw where each query starts; it has from half to one and a half times the mean number of documents."""
-    fewest = (n_documents + 1) // 2
-    sizes = fewest + integers(draws, 2 * (n_documents - fewest) + 1, n_queries)
-    return np.concatenate([[0], np.cumsum(sizes)])
-
-
-def draw_loadings(n_features: int, draws: Stream) -> NDArray[np.float64]:
-    """Draw how much of each latent factor is in each feature, (n_factors, n_features), with columns of length 1."""
-    loadings: NDArray[np.float64] = normals(draws, max(2, n_features // _FEATURES_PER_FACTOR), n_features)
-    return np.asarray(loadings / np.sqrt(np.square(loadings).sum(axis=0)))
-
-
-def draw_latent(loadings: NDArray[np.float64], correlation: float, n_rows: int, draws: Stream) -> NDArray[np.float64]:
-    """Draw (n_rows, n_features) standard normal numbers that share latent factors."""
-    # Not BLAS, whose products may differ in the last bit with the processor and the number of threads.
-    shared = products(np.ascontiguousarray(loadings.T), normals(draws, n_rows, len(loadings))).T
-    own = normals(draws, n_rows, loadings.shape[1])
-    latent: NDArray[np.float64] = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own
-    return latent
-
-
-def add_noise(
-    scores: NDArray[np.float64], offsets: NDArray[np.int64], noise: float, draws: Stream
-) -> NDArray[np.float64]:
-    """Return the scores with noise; some queries have more relevant documents than others."""
-    spread, sizes = scores.std(), np.diff(offsets)
-    richness = np.repeat(0.5 * normals(draws, len(sizes), 1)[:, 0], sizes)
-    noisy: NDArray[np.float64] = scores + spread * (richness + noise * normals(draws, len(scores), 1)[:, 0])
-    return noisy
-
-
-def scaled_in_queries(features: Features, offsets: NDArray[np.int64]) -> Features:
-    """Return every feature scaled to [0, 1] within each query."""
-    scaled = np.empty_like(features)
-    scale_queries(features, offsets, np.arange(features.shape[1]), scaled)
-    return scaled
-
-
-def _thresholds(scores: NDArray[np.float64], n_grades: int) -> NDArray[np.float64]:
-    """Return the minimum score of each grade; every grade is rarer than the one below."""
-    shares = (1.0 - _IRRELEVANT) * np.cumprod(np.append(1.0, np.full(n_grades - 2, 0.4)))
-    thresholds: NDArray[np.float64] = np.quantile(scores, 1.0 - shares)
-    return thresholds
-
-
-def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name: str) -> Split:
-    sizes = np.diff(offsets)
-    kept = np.ones(len(sizes), np.bool_)
-    if name == "test":  # as in the published sets: queries without relevant documents are dropped
-        relevant = np.add.reduceat(labels > 0, offsets[:-1], dtype=np.int64) > 0
-        kept = relevant if relevant.any() else kept
-    ids = np.array([f"{name}{i + 1}" for i in np.flatnonzero(kept)], np.bytes_)
-    rows = np.repeat(kept, sizes)
-    return Split.trusted(features[rows], labels[rows], np.concatenate([[0], np.cumsum(sizes[kept])]), ids)
-
-
-_LEANING = 0.7  # mean of the hidden weights, in their standard deviations
 
 
 @register
@@ -185,40 +106,32 @@ alias("synthetic", Synthetic())
 class _World:
     """The random parameters that all folds of one set share."""
 
-    loadings: NDArray[np.float64]  # (n_factors, n_features)
-    weights: NDArray[np.float64]  # (n_features,)
+    loadings: Values  # (n_factors, n_features)
+    weights: Values  # (n_features,)
 
 
 @lru_cache(maxsize=8)
 def _make(recipe: Synthetic, number: int) -> Fold:
     world = _world(recipe)
 
-    def draw(name: str, n_queries: int) -> Drawn:
+    def draw(name: str, n_queries: int) -> _Drawn:
         return _draw(recipe, world, n_queries, stream(recipe.seed, f"synthetic/{name}", number))
 
-    return graded(draw, recipe.n_queries, recipe.n_grades)
+    return _graded(draw, recipe.n_queries, recipe.n_grades)
 
 
 def _world(recipe: Synthetic) -> _World:
     draws = stream(recipe.seed, "synthetic/world")
-    loadings = draw_loadings(recipe.n_features, draws)
+    loadings = _draw_loadings(recipe.n_features, draws)
     return _World(loadings, _LEANING + normals(draws, 1, recipe.n_features)[0])
 
 
-def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> Drawn:
-    offsets = draw_offsets(n_queries, recipe.n_documents, draws)
-    skewed = exps(0.5 * draw_latent(world.loadings, recipe.correlation, int(offsets[-1]), draws))
-    features = scaled_in_queries(skewed, offsets)
+def _draw(recipe: Synthetic, world: _World, n_queries: int, draws: Stream) -> _Drawn:
+    offsets = _draw_offsets(n_queries, recipe.n_documents, draws)
+    skewed = exps(0.5 * _draw_latent(world.loadings, recipe.correlation, int(offsets[-1]), draws))
+    features = _scaled_in_queries(skewed, offsets)
     scores = products(world.weights[None, :], features)[0]
-    return Drawn(features, add_noise(scores, offsets, recipe.noise, draws), offsets)
-
-
-_CORRELATION = 0.4  # share of the variance of a feature that comes from the latent factors
-_BETWEEN_QUERIES = 0.5  # standard deviation of the means of queries; within queries it is 1
-_WIDTH = 0.6  # of a bump, in standard deviations of the feature on its own scale
-_REFERENCE = 1024  # documents from which the spread of each curve is known
-
-Values = NDArray[np.float64]
+    return _Drawn(features, _add_noise(scores, offsets, recipe.noise, draws), offsets)
 
 
 @register
@@ -279,8 +192,8 @@ alias("bumpy", Bumpy())
 class _Kind(NamedTuple):
     """A kind of feature."""
 
-    raw: Callable[[Values], Values]  # the values of the feature, from standard normal numbers
-    place: Callable[[Values], Values]  # back from a value to about a standard normal number
+    raw: Callable[[Values], Values]  # from standard normal numbers to values of the feature
+    place: Callable[[Values], Values]  # from values back to roughly standard normal numbers
     curve: Literal["bump", "rise", "first ones"]
 
 
@@ -309,24 +222,24 @@ _NOW_AND_THEN = len(_KINDS) - 1  # the kind that is 0 for all documents of every
 class _BumpyWorld:
     """The random parameters that all folds of one set share."""
 
-    loadings: NDArray[np.float64]  # (n_factors, n_features)
-    heights: NDArray[np.float64]  # (n_features,) how much the score moves with each feature, in standard deviations
-    centres: NDArray[np.float64]  # (n_features,) of the bumps
+    loadings: Values  # (n_factors, n_features)
+    heights: Values  # (n_features,) standard deviation of each feature's curve
+    centres: Values  # (n_features,) centres of the bumps
 
 
 @lru_cache(maxsize=8)
 def _make_bumpy(recipe: Bumpy, number: int) -> Fold:
     world = _bumpy_world(recipe)
 
-    def draw(name: str, n_queries: int) -> Drawn:
+    def draw(name: str, n_queries: int) -> _Drawn:
         return _draw_bumpy(recipe, world, n_queries, stream(recipe.seed, f"bumpy/{name}", number))
 
-    return graded(draw, recipe.n_queries, recipe.n_grades)
+    return _graded(draw, recipe.n_queries, recipe.n_grades)
 
 
 def _bumpy_world(recipe: Bumpy) -> _BumpyWorld:
     draws = stream(recipe.seed, "bumpy/world")
-    loadings = draw_loadings(recipe.n_features, draws)
+    loadings = _draw_loadings(recipe.n_features, draws)
     heights, centres = normals(draws, 2, recipe.n_features)
     sizes, centres = 0.5 + 0.5 * np.abs(heights), (0.4 * centres).clip(-0.8, 0.8)
     reference = normals(draws, _REFERENCE, recipe.n_features)
@@ -334,15 +247,15 @@ def _bumpy_world(recipe: Bumpy) -> _BumpyWorld:
     return _BumpyWorld(loadings, sizes / spreads, centres)
 
 
-def _draw_bumpy(recipe: Bumpy, world: _BumpyWorld, n_queries: int, draws: Stream) -> Drawn:
-    offsets = draw_offsets(n_queries, recipe.n_documents, draws)
+def _draw_bumpy(recipe: Bumpy, world: _BumpyWorld, n_queries: int, draws: Stream) -> _Drawn:
+    offsets = _draw_offsets(n_queries, recipe.n_documents, draws)
     means = _BETWEEN_QUERIES * normals(draws, n_queries, recipe.n_features)
     query_of = np.repeat(np.arange(n_queries), np.diff(offsets))
-    latent = draw_latent(world.loadings, _CORRELATION, len(query_of), draws) + means[query_of]
+    latent = _draw_latent(world.loadings, _CORRELATION, len(query_of), draws) + means[query_of]
     features = np.ascontiguousarray(np.stack([_raw(n, z) for n, z in enumerate(latent.T)], axis=1))
     features[query_of % 2 == 1, _NOW_AND_THEN :: len(_KINDS)] = 0.0
-    scores = add_noise(_scores(features, world), offsets, recipe.noise, draws)
-    return Drawn(scaled_in_queries(features, offsets) if recipe.scale == "query" else features, scores, offsets)
+    scores = _add_noise(_scores(features, world), offsets, recipe.noise, draws)
+    return _Drawn(_scaled_in_queries(features, offsets) if recipe.scale == "query" else features, scores, offsets)
 
 
 def _scores(features: Features, world: _BumpyWorld) -> Values:
@@ -358,7 +271,7 @@ def _raw(feature: int, z: Values) -> Values:
 
 
 def _curve(feature: int, values: Values, centre: float) -> Values:
-    """Return what the values of a feature add to the score, before the height of the curve."""
+    """Return the contribution of a feature's values to the score, for a curve of height 1."""
     kind = _KINDS[feature % len(_KINDS)]
     place = kind.place(values)
     if kind.curve == "bump":
@@ -406,3 +319,84 @@ class LongTail(Dataset):
         fold = self.base.fold(number)
         ranks = 1.0 + permutation(stream(self.seed, "long-tail", number), len(fold.train))
         return replace(fold, popularity=exps(-self.exponent * logs(ranks)))
+
+
+class _Drawn(NamedTuple):
+    """Queries before grading: features, noisy hidden scores, and the offsets of the queries."""
+
+    features: Features
+    scores: Values
+    offsets: NDArray[np.int64]
+
+
+def _graded(draw: Callable[[str, int], _Drawn], n_queries: int, n_grades: int) -> Fold:
+    """Return a fold of queries that ``draw(split, n_queries)`` makes; the training scores determine the grades of all."""
+    drawn = {
+        name: draw(name, size)
+        for name, size in (
+            ("train", n_queries),
+            ("validation", max(1, n_queries // 4)),
+            ("test", max(1, n_queries // 2)),
+        )
+    }
+    thresholds = _thresholds(drawn["train"].scores, n_grades)
+    splits = {
+        name: _split(features, np.searchsorted(thresholds, scores, side="right").astype(np.int8), offsets, name)
+        for name, (features, scores, offsets) in drawn.items()
+    }
+    return Fold(splits["train"], splits["validation"], splits["test"], n_grades)
+
+
+def _draw_offsets(n_queries: int, n_documents: int, draws: Stream) -> NDArray[np.int64]:
+    """Draw the offsets of the queries; each has from half to one and a half times the mean number of documents."""
+    fewest = (n_documents + 1) // 2
+    sizes = fewest + integers(draws, 2 * (n_documents - fewest) + 1, n_queries)
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _draw_loadings(n_features: int, draws: Stream) -> Values:
+    """Draw the loading of each latent factor in each feature, (n_factors, n_features), with columns of length 1."""
+    loadings: Values = normals(draws, max(2, n_features // _FEATURES_PER_FACTOR), n_features)
+    return np.asarray(loadings / np.sqrt(np.square(loadings).sum(axis=0)))
+
+
+def _draw_latent(loadings: Values, correlation: float, n_rows: int, draws: Stream) -> Values:
+    """Draw (n_rows, n_features) standard normal numbers that share latent factors."""
+    # Not BLAS, whose products may differ in the last bit with the processor and the number of threads.
+    shared = products(np.ascontiguousarray(loadings.T), normals(draws, n_rows, len(loadings))).T
+    own = normals(draws, n_rows, loadings.shape[1])
+    latent: Values = np.sqrt(correlation) * shared + np.sqrt(1.0 - correlation) * own
+    return latent
+
+
+def _add_noise(scores: Values, offsets: NDArray[np.int64], noise: float, draws: Stream) -> Values:
+    """Return the scores with noise; some queries have more relevant documents than others."""
+    spread, sizes = scores.std(), np.diff(offsets)
+    richness = np.repeat(0.5 * normals(draws, len(sizes), 1)[:, 0], sizes)
+    noisy: Values = scores + spread * (richness + noise * normals(draws, len(scores), 1)[:, 0])
+    return noisy
+
+
+def _scaled_in_queries(features: Features, offsets: NDArray[np.int64]) -> Features:
+    """Return every feature scaled to [0, 1] within each query."""
+    scaled = np.empty_like(features)
+    scale_queries(features, offsets, np.arange(features.shape[1]), scaled)
+    return scaled
+
+
+def _thresholds(scores: Values, n_grades: int) -> Values:
+    """Return the minimum score of each grade; every grade is rarer than the one below."""
+    shares = (1.0 - _IRRELEVANT) * np.cumprod(np.append(1.0, np.full(n_grades - 2, 0.4)))
+    thresholds: Values = np.quantile(scores, 1.0 - shares)
+    return thresholds
+
+
+def _split(features: Features, labels: Labels, offsets: NDArray[np.int64], name: str) -> Split:
+    sizes = np.diff(offsets)
+    kept = np.ones(len(sizes), np.bool_)
+    if name == "test":  # as in the published sets: queries without relevant documents are dropped
+        relevant = has_relevant(labels, offsets)
+        kept = relevant if relevant.any() else kept
+    ids = np.array([f"{name}{i + 1}" for i in np.flatnonzero(kept)], np.bytes_)
+    rows = np.repeat(kept, sizes)
+    return Split.trusted(features[rows], labels[rows], np.concatenate([[0], np.cumsum(sizes[kept])]), ids)

@@ -1,12 +1,13 @@
-"""Export learned models to search engines: Solr, Elasticsearch, OpenSearch, Qdrant, RankLib, Vespa, ONNX, JSON."""
+"""Export of learned models to search engines: Solr, Elasticsearch, OpenSearch, Qdrant, RankLib, Vespa, ONNX, JSON."""
 
-from duelrank.export.base import FORMATS, Format, JsonModel, export, format_options, register_format
+from duelrank.export.base import FORMATS, Format, export, format_options, register_format
 from duelrank.export.elasticsearch import Elasticsearch, ElasticsearchFeatures
 from duelrank.export.hybrid import ElasticsearchLinear, OpenSearchHybrid, Qdrant
+from duelrank.export.json import JsonModel
 from duelrank.export.model import LinearModel
 from duelrank.export.onnx import OnnxGraph
+from duelrank.export.ranklib import RankLib
 from duelrank.export.solr import Solr, SolrFeatures
-from duelrank.export.trees import RankLib
 from duelrank.export.vespa import Vespa
 
 __all__ = [

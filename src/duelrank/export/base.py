@@ -1,4 +1,4 @@
-"""Export formats: the interface, the registry of formats, and the names of features."""
+"""The interface of export formats, the registry of formats and their options, and helpers that formats share."""
 
 from __future__ import annotations
 
@@ -15,53 +15,31 @@ from duelrank.core.errors import Conflict, InvalidValue, UnknownName
 from duelrank.core.registry import singular
 from duelrank.export.model import LinearModel
 
-
-def json_object(feature: str, kind: str, given: str, example: str) -> dict[str, Any]:
-    """Return an object that was given as JSON, and that can be written as JSON again.
-
-    Parameters
-    ----------
-    feature
-        Which it computes.
-    kind
-        What it is, such as "a sub-query".
-    given
-        The text.
-    example
-        A text that is right, for those who gave one that is not.
-    """
-    try:
-        content = json.loads(given)
-        json.dumps(content, ensure_ascii=False, allow_nan=False).encode()  # Python reads NaN, which is no JSON
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidValue(f"{feature!r} is computed by {kind} in JSON, such as {example}: {error}") from None
-    if not isinstance(content, dict) or not content:
-        raise InvalidValue(f"{feature!r} is computed by {kind}, in JSON an object such as {example}, got {given!r}")
-    return content
-
-
 F = TypeVar("F", bound="type[Format]")
+
+#: All formats by name.
+FORMATS: dict[str, type[Format]] = {}
 
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """One way to write a model down. Its fields are its options.
+    """A format in which models are exported. Its fields are its options.
 
     A subclass is a frozen dataclass. Each field has a default and a description: ``store: Annotated[str | None, "Name of the
-    feature store."] = None``. Its type is str, int, float, bool, a Literal of texts, or a Mapping from text to text; of a Mapping,
-    a second text is an example of a pair. The first line of the class's docstring describes the format.
+    feature store."] = None``. Its type is str, int, float, bool, a Literal of texts, or a Mapping from text to text; a Mapping
+    has a second text, an example of a pair. The first line of the class's docstring describes the format.
     """
 
-    #: The media type of the content, over HTTP.
+    #: Media type of the content, for HTTP.
     media_type: ClassVar[str] = "application/json"
-    #: The ending of file names.
+    #: Suffix of file names.
     suffix: ClassVar[str] = ".json"
     #: Whether the content is text; other content is not written to a terminal.
     is_text: ClassVar[bool] = True
 
     @abstractmethod
     def write(self, model: LinearModel) -> str | bytes:
-        """Return the content, or raise `InvalidValue` with the reason why this format cannot hold the model."""
+        """Return the content, or raise `InvalidValue` with the reason why this format cannot represent the model."""
 
     @classmethod
     def description(cls) -> str:
@@ -69,65 +47,10 @@ class Format(ABC):
         return (cls.__doc__ or "").strip().split("\n")[0]
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of one format or several.
-
-    Parameters
-    ----------
-    name
-        In Python: ``export(model, "vespa", rank_features={"price": "attribute(price)"})``.
-    type
-        Without None: str, int, float, bool, a Literal of texts, or Mapping[str, str].
-    help
-        Descriptions by format.
-    examples
-        Of one pair of a mapping, such as ``"price=attribute(price)"``, by format; not every format has one.
-    """
-
-    name: str
-    type: Any
-    help: Mapping[str, str]
-    examples: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_mapping(self) -> bool:
-        """Whether it is given once for each pair, as NAME=VALUE."""
-        return get_origin(self.type) is not None and self.type == Mapping[str, str]
-
-    @property
-    def parameter(self) -> str:
-        """Its name in a query string, and with dashes on the command line; of a mapping, the name of one pair."""
-        return singular(self.name) if self.is_mapping else self.name
-
-    @property
-    def description(self) -> str:
-        """The descriptions as one text; formats with the same description are named together."""
-        formats: dict[str, list[str]] = {}
-        for format, text in self.help.items():
-            formats.setdefault(text, []).append(format)
-        return " ".join(f"{', '.join(names)}: {text}" for text, names in formats.items())
-
-    def value(self, given: Any, format: str) -> Any:
-        """Return the value for Python from that of a command line or a query string, where it is for this format."""
-        return dict(self._pair(text, format) for text in given) if self.is_mapping else given
-
-    def _pair(self, text: str, format: str) -> tuple[str, str]:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            example = f", such as {self.examples[format]!r}" if format in self.examples else ""
-            raise InvalidValue(f"{self.parameter} must be NAME=VALUE{example}, got {text!r}")
-        return name.strip(), value
-
-
-#: All formats by name.
-FORMATS: dict[str, type[Format]] = {}
-
-
 def register_format(name: str, *other_names: str) -> Callable[[F], F]:
-    """Register a subclass of `Format` under one name or several: ``@register_format("solr")``.
+    """Register a subclass of `Format` under one or several names: ``@register_format("solr")``.
 
-    From then on Python, ``duelrank export``, ``duelrank serve`` and the documentation know the format and its options.
+    Python, ``duelrank export``, ``duelrank serve`` and the documentation then offer the format and its options.
     """
 
     def register(cls: F) -> F:
@@ -143,7 +66,7 @@ def register_format(name: str, *other_names: str) -> Callable[[F], F]:
 
 
 def export(model: LinearModel, format: str, **options: Any) -> bytes:
-    """Write a model in one of the `FORMATS`, or refuse with the reason why that format cannot hold it.
+    """Write a model in one of the `FORMATS`, or raise `InvalidValue` with the reason why the format cannot represent it.
 
     Examples
     --------
@@ -164,17 +87,68 @@ def export(model: LinearModel, format: str, **options: Any) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
+@dataclass(frozen=True)
+class Option:
+    """An option of one or several formats.
+
+    Parameters
+    ----------
+    name
+        Name in Python: ``export(model, "vespa", rank_features={"price": "attribute(price)"})``.
+    type
+        Type without None: str, int, float, bool, a Literal of texts, or Mapping[str, str].
+    help
+        Descriptions by format.
+    examples
+        Examples of one pair of a mapping, such as ``"price=attribute(price)"``, by format; not every format has one.
+    """
+
+    name: str
+    type: Any
+    help: Mapping[str, str]
+    examples: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether the option is given once per pair, as NAME=VALUE."""
+        return get_origin(self.type) is not None and self.type == Mapping[str, str]
+
+    @property
+    def parameter(self) -> str:
+        """The name in a query string, and with dashes on the command line; for a mapping, the name of one pair."""
+        return singular(self.name) if self.is_mapping else self.name
+
+    @property
+    def description(self) -> str:
+        """The descriptions as one text; formats with the same description are listed together."""
+        formats: dict[str, list[str]] = {}
+        for format, text in self.help.items():
+            formats.setdefault(text, []).append(format)
+        return " ".join(f"{', '.join(names)}: {text}" for text, names in formats.items())
+
+    def value(self, given: Any, format: str) -> Any:
+        """Return the value for Python, given the value of a command line or a query string for this format."""
+        return dict(self._pair(text, format) for text in given) if self.is_mapping else given
+
+    def _pair(self, text: str, format: str) -> tuple[str, str]:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            example = f", such as {self.examples[format]!r}" if format in self.examples else ""
+            raise InvalidValue(f"{self.parameter} must be NAME=VALUE{example}, got {text!r}")
+        return name.strip(), value
+
+
 def format_options() -> list[Option]:
-    """Return the options of all formats; formats share an option of the same name.
+    """Return the options of all formats, in alphabetical order of the formats; an option of the same name is shared.
 
     Examples
     --------
     >>> from duelrank.export import format_options
     >>> [option.name for option in format_options()][:3]
-    ['offset', 'max_error', 'rank_features']
+    ['offset_feature', 'offset', 'allow_negative']
     """
     found: dict[str, Option] = {}
-    for format, cls in FORMATS.items():
+    for format, cls in sorted(FORMATS.items()):
         for each in _options(format, cls):
             earlier = found.get(each.name)
             found[each.name] = _both(earlier, each) if earlier else each
@@ -201,13 +175,13 @@ def _without_none(hint: Any) -> Any:
 
 
 def _check(format: str, cls: type[Format]) -> None:
-    """Raise an error if a format has an option that a command line or a query string cannot have."""
+    """Raise an error if a format has an option that a command line or a query string cannot represent."""
     others = {option.name: option for option in format_options() if set(option.help) != {format}}
     for option in _options(format, cls):
         if not (option.type in (str, int, float, bool) or option.is_mapping or get_origin(option.type) is Literal):
             raise InvalidValue(
-                f"the option {option.name} of the format {format} is str, int, float, bool, a Literal of texts or a "
-                f"Mapping[str, str], each with None or without, got {option.type!r}"
+                f"the option {option.name} of the format {format} must be str, int, float, bool, a Literal of texts or a "
+                f"Mapping[str, str], with or without None, got {option.type!r}"
             )
         if option.name in others and others[option.name].type != option.type:
             formats = ", ".join(others[option.name].help)
@@ -217,13 +191,13 @@ def _check(format: str, cls: type[Format]) -> None:
 def export_query() -> type[msgspec.Struct]:
     """Return the struct of the query parameters of an export: format, version, and the options of all formats.
 
-    It has the formats that are registered now, so call it when an application is made. A mapping such as rank_features is a
-    tuple of texts NAME=VALUE, for a parameter that is repeated.
+    It has the formats that are registered now, so call it when an application is created. A mapping such as rank_features is a
+    tuple of texts NAME=VALUE, because its parameter may be repeated.
     """
     formats = Literal[tuple(sorted(FORMATS))]  # type: ignore[valid-type]
     options = format_options()
     repeated = [f"{each.parameter} may be repeated; {each.description}" for each in options if each.is_mapping]
-    about = "The format, the version of the model (the current one unless given), and the options of the format."
+    about = "The format, the version of the model (by default the current one), and the options of the format."
     return msgspec.defstruct(
         "ExportQuery",
         [("format", formats), ("version", int | None, None), *map(_field, options)],
@@ -240,25 +214,44 @@ def _field(option: Option) -> tuple[str, Any, Any]:
 
 
 def options_of(query: Any) -> dict[str, Any]:
-    """Return the keyword arguments of `duelrank.export.export` that an instance of that struct has."""
+    """Return the options of an instance of `export_query` as keyword arguments of `export`."""
     given = [(each, getattr(query, each.parameter)) for each in format_options()]
     return {each.name: each.value(value, query.format) for each, value in given if value not in (None, ())}
 
 
-@register_format("json")
-@dataclass(frozen=True)
-class JsonModel(Format):
-    """JSON with everything, to be read back by duelrank.
+def json_object(feature: str, kind: str, given: str, example: str) -> dict[str, Any]:
+    """Parse a JSON object that a user gave, or raise an error that states the problem.
 
-    Examples
-    --------
-    >>> from duelrank.export import LinearModel, export
-    >>> model = LinearModel("shop", 7, ("bm25", "vector"), [0.75, 0.25])
-    >>> text = export(model, "json").decode()
-    >>> LinearModel.from_json(text).score([[1.0, 2.0]]).tolist()
-    [1.25]
+    Parameters
+    ----------
+    feature
+        Name of the feature that the object computes.
+    kind
+        Kind of object, for the error message, such as "a sub-query".
+    given
+        The JSON text.
+    example
+        A valid text, for the error message.
     """
+    try:
+        content = json.loads(given)
+        json.dumps(
+            content, ensure_ascii=False, allow_nan=False
+        ).encode()  # Python also reads NaN, which is not valid JSON
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValue(f"{feature!r} needs {kind} as JSON, such as {example}: {error}") from None
+    if not isinstance(content, dict) or not content:
+        raise InvalidValue(f"{feature!r} needs {kind} as a JSON object, such as {example}, got {given!r}")
+    return content
 
-    def write(self, model: LinearModel) -> str:
-        """Return what `LinearModel.from_json` reads."""
-        return model.to_json()
+
+def json_text(content: Any) -> str:
+    """Return the JSON text of an exported model."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def check_names(given: Iterable[str], model: LinearModel) -> None:
+    """Raise `UnknownName` if a name is not that of a feature of the model."""
+    for name in given:
+        if name not in model.features:
+            raise UnknownName.among("feature", str(name), model.features)

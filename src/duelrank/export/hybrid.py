@@ -1,4 +1,4 @@
-"""Weights for the hybrid search of OpenSearch, Elasticsearch and Qdrant: a weighted sum of the scores of sub-queries."""
+"""Export to the hybrid search of OpenSearch, Elasticsearch and Qdrant: weights for the scores of sub-queries."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue
 from duelrank.core.validation import whole_number
-from duelrank.export.base import Format, json_object, register_format
-from duelrank.export.model import LinearModel, finite, inputs_of, terms_of
+from duelrank.export.base import Format, check_names, json_object, json_text, register_format
+from duelrank.export.decomposition import finite, inputs_of, terms_of
+from duelrank.export.model import LinearModel
 from duelrank.representation import QueryScaled
 
-#: The most sub-queries that a hybrid query of OpenSearch may have.
+#: Maximum number of sub-queries of a hybrid query of OpenSearch.
 MOST_SUB_QUERIES = 5
-#: Of a ranker of the service before its first click; a snapshot has the version 0 then.
+#: Version of a ranker of the service before its first click; a snapshot then has the version 0.
 FIRST_VERSION = 1
 SCALED_RECIPE = "learn with query-scaled >> ALGORITHM"
 
@@ -47,13 +48,13 @@ class OpenSearchHybrid(Format):
         if len(model.features) > MOST_SUB_QUERIES:
             raise InvalidValue(
                 f"a hybrid query of OpenSearch has at most {MOST_SUB_QUERIES} sub-queries, this ranker has {len(model.features)} "
-                "features: learn one with the features that matter most, or use opensearch (the plug-in for learning to rank)"
+                "features: train a ranker with the most important features, or use opensearch (the learning-to-rank plug-in)"
             )
         weights, per_query = _weights(model, engine)
         if not per_query:
             raise InvalidValue(
                 f"{engine} scales each score by its range within the query, but this ranker does not: {SCALED_RECIPE}, or, if the "
-                "scores were scaled so before the ranker saw them, say so with representation query-scaled"
+                "scores were scaled that way before the ranker received them, give representation query-scaled"
             )
         processor = {
             "normalization": {"technique": "min_max"},
@@ -63,7 +64,7 @@ class OpenSearchHybrid(Format):
             },
         }
         order = ", ".join(json.dumps(name, ensure_ascii=False) for name in weights)
-        return _json(
+        return json_text(
             {
                 "description": f"{model.versioned_name}, written by duelrank; sub-queries in this order: {order}",
                 "phase_results_processors": [{"normalization-processor": processor}],
@@ -76,7 +77,7 @@ class OpenSearchHybrid(Format):
 class ElasticsearchLinear(Format):
     """Elasticsearch linear retriever, body of _search.
 
-    The weights sum to 1. With ``{{…}}`` in the texts of its retrievers it is the source of a search template.
+    The weights sum to 1. With ``{{…}}`` in its retrievers it is the source of a search template.
 
     Examples
     --------
@@ -108,7 +109,9 @@ class ElasticsearchLinear(Format):
             {"retriever": given[name], "weight": weight, "normalizer": "minmax" if per_query else "none"}
             for name, weight in _with_sum_1(weights, model, engine).items()
         ]
-        return _json({"retriever": {"linear": {"retrievers": retrievers, "rank_window_size": self.rank_window_size}}})
+        return json_text(
+            {"retriever": {"linear": {"retrievers": retrievers, "rank_window_size": self.rank_window_size}}}
+        )
 
 
 @register_format("qdrant")
@@ -116,7 +119,7 @@ class ElasticsearchLinear(Format):
 class Qdrant(Format):
     """Qdrant formula query, body of points/query.
 
-    A sum over the scores of prefetches, as they are: Qdrant cannot scale them within a query.
+    A weighted sum of the scores of prefetches; Qdrant cannot scale them within a query.
 
     Examples
     --------
@@ -141,27 +144,27 @@ class Qdrant(Format):
         weights, per_query = _weights(model, "Qdrant's formula")
         if per_query:
             raise InvalidValue(
-                "Qdrant's formula cannot scale scores within a query: learn from the scores as they are, or with fixed scalings; "
-                "opensearch-hybrid, elasticsearch-linear, vespa, onnx and json can take this model"
+                "Qdrant's formula cannot scale scores within a query: learn from unscaled scores, or with fixed scalings; "
+                "opensearch-hybrid, elasticsearch-linear, vespa, onnx and json support this model"
             )
         given = _sub_queries(model, self.sub_queries, _PREFETCH)
         summands = [{"mult": [weight, f"$score[{number}]"]} for number, weight in enumerate(weights.values())]
-        return _json({"prefetch": [given[name] for name in weights], "query": {"formula": {"sum": summands}}})
+        return json_text({"prefetch": [given[name] for name in weights], "query": {"formula": {"sum": summands}}})
 
 
 def _weights(model: LinearModel, engine: str) -> tuple[dict[str, float], bool]:
-    """Return what the score of each feature is multiplied with, and whether it is scaled within its query before.
+    """Return the weight of each feature, and whether the features are scaled within the query first.
 
-    Shifts are left out: they add the same to all documents.
+    Shifts are omitted, because they add the same number to all documents.
     """
     if not model.is_linear:
         raise InvalidValue(
-            f"{engine} weighs scores and has no curves: {SCALED_RECIPE}; vespa, onnx and json can take this model"
+            f"{engine} weighs scores and has no curves: {SCALED_RECIPE}; vespa, onnx and json support this model"
         )
     inputs = inputs_of(model, engine, within_query=True)
     if inputs.within not in ((), (QueryScaled(),)):
         raise InvalidValue(
-            f"{engine} cannot rank the values within a query: {SCALED_RECIPE}; onnx (one batch = one query) and json can take this "
+            f"{engine} cannot rank the values within a query: {SCALED_RECIPE}; onnx (one batch = one query) and json support this "
             "model"
         )
     weights = {
@@ -175,8 +178,8 @@ def _with_sum_1(weights: Mapping[str, float], model: LinearModel, engine: str) -
     negative = [f"{name!r} ({weight:.6g})" for name, weight in weights.items() if weight < 0.0]
     if negative:
         raise InvalidValue(
-            f"{engine} takes no weights below 0, which this ranker has for {', '.join(negative)}: learn with "
-            "step=NonNegative(), which keeps weights at 0 or above, or with the opposite of that feature (how new, not how old)"
+            f"{engine} accepts no weights below 0, which this ranker has for {', '.join(negative)}: learn with "
+            "step=NonNegative(), which keeps weights at 0 or above, or with the opposite of that feature (newness, not age)"
         )
     largest = max(weights.values())
     if largest == 0.0:
@@ -189,24 +192,18 @@ def _why_all_are_0(model: LinearModel) -> str:
     if model.version <= FIRST_VERSION:
         return "has the ranker learned from any click?"
     return (
-        "so far, clicks speak against every sub-query; do the scores belong to the documents that were shown, and is more of each "
-        "better?"
+        "so far, clicks disagree with every sub-query; check that the scores belong to the documents that were shown, and that "
+        "higher scores are better"
     )
 
 
 def _sub_queries(model: LinearModel, given: Mapping[str, str] | None, example: str) -> dict[str, Any]:
-    """Return what computes each feature, as it was given."""
-    for name in given or {}:
-        if name not in model.features:
-            raise UnknownName.among("feature", str(name), model.features)
+    """Return the sub-query of each feature."""
+    check_names(given or {}, model)
     return {name: _sub_query(name, (given or {}).get(name), example) for name in model.features}
 
 
 def _sub_query(name: str, given: str | None, example: str) -> Any:
     if given is None:
-        raise InvalidValue(f"which sub-query has the scores of {name!r}? Give it, such as {name}={example}")
+        raise InvalidValue(f"the sub-query that computes {name!r} is missing: give it, such as {name}={example}")
     return json_object(name, "a sub-query", given, example)
-
-
-def _json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

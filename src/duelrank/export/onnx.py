@@ -1,4 +1,4 @@
-"""ONNX: raw features in, scores out, the representation inside."""
+"""Export to ONNX: a graph from raw features to scores that includes the representation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from duelrank.core.errors import MissingExtra
 from duelrank.export.base import Format, register_format
-from duelrank.export.model import Inputs, LinearModel, Term, check_single_precision, inputs_of, pieces_of, terms_of
+from duelrank.export.decomposition import Inputs, Term, check_single_precision, inputs_of, pieces_of, terms_of
+from duelrank.export.model import LinearModel
 from duelrank.representation import QueryRanks
 from duelrank.representation.fixed import write_representation
 
 ENGINE = "ONNX"
-OPSET = 13  # of 2020: what every runtime in use has
+OPSET = 13  # from 2020, supported by all runtimes in use
 IR_VERSION = 7
 
 
@@ -25,7 +26,7 @@ IR_VERSION = 7
 class OnnxGraph(Format):
     """ONNX, float32 (N, features) to (N, 1).
 
-    A model that depends on the range or the ranks within a query takes the N documents of a batch for those of one query.
+    If the model depends on the range or the ranks within a query, the N documents of a batch must be those of one query.
 
     Examples
     --------
@@ -69,7 +70,7 @@ class OnnxGraph(Format):
 
 @dataclass
 class _Graph:
-    """Nodes, as operator, inputs, output and attributes, and the constants that they use."""
+    """The nodes of a graph (operator, inputs, output, attributes) and its constants."""
 
     nodes: list[tuple[str, list[str], str, dict[str, Any]]] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +80,7 @@ class _Graph:
         return output
 
     def numbers(self, **named: ArrayLike) -> None:
-        """Keep constants in single precision."""
+        """Add constants in single precision."""
         self.constants |= {name: np.asarray(values, np.float64).astype(np.float32) for name, values in named.items()}
 
 
@@ -89,14 +90,14 @@ def _graph(model: LinearModel) -> _Graph:
     for stage in inputs.within:
         value = _ranks(graph, value) if isinstance(stage, QueryRanks) else _places(graph, value)
     if model.is_linear:
-        _weigh(graph, model, inputs, value)
+        _linear(graph, model, inputs, value)
     else:
-        _bend(graph, model, inputs, value)
+        _curves(graph, model, inputs, value)
     return graph
 
 
-def _weigh(graph: _Graph, model: LinearModel, inputs: Inputs, value: str) -> None:
-    """Add the nodes of a linear model: scale, and weigh."""
+def _linear(graph: _Graph, model: LinearModel, inputs: Inputs, value: str) -> None:
+    """Add the nodes of a linear model: scaling and weights."""
     summands = terms_of(model, inputs)
     check_single_precision(summands, ENGINE)
     if inputs.scales:
@@ -109,8 +110,8 @@ def _weigh(graph: _Graph, model: LinearModel, inputs: Inputs, value: str) -> Non
     graph.add("MatMul", f"{value} weights", "scores")
 
 
-def _bend(graph: _Graph, model: LinearModel, inputs: Inputs, value: str) -> None:
-    """Add the nodes of curves: the value of its feature for each piece, how far up the piece that is, and the sum."""
+def _curves(graph: _Graph, model: LinearModel, inputs: Inputs, value: str) -> None:
+    """Add the nodes of curves: for each piece the value of its feature and the share of its rise, then the weighted sum."""
     curves = pieces_of(model, inputs, ENGINE, np.float32)
     feature = np.repeat(np.arange(len(curves)), [len(pieces) for pieces in curves])
     low, high, rise, step = (
@@ -146,7 +147,7 @@ def _width(low: Any, high: Any) -> Any:
 
 
 def _places(graph: _Graph, value: str) -> str:
-    """(x − least) / (largest − least) over the batch; a feature with equal values is divided by 1, so it becomes 0."""
+    """Add (x − least) / (largest − least) over the batch; a feature with equal values is divided by 1, so it becomes 0."""
     graph.numbers(one=1.0, zero=0.0)
     graph.add("ReduceMin", value, "least", axes=[0], keepdims=1)
     graph.add("ReduceMax", value, "largest", axes=[0], keepdims=1)
@@ -158,7 +159,7 @@ def _places(graph: _Graph, value: str) -> str:
 
 
 def _ranks(graph: _Graph, value: str) -> str:
-    """(values below + half of the other equal ones) / (N − 1) over the batch, by comparing all pairs; 0 of one alone."""
+    """Add (number of smaller values + half of the other equal ones) / (N − 1), by comparing all pairs; 0 for a single document."""
     graph.numbers(one=1.0, half=0.5)
     graph.constants |= {"first": np.array([0]), "second": np.array([1])}
     graph.add("Unsqueeze", f"{value} second", "own")

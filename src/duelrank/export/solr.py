@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +9,22 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from duelrank.core.errors import InvalidValue, UnknownName
-from duelrank.export.base import Format, register_format
-from duelrank.export.model import LinearModel, Term, check_single_precision, terms
+from duelrank.core.errors import InvalidValue
+from duelrank.export.base import Format, check_names, json_text, register_format
+from duelrank.export.decomposition import Term, check_single_precision, terms
+from duelrank.export.model import LinearModel
 from duelrank.export.trees import MAX_ERROR_HELP, Staircase, staircases
 from duelrank.representation import MinMax, Standard
 
 ENGINE = "Solr"
-#: What Solr adds to the threshold of a split.
+#: Solr adds this number to the threshold of a split.
 SLACK = float(np.float32(1e-6))
+
+_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_PARAMETER = re.compile(r"\$\{[^{}]+\}")
+# A query begins with a parser, compares a field (or *) with a value, or contains a parameter of the request.
+_QUERY = re.compile(rf"^\{{!|(?<![\w.*-])({_FIELD.pattern}|\*):\S|{_PARAMETER.pattern}")
+_EXAMPLE = "{!dismax qf=title}${text}"
 
 
 @register_format("solr")
@@ -26,8 +32,8 @@ SLACK = float(np.float32(1e-6))
 class Solr(Format):
     """Solr LTR, body for the model store.
 
-    A linear model is a ``LinearModel`` of Solr, any other one its ``MultipleAdditiveTreesModel``, with one tree for each feature;
-    under a name that is new for each version.
+    A linear model becomes Solr's ``LinearModel``, any other one its ``MultipleAdditiveTreesModel`` with one tree for each feature;
+    each version has its own name.
 
     Examples
     --------
@@ -39,22 +45,22 @@ class Solr(Format):
     {'bm25': 0.75, 'vector': 0.25}
     """
 
-    store: Annotated[str | None, "Name of the feature store; Solr's default store unless given."] = None
+    store: Annotated[str | None, "Name of the feature store; by default Solr's default store."] = None
     max_error: Annotated[float | None, MAX_ERROR_HELP] = None
 
     def write(self, model: LinearModel) -> str:
-        """Return the JSON that Solr takes."""
-        content: dict[str, Any] = in_store(self.store) | {"name": model.versioned_name}
+        """Return the JSON that Solr accepts."""
+        content: dict[str, Any] = _store(self.store) | {"name": model.versioned_name}
         content |= _linear(model) if model.is_linear else _trees(model, self.max_error)
-        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(content)
 
 
-def in_store(name: str | None) -> dict[str, str]:
-    """Return what says that something belongs to a feature store; nothing for the default one."""
+def _store(name: str | None) -> dict[str, str]:
+    """Return the entry that names the feature store; none for the default store."""
     if name is None:
         return {}
     if not name.strip():
-        raise InvalidValue("the feature store needs a name; leave store out for Solr's default store")
+        raise InvalidValue("the feature store needs a name; omit store for Solr's default store")
     return {"store": name}
 
 
@@ -82,17 +88,19 @@ def _trees(model: LinearModel, max_error: float | None) -> dict[str, Any]:
 
 
 def _scale(staircase: Staircase) -> float:
-    """Return the power of 2 by which a feature is divided, so that all thresholds but 0 are 64 or more in size.
+    """Return the power of 2 by which a feature is divided, so that all thresholds except 0 have an absolute value of at least 64.
 
-    Solr adds 1e-6 to each threshold, in single precision: nothing from 64 on, but it would move smaller thresholds. A division by
-    a power of 2 changes no digit of a value. The least one makes whole numbers of the least values, which are far enough apart.
+    Solr adds 1e-6 to each threshold in single precision, which changes thresholds below 64. A division by a power of 2 is exact.
+    The smallest one turns the smallest numbers into whole numbers, whose distance is large enough.
     """
     sizes = np.abs(staircase.thresholds[staircase.thresholds != 0.0])
     if not len(sizes):
         return 1.0
     scale = float(np.clip(2.0 ** np.floor(np.log2(sizes.min() / 64.0)), 2.0**-149, 1.0))
     if sizes.max() / scale > float(np.finfo(np.float32).max):
-        raise InvalidValue(f"{ENGINE} cannot hold the thresholds of {staircase.name!r}: their sizes differ too much")
+        raise InvalidValue(
+            f"{ENGINE} cannot represent the thresholds of {staircase.name!r}: their magnitudes differ too much"
+        )
     return scale
 
 
@@ -111,16 +119,9 @@ def _feature(term: Term) -> dict[str, Any]:
         kind, params = "MinMax", {"min": term.scaling.minimum, "max": term.scaling.maximum}
     else:
         kind, params = "Standard", {"avg": term.scaling.shift, "std": term.scaling.scale}
-    # Texts, as in Solr's own examples: its setters take those in all versions.
+    # Texts, as in Solr's own examples, because the setters of all versions accept them.
     texts = {name: repr(float(value)) for name, value in params.items()}
     return {"name": term.name, "norm": {"class": f"org.apache.solr.ltr.norm.{kind}Normalizer", "params": texts}}
-
-
-_FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_PARAMETER = re.compile(r"\$\{[^{}]+\}")
-# It begins with a parser, compares a field (or *) with something, or takes a text from the request.
-_QUERY = re.compile(rf"^\{{!|(?<![\w.*-])({_FIELD.pattern}|\*):\S|{_PARAMETER.pattern}")
-_EXAMPLE = "{!dismax qf=title}${text}"
 
 
 @register_format("solr-features")
@@ -128,8 +129,8 @@ _EXAMPLE = "{!dismax qf=title}${text}"
 class SolrFeatures(Format):
     """Solr LTR, body for the feature store.
 
-    The features of a model, each with what computes it in Solr: a field, ``score`` for the score of the query that is reranked,
-    ``${name}`` for a number that comes with the request as ``efi.name``, or a query of Solr, whose score is the value.
+    Defines how Solr computes each feature of a model: a field, ``score`` for the score of the query that is reranked, ``${name}``
+    for a number in the request parameter ``efi.name``, or a Solr query, whose score is the value.
 
     Examples
     --------
@@ -143,26 +144,24 @@ class SolrFeatures(Format):
 
     rank_features: Annotated[
         Mapping[str, str] | None,
-        "Field, score, ${name} or query that computes a feature; the field of the same name unless given.",
+        "Field, score, ${name} or query that computes a feature; by default the field of the same name.",
         f"title={_EXAMPLE}",
     ] = None
-    store: Annotated[str | None, "Name of the feature store; Solr's default store unless given."] = None
+    store: Annotated[str | None, "Name of the feature store; by default Solr's default store."] = None
 
     def write(self, model: LinearModel) -> str:
-        """Return the JSON that Solr takes."""
+        """Return the JSON that Solr accepts."""
         given = self.rank_features or {}
-        for name in given:
-            if name not in model.features:
-                raise UnknownName.among("feature", str(name), model.features)
-        store = in_store(self.store)
+        check_names(given, model)
+        store = _store(self.store)
         content = [store | {"name": name} | _definition(name, given.get(name)) for name in model.features]
-        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        return json_text(content)
 
 
 def _definition(name: str, expression: str | None) -> dict[str, Any]:
     if expression is None and not _FIELD.fullmatch(name):
         raise InvalidValue(
-            f"no field of Solr is called {name!r}: say what computes this feature with rank_features, such as "
+            f"{name!r} is not a valid field name in Solr: define this feature with rank_features, such as "
             f"{name}={_EXAMPLE}"
         )
     kind, params = _kind(name, name if expression is None else expression.strip())
@@ -179,6 +178,6 @@ def _kind(name: str, expression: str) -> tuple[str, dict[str, Any]]:
     if _QUERY.search(expression):
         return "SolrFeature", {"q": expression}
     raise InvalidValue(
-        f"{name!r} is computed by a field, score, ${{number}} or a query, which begins with {{!, names a field as in title:shoes "
-        f"or takes ${{text}} from the request, such as {_EXAMPLE}; got {expression!r}"
+        f"{name!r} needs a field, score, ${{number}} or a query, which begins with {{!, has a field as in title:shoes "
+        f"or a parameter ${{text}} of the request, such as {_EXAMPLE}; got {expression!r}"
     )

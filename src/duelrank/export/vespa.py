@@ -1,4 +1,4 @@
-"""Vespa: a rank profile for a schema, with weights that a request can override."""
+"""Export to Vespa: a rank profile for a schema, with weights that a request can override."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.errors import InvalidValue
 from duelrank.core.validation import whole_number
-from duelrank.export.base import Format, register_format
-from duelrank.export.model import Inputs, LinearModel, Pieces, finite, inputs_of, pieces_of, terms_of
+from duelrank.export.base import Format, check_names, register_format
+from duelrank.export.decomposition import Inputs, Pieces, finite, inputs_of, pieces_of, terms_of
+from duelrank.export.model import LinearModel
 from duelrank.representation import QueryRanks, Scaling, Unscaled
 
 ENGINE = "Vespa"
 
-# A feature of Vespa: a name, its arguments, maybe one of its outputs; or one of those that have no arguments.
+# A rank feature of Vespa: a name, arguments, and optionally an output; some have no arguments.
 _FEATURE = re.compile(r'[A-Za-z_]\w*\([\w ,.*"-]+\)(\.[A-Za-z_][\w.]*)?', re.ASCII)
 _BARE = {
     "firstPhase",
@@ -33,16 +34,16 @@ _BARE = {
 
 @dataclass(frozen=True)
 class _Feature:
-    """A feature: how its value is computed, and what is weighed of it."""
+    """A feature: the expression of its value, and its weighted summands."""
 
     name: str
     identifier: str
     expression: str
-    weighed: list[tuple[str, float, str]]  # name of the weight, weight, expression with {x} for the value or its place
+    summands: list[tuple[str, float, str]]  # name of the weight, weight, expression with {x} for the (scaled) value
 
     @property
     def value(self) -> str:
-        """What stands for the raw value: a rank feature itself, or the function that computes it."""
+        """The expression of the raw value: a rank feature, or the function that computes it."""
         return self.expression if _is_feature(self.expression) else f"value_{self.identifier}"
 
 
@@ -51,8 +52,8 @@ class _Feature:
 class Vespa(Format):
     """Vespa, a rank profile.
 
-    A model that depends on the range of values within a query is computed in the global phase, over the hits that are re-ranked. A
-    feature whose name is a rank feature itself, such as ``bm25(title)``, needs no expression.
+    A model that depends on the range of values within a query is computed in the global phase, over the hits that are reranked. A
+    feature whose name is a rank feature, such as ``bm25(title)``, needs no expression.
 
     Examples
     --------
@@ -81,12 +82,12 @@ class Vespa(Format):
     def write(self, model: LinearModel) -> str:
         """Return the text of a profile."""
         if self.weights not in ("inputs", "constants"):
-            raise InvalidValue(f"weights are written as 'inputs' or 'constants', got {self.weights!r}")
+            raise InvalidValue(f"weights must be 'inputs' or 'constants', got {self.weights!r}")
         whole_number("rerank_count", self.rerank_count)
         inputs = inputs_of(model, ENGINE, within_query=True)
         if any(isinstance(stage, QueryRanks) for stage in inputs.within):
             raise InvalidValue(
-                f"{ENGINE} cannot give equal values equal ranks within a query; onnx (one batch = one query) and json can take "
+                f"{ENGINE} cannot give equal values equal ranks within a query; onnx (one batch = one query) and json support "
                 "this model"
             )
         features = _features(model, inputs, self.rank_features or {})
@@ -94,7 +95,7 @@ class Vespa(Format):
         declared = [
             f"{kind}(w_{name}) double: {_decimal(weight)}  # {json.dumps(each.name)}"
             for each in features
-            for name, weight, _ in each.weighed
+            for name, weight, _ in each.summands
         ]
         blocks = [
             *([_block(self.weights, declared)] if declared else []),
@@ -102,7 +103,7 @@ class Vespa(Format):
             self._phase(features, kind, bool(inputs.within)),
             _block("match-features", dict.fromkeys(each.value for each in features)),
         ]
-        # Inside: in a file of its own, a profile may have nothing before it, not even a line that is empty but for a comment.
+        # The comment is inside the block, because a file of a profile must begin with the profile.
         about = f"# {model.versioned_name}, written by duelrank"
         lines = "\n".join([about, *blocks]).split("\n")
         return _block(f"rank-profile {_profile(model.name)} inherits default", lines) + "\n"
@@ -111,7 +112,7 @@ class Vespa(Format):
         summands = []
         for each in features:
             x = f"normalize_linear({each.value})" if per_query else each.value
-            summands += [f"{kind}(w_{name}) * {expression.replace('{x}', x)}" for name, _, expression in each.weighed]
+            summands += [f"{kind}(w_{name}) * {expression.replace('{x}', x)}" for name, _, expression in each.summands]
         phase = _block("expression", (" +\n".join(summands) or "0.0").split("\n"))
         if per_query:
             phase = f"rerank-count: {self.rerank_count}\n{phase}"
@@ -120,22 +121,24 @@ class Vespa(Format):
 
 def _profile(name: str) -> str:
     identifier = _identifier(name)
-    return f"duelrank_{identifier}" if identifier in ("default", "unranked") else identifier  # Vespa has those already
+    return (
+        f"duelrank_{identifier}" if identifier in ("default", "unranked") else identifier
+    )  # names that Vespa reserves
 
 
 def _features(model: LinearModel, inputs: Inputs, rank_features: Mapping[str, str]) -> list[_Feature]:
-    for name in rank_features:
-        if name not in model.features:
-            raise UnknownName.among("feature", str(name), model.features)
+    check_names(rank_features, model)
     identifiers = _unique(map(_identifier, model.features))
     return [
         _Feature(name, identifier, _expression(name, rank_features.get(name)), own)
-        for name, identifier, own in zip(model.features, identifiers, _weighed(model, inputs, identifiers), strict=True)
+        for name, identifier, own in zip(
+            model.features, identifiers, _summands(model, inputs, identifiers), strict=True
+        )
     ]
 
 
-def _weighed(model: LinearModel, inputs: Inputs, identifiers: Iterable[str]) -> Iterable[list[tuple[str, float, str]]]:
-    """Return for each feature what is weighed: its value, or the pieces of its curve."""
+def _summands(model: LinearModel, inputs: Inputs, identifiers: Iterable[str]) -> Iterable[list[tuple[str, float, str]]]:
+    """Return the summands of each feature: its value, or the pieces of its curve."""
     if model.is_linear:
         for identifier, term in zip(identifiers, terms_of(model, inputs), strict=True):
             yield [(identifier, term.weight, _scaled(term.scaling or Unscaled()))]
@@ -145,7 +148,7 @@ def _weighed(model: LinearModel, inputs: Inputs, identifiers: Iterable[str]) -> 
 
 
 def _pieces(pieces: Pieces) -> Iterable[tuple[float, str]]:
-    """Return the rise of each piece, and how far up it a value is, from 0 to 1."""
+    """Return the rise of each piece, and the expression of the share of the rise that a value has reached, from 0 to 1."""
     for low, high, rise in zip(pieces.low.tolist(), pieces.high.tolist(), pieces.rise.tolist(), strict=True):
         if low == high:
             yield rise, f"if ({{x}} > {_decimal(low)}, 1.0, 0.0)"
@@ -154,17 +157,17 @@ def _pieces(pieces: Pieces) -> Iterable[tuple[float, str]]:
 
 
 def _expression(name: str, given: str | None) -> str:
-    """The ranking expression of a feature, checked so far that it cannot end the block that it is put in."""
+    """Return the ranking expression of a feature, checked so that it cannot end the block that contains it."""
     if given is None:
         if not _is_feature(name):
             raise InvalidValue(
-                f"{name!r} is not a rank feature of Vespa: say which one it is, such as {name}=attribute({_identifier(name)})"
+                f"{name!r} is not a rank feature of Vespa: give one, such as {name}=attribute({_identifier(name)})"
             )
         return name
     text = given.strip() if isinstance(given, str) else ""
     if not text or not text.isprintable() or any(letter in "{}#" for letter in text) or not _is_balanced(text):
         raise InvalidValue(
-            f"the rank feature of {name!r} is one line without {{ }} or #, brackets closed, got {given!r}"
+            f"the rank feature of {name!r} must be one line without {{ }} or #, with matching brackets, got {given!r}"
         )
     return text
 
@@ -183,7 +186,7 @@ def _is_balanced(text: str) -> bool:
 
 
 def _identifier(name: str) -> str:
-    """Letters, digits and underscores that remind of the name."""
+    """Return a similar name of letters, digits and underscores."""
     text = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "feature"
     return f"_{text}" if text[0].isdigit() else text
 
@@ -213,7 +216,7 @@ def _function(feature: _Feature) -> str:
 
 
 def _decimal(value: float) -> str:
-    """Every digit and no exponent, which schemas do not know."""
+    """Return a number with all digits and without an exponent, which schemas do not support."""
     return np.format_float_positional(finite(value, "a number"), unique=True, trim="0")
 
 

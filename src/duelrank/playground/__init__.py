@@ -1,7 +1,7 @@
-"""A search over Python's own documentation whose ranker learns before your eyes: ``duelrank play``.
+"""A search over Python's documentation whose ranker learns from clicks, in a browser: ``duelrank play``.
 
-It is also the reference for how to put a ranker behind a search of your own: `documents` and `search` are the search engine,
-`features` is what it tells the ranker, `app` puts both beside the API, and the page makes the calls.
+It is also an example of a ranker behind a search: `search` is the search engine and computes the features, `app` adds it to the API
+of the service, `crowd` simulates users, and the page makes the calls.
 """
 
 from duelrank.playground.app import Playground

@@ -1,8 +1,8 @@
-"""The playground as operations beside the API of the service, in one process and on one address.
+"""The playground: its operations and page, added to the API of a service in the same process.
 
-The search is ours: ``GET /play/search`` finds candidates with their features, as your search engine does. All else goes through
-the API that everybody uses: the page sends the candidates to ``POST /v1/rankers/mine/rank``, shows them in the order of the answer,
-sends clicks to ``POST /v1/rankers/mine/feedback``, and reads ``GET /v1/rankers/mine/last-step``.
+``GET /play/search`` finds candidates with their features, as a search engine does. Everything else uses the public API: the page
+sends the candidates to ``POST /v1/rankers/mine/rank``, shows them in the order of the answer, sends clicks to ``POST
+/v1/rankers/mine/feedback``, and reads ``GET /v1/rankers/mine/last-step``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from starlette.applications import Starlette
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidRecipe, InvalidValue, LimitExceeded, UnknownName
 from duelrank.core.grammar import parse
-from duelrank.playground.crowd import Crowd, CrowdState, CrowdWish, check_ranker, crowd_rankers
-from duelrank.playground.search import DEFAULT_TASTE, FEATURES, Document, Search
+from duelrank.playground.crowd import DEFAULT_TASTE, Crowd, CrowdSettings, CrowdState, check_ranker, crowd_rankers
+from duelrank.playground.search import FEATURES, Document, Search
 from duelrank.service import Service, Settings
 from duelrank.service.http import KeyRing, create_app
 from duelrank.service.http.dashboard import POLICY
@@ -30,30 +30,30 @@ from duelrank.service.http.routes import OPERATIONS, Call, Operation, Reply
 from duelrank.service.http.schema import RankerSpec, Start
 from duelrank.storage import Storage
 
-#: The ranker that the visitor teaches by hand, and what it learns with where nothing else is asked for: every click should tell.
+#: Name and default recipe of the ranker that learns from the visitor's clicks; large steps make one click visible.
 MINE, ALGORITHM = "mine", "wmgd-dsp(delta=0.3)"
-#: A service for one visitor: what was learned is served at once, and what was learned from is soon forgotten.
+#: Settings for one visitor: new versions are served at once, and events are deleted soon.
 SETTINGS = Settings(publish_every=0.05, poll_every=0.05, retention=60.0, tidy_every=20.0, keep_versions=20)
-#: Where the hand-taught ranker begins: what a search without learning would do.
-_BEGINNING = {"name match": 0.5, "summary match": 0.3, "text match": 0.2}
+#: First weights of the visitor's ranker: those of a search without learning.
+_FIRST_WEIGHTS = {"name match": 0.5, "summary match": 0.3, "text match": 0.2}
 
 _ASSETS = {"play.js": b"text/javascript; charset=utf-8", "play.css": b"text/css; charset=utf-8"}
 
 
 class SearchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to search for."""
+    """The query string of a search."""
 
     q: str
 
 
 class DocumentQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which document."""
+    """The query string of a document."""
 
     id: str
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A document that was found, with its features by name: what goes to the ranker."""
+    """A document that was found, with its features by name, as input of the ranker."""
 
     id: str
     kind: str
@@ -62,63 +62,63 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The candidates of a query, the first stage's best first."""
+    """The candidates of a query, in the order of the first stage."""
 
     query: str
     candidates: list[Candidate]
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What the page has to know: the visitor's ranker, the features, how many documents there are, and the users' wishes."""
+    """The settings of the page: the visitor's ranker, the features, the number of documents, and the simulated users."""
 
     ranker: str
     features: dict[str, str]
     documents: int
     taste: dict[str, float]
-    wish: CrowdWish
+    wish: CrowdSettings  # the name in the page
 
 
-def check_recipes(algorithm: str, wish: CrowdWish) -> None:
-    """Raise where a recipe cannot be served: that of the visitor's ranker, or one of the two that users teach."""
+def check_recipes(algorithm: str, users: CrowdSettings) -> None:
+    """Raise an error if the recipe of the visitor's ranker or of one of the users' rankers cannot be served."""
     check_ranker("the recipe of your own ranker", own_ranker(algorithm), SETTINGS)
-    for spec in crowd_rankers(wish.algorithms):
+    for spec in crowd_rankers(users.algorithms):
         check_ranker("a recipe for users", spec, SETTINGS)
 
 
 def own_ranker(algorithm: str = ALGORITHM) -> RankerSpec:
-    """Return the ranker that a visitor teaches by hand; one column per feature, unless the recipe says otherwise."""
+    """Return the visitor's ranker, with one column per feature unless the recipe has a representation."""
     spec = RankerSpec(MINE, algorithm, tuple(FEATURES), close_after=3600.0)
     if ">>" in algorithm:
         return spec
-    start = None if parse(algorithm, Algorithm).weights_follow_memory else Start(weights=_BEGINNING)
+    start = None if parse(algorithm, Algorithm).weights_follow_memory else Start(weights=_FIRST_WEIGHTS)
     return msgspec.structs.replace(spec, representation="query-scaled", start=start)
 
 
 class Playground:
-    """A service with a search before it and a page to see it learn.
+    """A service with a search engine and a page that shows how its rankers learn.
 
     Parameters
     ----------
     storage
-        A store for this one time.
+        The store of the service.
     search
-        The search.
+        The search engine.
     algorithm
-        Recipe of the ranker that the visitor teaches.
-    wish
-        What the simulated users begin with.
+        Recipe of the visitor's ranker.
+    users
+        First settings of the simulated users.
     """
 
     def __init__(
-        self, storage: Storage, search: Search, algorithm: str = ALGORITHM, wish: CrowdWish | None = None
+        self, storage: Storage, search: Search, algorithm: str = ALGORITHM, users: CrowdSettings | None = None
     ) -> None:
         self.service, self._search, self._mine = Service(storage, SETTINGS), search, own_ranker(algorithm)
-        self.crowd = Crowd(self.service, search, wish)
+        self.crowd = Crowd(self.service, search, users)
         self.app = create_app(self.service, KeyRing(storage), operations=(*OPERATIONS, *self._operations()))
         self.app.router.lifespan_context = self._around(self.app.router.lifespan_context)
 
     def _around(self, inner: Callable[[Starlette], Any]) -> Callable[[Starlette], Any]:
-        """Stop the users before the service stops."""
+        """Return a lifespan that stops the users before the service stops."""
 
         @asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -141,7 +141,7 @@ class Playground:
             one("GET", "/play/search", self.search, query=SearchQuery),
             one("GET", "/play/document", self.document, query=DocumentQuery),
             one("GET", "/play/users", self.users),
-            one("POST", "/play/users", self.change_users, takes=CrowdWish, raises=refused),
+            one("POST", "/play/users", self.change_users, takes=CrowdSettings, raises=refused),
             one("POST", "/play/forget", self.forget),
             one("GET", "/play/assets/{file}", self.asset, always=True),
         ]
@@ -153,13 +153,13 @@ class Playground:
     async def asset(self, call: Call) -> Reply:
         """Send a file of the page."""
         if (name := call.path["file"]) not in _ASSETS:
-            raise NoSuchPage(f"there is no file {name[:200]!r} here")
+            raise NoSuchPage(f"there is no file {name[:200]!r}")
         return Reply(_asset(name), 200, _ASSETS[name], POLICY)
 
     async def setup(self, call: Call) -> Setup:
-        """Say what there is to play with; the visitor's ranker is made for the first who asks."""
+        """Return the settings of the page; the first call creates the visitor's ranker."""
         await self.service.create(self._mine)
-        return Setup(MINE, FEATURES, len(self._search.documents), DEFAULT_TASTE, self.crowd.wish)
+        return Setup(MINE, FEATURES, len(self._search.documents), DEFAULT_TASTE, self.crowd.settings)
 
     async def search(self, call: Call) -> Found:
         """Find the candidates of a query, with their features."""
@@ -168,23 +168,23 @@ class Playground:
         return Found(found.query, [_candidate(document, row) for document, row in rows])
 
     async def document(self, call: Call) -> Document:
-        """Return a docstring."""
+        """Return a document."""
         if (found := self._search.document(call.query.id)) is None:
             raise UnknownName(f"there is no docstring of {call.query.id[:200]!r}")
         return found
 
     async def forget(self, call: Call) -> Reply:
-        """Make the visitor's ranker anew."""
+        """Replace the visitor's ranker by an untrained one."""
         await self.service.delete(MINE)
         await self.service.create(self._mine)
         return Reply(b"", 204)
 
     async def users(self, call: Call) -> CrowdState:
-        """Say how the simulated users do."""
+        """Return the state of the simulated users."""
         return self.crowd.state()
 
     async def change_users(self, call: Call) -> CrowdState:
-        """Let users search, or stop them."""
+        """Change the settings of the simulated users, start them, or stop them."""
         return await self.crowd.change(call.body)
 
 

@@ -1,11 +1,11 @@
-"""Simulated users with a taste, who search with two rankers of the service side by side, as people would: rank, click, leave."""
+"""Simulated users with a taste, who search with two rankers of the service at the same time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from time import perf_counter
 from typing import Literal, TypeAlias
@@ -15,10 +15,12 @@ import numpy as np
 
 from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
 from duelrank.core.randomness import stream, stream_key
-from duelrank.core.types import Labels
+from duelrank.core.types import Features, Labels, Weights
 from duelrank.kernels.random import below, derive
+from duelrank.kernels.ranking import linear_scores
 from duelrank.metrics import nDCG
-from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, Search, as_weights, grades, words
+from duelrank.playground.search import FEATURES, Search, words
+from duelrank.representation import QueryScaled
 from duelrank.service import Service, Settings, domain
 from duelrank.service.definition import Definition
 from duelrank.service.domain import converted
@@ -31,39 +33,55 @@ Noise: TypeAlias = Literal["perfect", "navigational", "informational"]
 
 #: The rankers that the users search with.
 NAMES = ("users-a", "users-b")
-MOST_LISTS = 1000.0
-# So many visits at most go on at once: the service writes the lists of all of them into its store together.
+#: Weight of each feature in the users' taste, from −1 (dislike) to 1 (like); 0 for features that are not listed.
+DEFAULT_TASTE: dict[str, float] = {
+    "name match": 0.4,
+    "exact name": 1.0,
+    "module": 0.3,
+    "private": -0.8,
+    "depth": -0.6,
+    "imported": 0.6,
+}
+N_GRADES = 5
+# Shares of the candidates of a query with a grade of at least 1, 2, 3 and 4.
+_SHARES = (0.5, 0.3, 0.16, 0.06)
+# Maximum number of lists per second.
+MAX_RATE = 1000.0
+# Maximum number of simultaneous visits; the service appends their lists to its log in one batch.
 AT_ONCE = 32
-# Where so many lists wait to be learned from, the users wait too: what they see should be what was learned.
+# Users pause while more lists than this wait for learning, so that they see current rankings.
 MOST_WAITING = 200
 # Seconds between two rounds of visits.
 PAUSE = 0.02
 N_QUERIES = 200
-# Candidates of a query that users ask, at least; of fewer, ten would be all of them.
+# Minimum number of candidates of a query.
 FEWEST_CANDIDATES = 20
-# Points of a curve at most; an even number.
+# Maximum number of points of a curve; an even number.
 MOST_POINTS = 150
-# The newest lists of which the mean is shown as what users see now.
-LATELY = 200
+# Number of newest lists whose mean is shown as the current value.
+RECENT = 200
+
+_METRIC = nDCG(cutoff=10)
+_QUERIES, _CLICKS = stream_key(1, "playground/queries"), stream_key(1, "playground/clicks")
 
 
-class CrowdWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the visitor wants of the users.
+class CrowdSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of the simulated users.
 
     Parameters
     ----------
     running
         Whether they search.
     rate
-        Lists a second, from each of the two rankers.
+        Lists per second, from each of the two rankers.
     noise
-        How they click: "perfect", "navigational" or "informational".
+        Click model: "perfect", "navigational" or "informational".
     taste
-        What they love (up to 1) and hate (down to −1), by feature.
+        Weight of each feature, from −1 (dislike) to 1 (like).
     algorithms
-        The two recipes; other ones than before begin anew.
+        The two recipes; a change starts both rankers again.
     anew
-        Whether to forget what was learned.
+        Whether to start both rankers again.
     """
 
     running: bool = False
@@ -75,7 +93,7 @@ class CrowdWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of the two: its ranker, its recipe, and the nDCG@10 of what users saw: by equal numbers of lists, of late, and of all."""
+    """One of the two rankers: its name, recipe, and mean nDCG@10 of its lists: as a curve, of the newest, and of all."""
 
     ranker: str
     algorithm: str
@@ -85,7 +103,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class CrowdState(msgspec.Struct, frozen=True):
-    """How it goes: so many ``lists`` each of the two has shown, ``per_second`` of late; a point of a curve has ``per_point``."""
+    """The state of the users: the number of lists of each ranker, the current rate, and the lists per point of a curve."""
 
     running: bool
     lists: int
@@ -95,74 +113,31 @@ class CrowdState(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Curve:
-    """Means of a number that comes again and again, in at most so many points: when there are too many, two become one."""
-
-    def __init__(self) -> None:
-        self.per_point, self.points = 5, list[float]()
-        self._sum, self._count = 0.0, 0
-        self._open: list[float] = []
-        self._lately: deque[float] = deque(maxlen=LATELY)
-
-    def add(self, value: float) -> None:
-        """Take one more number."""
-        self._sum, self._count = self._sum + value, self._count + 1
-        self._lately.append(value)
-        self._open.append(value)
-        if len(self._open) == self.per_point:
-            self.points.append(float(np.mean(self._open)))
-            self._open.clear()
-        if len(self.points) == MOST_POINTS:
-            self.points = [(one + other) / 2 for one, other in zip(self.points[::2], self.points[1::2], strict=True)]
-            self.per_point *= 2
-
-    @property
-    def lately(self) -> float | None:
-        """The mean of the newest numbers."""
-        return float(np.mean(self._lately)) if self._lately else None
-
-    @property
-    def overall(self) -> float | None:
-        """The mean of all numbers."""
-        return self._sum / self._count if self._count else None
-
-
-class Question:
-    """A query that users ask: its candidates as the service takes them, and how they like them."""
-
-    def __init__(self, search: Search, text: str) -> None:
-        found = search.candidates(text)
-        self.features = found.features
-        self.documents = DocumentTable([each.id for each in found.documents], found.features.tobytes(), "float64")
-        self.places = {id: place for place, id in enumerate(self.documents.ids)}
-        self.grades: Labels = np.zeros(len(self.places), np.int8)
-
-
 class Crowd:
-    """The users. One crowd at a time searches with the two rankers `NAMES`, which it makes itself.
+    """Simulated users who search with the two rankers `NAMES`, which they create.
 
     Parameters
     ----------
     service
-        That has the rankers; called in its own process, by the operations that HTTP requests lead to.
+        The service, in this process; users call the same functions as HTTP requests.
     search
-        That finds the candidates.
-    wish
-        To begin with.
+        The search engine.
+    settings
+        First settings.
     """
 
-    def __init__(self, service: Service, search: Search, wish: CrowdWish | None = None) -> None:
-        self._service, self._search, self.wish = service, search, wish or CrowdWish()
+    def __init__(self, service: Service, search: Search, settings: CrowdSettings | None = None) -> None:
+        self._service, self._search, self.settings = service, search, settings or CrowdSettings()
         self._changing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._wanted, self._made = False, ("", "")  # whether they should go on, and the recipes of the rankers
+        self._wanted, self._made = False, ("", "")  # whether to continue, and the recipes of the rankers
         self._questions: list[Question] = []
-        self._user = _user(self.wish.noise)
+        self._user = _user(self.settings.noise)
         self._forget()
 
     def _forget(self) -> None:
         self.lists, self.error = 0, ""
-        self.curves = (Curve(), Curve())
+        self.curves = (MeanCurve(), MeanCurve())
         self._when: deque[float] = deque(maxlen=50)
         self._counts: deque[int] = deque(maxlen=50)
 
@@ -172,9 +147,9 @@ class Crowd:
         return self._task is not None and not self._task.done()
 
     def state(self) -> CrowdState:
-        """Return how it goes."""
-        rows = zip(NAMES, self.wish.algorithms, self.curves, strict=True)
-        sides = [Side(name, text, curve.points, curve.lately, curve.overall) for name, text, curve in rows]
+        """Return the state of the users."""
+        rows = zip(NAMES, self.settings.algorithms, self.curves, strict=True)
+        sides = [Side(name, text, curve.points, curve.recent, curve.overall) for name, text, curve in rows]
         per_point = self.curves[0].per_point
         return CrowdState(self.running, self.lists, self._per_second(), per_point, sides, self.error)
 
@@ -183,32 +158,32 @@ class Crowd:
             return 0.0
         return (self._counts[-1] - self._counts[0]) / (self._when[-1] - self._when[0])
 
-    async def change(self, wish: CrowdWish) -> CrowdState:
-        """Do as the visitor wishes; raise where a wish makes no sense, and go on as before."""
-        weights = as_weights(wish.taste)
-        if not 1.0 <= wish.rate <= MOST_LISTS:
-            raise InvalidValue(f"users search from 1 to {MOST_LISTS:,.0f} times a second, got {wish.rate!r}")
-        if wish.algorithms != self._made:  # before anything that takes long
-            await self._check(wish.algorithms)
+    async def change(self, settings: CrowdSettings) -> CrowdState:
+        """Apply new settings; invalid settings raise an error and change nothing."""
+        weights = as_weights(settings.taste)
+        if not 1.0 <= settings.rate <= MAX_RATE:
+            raise InvalidValue(f"the rate must be from 1 to {MAX_RATE:,.0f} lists per second, got {settings.rate!r}")
+        if settings.algorithms != self._made:  # before the slow steps
+            await self._check(settings.algorithms)
         async with self._changing:
             if not self._questions:
                 self._questions = await asyncio.to_thread(questions, self._search)
-            if wish.anew or wish.algorithms != self._made or (wish.running and not self._there()):
-                await self._make(wish.algorithms)
+            if settings.anew or settings.algorithms != self._made or (settings.running and not self._exist()):
+                await self._make(settings.algorithms)
             for each in self._questions:
                 each.grades = grades(weights, each.features)
-            self.wish, self._user = msgspec.structs.replace(wish, anew=False), _user(wish.noise)
-            if wish.running and not self.running:
+            self.settings, self._user = msgspec.structs.replace(settings, anew=False), _user(settings.noise)
+            if settings.running and not self.running:
                 self._when.clear()
                 self._counts.clear()
                 self.error, self._wanted = "", True
-                self._task = asyncio.create_task(self._go_on())
-            elif not wish.running:
+                self._task = asyncio.create_task(self._run())
+            elif not settings.running:
                 await self.stop()
         return self.state()
 
-    def _there(self) -> bool:
-        """Whether both rankers are there; anybody may delete one over HTTP."""
+    def _exist(self) -> bool:
+        """Whether both rankers exist; a visitor may delete one over HTTP."""
         try:
             return all(self._service.ranker(name) for name in NAMES)
         except UnknownName:
@@ -219,7 +194,7 @@ class Crowd:
             await asyncio.to_thread(check_ranker, f"the {which} recipe", spec, self._service.settings)
 
     async def _make(self, algorithms: tuple[str, str]) -> None:
-        """Make the two rankers anew, which know nothing; their recipes were checked before."""
+        """Replace the two rankers by untrained ones; the recipes have been checked."""
         await self.stop()
         self._made = ("", "")
         for spec in crowd_rankers(algorithms):
@@ -230,24 +205,24 @@ class Crowd:
         self._forget()
 
     async def stop(self) -> None:
-        """Let those who search finish, and no more come; what was learned stays."""
+        """Stop after the current visits; the rankers stay."""
         self._wanted = False
         if self._task is not None:
             await self._task
 
-    async def _go_on(self) -> None:
+    async def _run(self) -> None:
         try:
-            await self._search_on()
+            await self._search_repeatedly()
         except DuelrankError as error:
-            logger.warning("simulated users had to stop: %s", error)
+            logger.warning("simulated users stopped: %s", error)
             self.error = str(error)
 
-    async def _search_on(self) -> None:
-        """Visit at the wanted rate; who comes late because the service is busy, does not come at all."""
+    async def _search_repeatedly(self) -> None:
+        """Search at the requested rate; visits for which a busy service has no time are dropped."""
         last, owed = perf_counter(), 0.0
         while self._wanted:
             now = perf_counter()
-            owed = min(owed + (now - last) * self.wish.rate, float(AT_ONCE))
+            owed = min(owed + (now - last) * self.settings.rate, float(AT_ONCE))
             last = now
             if owed >= 1.0 and not self._behind():
                 visits = int(owed)
@@ -263,14 +238,14 @@ class Crowd:
         return any(self._service.ranker(name).open > MOST_WAITING for name in NAMES)
 
     async def _visit(self, number: int) -> None:
-        """One user asks one query, in both rankers."""
+        """Let one user search for one query with both rankers."""
         question = self._questions[int(below(derive(_QUERIES, number), len(self._questions)))]
         seen = await asyncio.gather(*(self._ask(name, question, number) for name in NAMES))
         for curve, value in zip(self.curves, seen, strict=True):
             curve.add(value)
 
     async def _ask(self, ranker: str, question: Question, number: int) -> float:
-        """Ask, click and leave; return the nDCG@10 of what was shown. The same user has the same luck with both rankers."""
+        """Rank, click and close the impression; return the nDCG@10 of the list. Both rankers get the same random numbers."""
         answer = await self._service.rank(ranker, RankRequest(question.documents))
         shown = question.grades[[question.places[id] for id in answer.ids]]
         feedback = self._user.click(shown, derive(_CLICKS, number))
@@ -279,32 +254,52 @@ class Crowd:
         return _METRIC.of(shown, question.grades)
 
 
-_METRIC = nDCG(cutoff=10)
-_QUERIES, _CLICKS = stream_key(1, "playground/queries"), stream_key(1, "playground/clicks")
+class MeanCurve:
+    """Means of consecutive numbers, in at most `MOST_POINTS` points: pairs of points are merged when there are more."""
+
+    def __init__(self) -> None:
+        self.per_point, self.points = 5, list[float]()
+        self._sum, self._count = 0.0, 0
+        self._open: list[float] = []
+        self._recent: deque[float] = deque(maxlen=RECENT)
+
+    def add(self, value: float) -> None:
+        """Add a number."""
+        self._sum, self._count = self._sum + value, self._count + 1
+        self._recent.append(value)
+        self._open.append(value)
+        if len(self._open) == self.per_point:
+            self.points.append(float(np.mean(self._open)))
+            self._open.clear()
+        if len(self.points) == MOST_POINTS:
+            self.points = [(one + other) / 2 for one, other in zip(self.points[::2], self.points[1::2], strict=True)]
+            self.per_point *= 2
+
+    @property
+    def recent(self) -> float | None:
+        """The mean of the newest numbers."""
+        return float(np.mean(self._recent)) if self._recent else None
+
+    @property
+    def overall(self) -> float | None:
+        """The mean of all numbers."""
+        return self._sum / self._count if self._count else None
 
 
-def _user(noise: Noise) -> User:
-    return Preset(noise).for_grades(N_GRADES)
+class Question:
+    """A query of the users: its candidates in the form of the API, and their grades."""
 
-
-def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
-    """Return the two rankers; with one column per feature, unless a recipe says otherwise."""
-    specs = [RankerSpec(name, text, tuple(FEATURES), seed=1) for name, text in zip(NAMES, algorithms, strict=True)]
-    scaled = [msgspec.structs.replace(each, representation="query-scaled") for each in specs]
-    return [spec if ">>" in spec.algorithm else other for spec, other in zip(specs, scaled, strict=True)]
-
-
-def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
-    """Raise where a recipe cannot be served, before anything is thrown away for it."""
-    try:
-        Definition(converted(spec, domain.RankerSpec), 0.0).check_limits(settings)
-    except DuelrankError as error:
-        raise InvalidRecipe(f"{what}: {error}") from None
+    def __init__(self, search: Search, text: str) -> None:
+        found = search.candidates(text)
+        self.features = found.features
+        self.documents = DocumentTable([each.id for each in found.documents], found.features.tobytes(), "float64")
+        self.places = {id: place for place, id in enumerate(self.documents.ids)}
+        self.grades: Labels = np.zeros(len(self.places), np.int8)
 
 
 def questions(search: Search) -> list[Question]:
-    """Return queries that people might ask: words of the names of some documents, chosen by chance once and for all."""
-    _METRIC.of(np.ones(2, np.int8), np.ones(2, np.int8))  # compiles, here where nobody waits for it
+    """Return plausible queries: words of the names of randomly chosen documents, always the same ones."""
+    _METRIC.of(np.ones(2, np.int8), np.ones(2, np.int8))  # compiles the kernels in advance
     _user("perfect").click(np.ones(2, np.int8), derive(_CLICKS, 0))
     chance, found = stream(1, "playground/questions"), dict[str, Question]()
     for _ in range(20 * N_QUERIES):
@@ -317,11 +312,51 @@ def questions(search: Search) -> list[Question]:
         if len(found) == N_QUERIES:
             break
     if not found:
-        raise InvalidValue(
-            f"no query finds {FEWEST_CANDIDATES} documents here, so there is nothing for users to search"
-        )
+        raise InvalidValue(f"no query finds {FEWEST_CANDIDATES} documents, so users cannot search")
     return list(found.values())
 
 
 def _query_of(found: Sequence[str]) -> str:
     return " ".join(dict.fromkeys(found[:2]))
+
+
+def as_weights(taste: Mapping[str, float]) -> Weights:
+    """Return a taste as weights, in the order of the features."""
+    for name, value in taste.items():
+        if name not in FEATURES:
+            raise UnknownName.among("feature", name, FEATURES)
+        if not -1.0 <= value <= 1.0:
+            raise InvalidValue(f"a taste must be from -1 (dislike) to 1 (like), got {value!r} for {name!r}")
+    return np.array([taste.get(name, 0.0) for name in FEATURES])
+
+
+def grades(weights: Weights, features: Features) -> Labels:
+    """Return the grades of the candidates of one query: the few best ones have 4, about half of them have 0.
+
+    The utility of a candidate is a linear function of its features, each scaled to [0, 1] within the query. Candidates of equal
+    utility have equal grades; if all are equal, the grade is 0.
+    """
+    utility = linear_scores(weights, QueryScaled().apply(features, {}))
+    ordered = np.sort(utility)[::-1]
+    least = [ordered[max(1, round(share * len(ordered))) - 1] for share in _SHARES]
+    reached = np.sum([utility >= each for each in least], axis=0)
+    return np.where(utility > ordered[-1], reached, 0).astype(np.int8)
+
+
+def _user(noise: Noise) -> User:
+    return Preset(noise).for_grades(N_GRADES)
+
+
+def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
+    """Return the two rankers, with one column per feature unless a recipe has a representation."""
+    specs = [RankerSpec(name, text, tuple(FEATURES), seed=1) for name, text in zip(NAMES, algorithms, strict=True)]
+    scaled = [msgspec.structs.replace(each, representation="query-scaled") for each in specs]
+    return [spec if ">>" in spec.algorithm else other for spec, other in zip(specs, scaled, strict=True)]
+
+
+def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
+    """Raise an error if a recipe cannot be served, before anything is deleted for it."""
+    try:
+        Definition(converted(spec, domain.RankerSpec), 0.0).check_limits(settings)
+    except DuelrankError as error:
+        raise InvalidRecipe(f"{what}: {error}") from None

@@ -1,4 +1,4 @@
-"""The playground's search: documents, their features, queries, and the tastes of users."""
+"""The playground's search engine: Python's docstrings, a full-text index, and the features of each candidate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlite3
 import sysconfig
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -18,14 +18,34 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.core.errors import DataFormatError, InvalidValue, MissingExtra, UnknownName
-from duelrank.core.types import Features, Labels, Weights
-from duelrank.kernels.ranking import linear_scores
-from duelrank.representation import QueryScaled
+from duelrank.core.errors import DataFormatError, MissingExtra
+from duelrank.core.types import Features
 
 Kind: TypeAlias = Literal["module", "class", "function"]
 
-#: Folders whose docstrings nobody searches for.
+#: Names and descriptions of the features; the first four depend on document and query, the others on the document.
+FEATURES: dict[str, str] = {
+    "name match": "BM25 of the query in the dotted name",
+    "summary match": "BM25 of the query in the first paragraph",
+    "text match": "BM25 of the query in the rest of the docstring",
+    "exact name": "share of the name that the query covers",
+    "class": "it is a class",
+    "module": "it is a module",
+    "private": "its name, or that of its module, begins with an underscore",
+    "depth": "the number of dots in its dotted name",
+    "long name": "characters of its name",
+    "long text": "words of its docstring, on a logarithmic scale",
+    "imported": "modules that import its module, on a logarithmic scale",
+}
+#: Maximum number of candidates of a query.
+N_CANDIDATES = 50
+
+# BM25 of each column alone is a feature. Candidates are selected by a sum in which matches in the name count most.
+_BEST = """
+SELECT rowid, -bm25(found, 1.0, 0.0, 0.0), -bm25(found, 0.0, 1.0, 0.0), -bm25(found, 0.0, 0.0, 1.0)
+FROM found WHERE found MATCH ? ORDER BY bm25(found, 4.0, 2.0, 1.0), rowid LIMIT ?
+"""
+#: Folders without documentation for users.
 _LEFT_OUT = frozenset(
     {
         "__pycache__",
@@ -40,11 +60,12 @@ _LEFT_OUT = frozenset(
     }
 )
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One docstring; ``id`` is the dotted name of what it describes, such as ``json.JSONDecoder.decode``."""
+    """One docstring; ``id`` is the dotted name of its object, such as ``json.JSONDecoder.decode``."""
 
     id: str
     kind: Kind
@@ -63,20 +84,20 @@ class Document:
 
     @property
     def body(self) -> str:
-        """What follows the first paragraph; empty for many."""
+        """The text after the first paragraph, if any."""
         return self.text.partition("\n\n")[2]
 
 
 @dataclass(frozen=True)
 class Library:
-    """All documents, and how many modules import each module."""
+    """All documents, and the number of modules that import each module."""
 
     documents: list[Document]
     importers: Counter[str]
 
 
 def read_library(root: Path | None = None) -> Library:
-    """Read the docstrings of all modules, classes and functions below a folder: the standard library, where none is given."""
+    """Read the docstrings of all modules, classes and functions below a folder, by default the standard library."""
     root = root or Path(sysconfig.get_path("stdlib"))
     found, importers = dict[str, Document](), Counter[str]()
     for path in _files(root):
@@ -85,11 +106,9 @@ def read_library(root: Path | None = None) -> Library:
             module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             importers.update(_imported(tree.body, parts[:-1]))
             for document in _documents(tree, module):
-                found.setdefault(document.id, document)  # of two definitions of one name, the first
+                found.setdefault(document.id, document)  # the first of several definitions of a name
     if not found:
-        raise DataFormatError(
-            f"there are no Python source files with docstrings in {root}; this Python came without them"
-        )
+        raise DataFormatError(f"there are no Python source files with docstrings in {root}")
     return Library(list(found.values()), importers)
 
 
@@ -102,9 +121,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _parsed(path: Path) -> ast.Module | None:
-    """Return the syntax of a file, None where it is for another Python."""
+    """Return the syntax tree of a file, or None if this version of Python cannot parse it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of old-fashioned escapes in strings
+        warnings.simplefilter("ignore")  # such as invalid escape sequences
         try:
             return ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError):
@@ -118,7 +137,7 @@ def _documents(tree: ast.Module, module: str) -> Iterator[Document]:
 
 
 def _defined(body: Iterable[ast.stmt], owner: str, module: str) -> Iterator[Document]:
-    """Yield what is defined in a module or a class, also under a condition; what is inside of a function has no name outside."""
+    """Yield the definitions in a module or class, also conditional ones, but not those within functions."""
     for node in body:
         if isinstance(node, _DEFINITIONS):
             id, is_class = f"{owner}.{node.name}", isinstance(node, ast.ClassDef)
@@ -144,32 +163,73 @@ def _imported(body: Iterable[ast.stmt], package: tuple[str, ...]) -> set[str]:
     return found
 
 
-#: Names of the features, and what each of them says; the first four are of a document and a query, the others of a document.
-FEATURES: dict[str, str] = {
-    "name match": "BM25 of the query in the dotted name",
-    "summary match": "BM25 of the query in the first paragraph",
-    "text match": "BM25 of the query in the rest of the docstring",
-    "exact name": "how much of the name the query spells",
-    "class": "it is a class",
-    "module": "it is a module",
-    "private": "its name, or that of its module, begins with an underscore",
-    "depth": "the number of dots in its dotted name",
-    "long name": "characters of its name",
-    "long text": "words of its docstring, on a logarithmic scale",
-    "imported": "modules that import its module, on a logarithmic scale",
-}
+@dataclass(frozen=True)
+class Candidates:
+    """The documents found for a query, in the order of the first stage, with one row of features each."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+    query: str
+    documents: Sequence[Document]
+    features: Features
+
+
+class Search:
+    """Finds docstrings with SQLite's full-text search; thread-safe.
+
+    Parameters
+    ----------
+    library
+        The documents to search.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self.documents = library.documents
+        self._rows = {each.id: row for row, each in enumerate(self.documents)}
+        self._static = static_features(self.documents, library.importers)
+        self._database, self._asking = sqlite3.connect(":memory:", check_same_thread=False), Lock()
+        try:
+            self._database.execute(
+                "CREATE VIRTUAL TABLE found USING fts5(name, summary, body, content='', tokenize='porter unicode61')"
+            )
+        except sqlite3.OperationalError as error:
+            raise MissingExtra(
+                f"the playground needs FTS5, which the SQLite {sqlite3.sqlite_version} of this Python does not have "
+                f"({error}); the Python of python.org, conda or your distribution usually has it"
+            ) from None
+        rows = ((row, words(each.id), each.summary, each.body) for row, each in enumerate(self.documents))
+        self._database.executemany("INSERT INTO found (rowid, name, summary, body) VALUES (?, ?, ?, ?)", rows)
+
+    def document(self, id: str) -> Document | None:
+        """Return a document by its dotted name, or None."""
+        row = self._rows.get(id)
+        return None if row is None else self.documents[row]
+
+    def candidates(self, query: str, most: int = N_CANDIDATES) -> Candidates:
+        """Return the best documents of the first stage; a document must contain a word that begins with a word of the query."""
+        asked = re.findall(r"\w+", query.replace("_", " "))[:20]
+        if not asked:
+            return Candidates(query, [], np.empty((0, 4 + self._static.shape[1])))
+        match = " OR ".join(f'"{word}"*' for word in asked)
+        with self._asking:
+            found = self._database.execute(_BEST, (match, most)).fetchall()
+        rows = [row for row, *_ in found]
+        documents = [self.documents[row] for row in rows]
+        bm25 = np.array([scores for _, *scores in found], np.float64)
+        features = np.hstack([matching(" ".join(asked), documents, bm25), self._static[rows]])
+        return Candidates(query, documents, features)
+
+    def close(self) -> None:
+        """Close the index."""
+        self._database.close()
 
 
 def words(name: str) -> str:
-    """Return a name in words: ``json.JSONDecoder`` is "json JSON Decoder JSONDecoder"."""
+    """Split a name into words: ``json.JSONDecoder`` is "json JSON Decoder JSONDecoder"."""
     found = [word for part in re.split(r"[._]", name) for word in [*_WORD.findall(part), part]]
     return " ".join(dict.fromkeys(found))
 
 
 def static_features(documents: Sequence[Document], importers: Counter[str]) -> Features:
-    """Return what can be said of documents before there is a query, (n_documents, n_features − 4)."""
+    """Return the features that do not depend on a query, (n_documents, n_features − 4)."""
     rows = [
         (
             each.kind == "class",
@@ -186,119 +246,13 @@ def static_features(documents: Sequence[Document], importers: Counter[str]) -> F
 
 
 def exactness(query: str, name: str) -> float:
-    """Return how much of a name the words of a query spell, from 0 to 1."""
+    """Return the share of a name that the words of a query cover, from 0 to 1."""
     lowered = name.lower().strip("_")
     spelled = sum(len(word) for word in set(query.lower().split()) if word in lowered)
     return min(1.0, spelled / max(1, len(lowered)))
 
 
 def matching(query: str, documents: Sequence[Document], bm25: NDArray[np.float64]) -> Features:
-    """Return what can be said of documents and a query, (n_documents, 4), given BM25 in name, summary and text."""
+    """Return the features that depend on the query, (n_documents, 4), given BM25 in name, summary and text."""
     exact = np.array([exactness(query, each.name) for each in documents])
     return np.column_stack([bm25.reshape(len(documents), 3), exact])
-
-
-#: From −1 (they hate it) to 1 (they love it); what is not named leaves them cold.
-DEFAULT_TASTE: dict[str, float] = {
-    "name match": 0.4,
-    "exact name": 1.0,
-    "module": 0.3,
-    "private": -0.8,
-    "depth": -0.6,
-    "imported": 0.6,
-}
-N_GRADES = 5
-# Of the candidates of a query, these shares have at least the grades 1, 2, 3 and 4.
-_SHARES = (0.5, 0.3, 0.16, 0.06)
-
-
-def as_weights(taste: Mapping[str, float]) -> Weights:
-    """Return a taste by name as weights in the order of the features."""
-    for name, value in taste.items():
-        if name not in FEATURES:
-            raise UnknownName.among("feature", name, FEATURES)
-        if not -1.0 <= value <= 1.0:
-            raise InvalidValue(f"a taste is from -1 (hate) to 1 (love), got {value!r} for {name!r}")
-    return np.array([taste.get(name, 0.0) for name in FEATURES])
-
-
-def grades(weights: Weights, features: Features) -> Labels:
-    """Return the grades of the candidates of one query: the few that a taste likes best have 4, about half of them have 0.
-
-    The taste is a linear utility of the features, each scaled to from 0 to 1 within the query. Candidates of equal utility have
-    equal grades, and candidates that are all alike have 0.
-    """
-    utility = linear_scores(weights, QueryScaled().apply(features, {}))
-    ordered = np.sort(utility)[::-1]
-    least = [ordered[max(1, round(share * len(ordered))) - 1] for share in _SHARES]
-    reached = np.sum([utility >= each for each in least], axis=0)
-    return np.where(utility > ordered[-1], reached, 0).astype(np.int8)
-
-
-#: So many documents of a query go to the ranker.
-N_CANDIDATES = 50
-# BM25 of each column by itself is a feature. A match in the name counts most for being a candidate at all; their order is the
-# ranker's affair.
-_BEST = """
-SELECT rowid, -bm25(found, 1.0, 0.0, 0.0), -bm25(found, 0.0, 1.0, 0.0), -bm25(found, 0.0, 0.0, 1.0)
-FROM found WHERE found MATCH ? ORDER BY bm25(found, 4.0, 2.0, 1.0), rowid LIMIT ?
-"""
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """What the search has found for a query, the first stage's best first: documents, and one row of features for each."""
-
-    query: str
-    documents: Sequence[Document]
-    features: Features
-
-
-class Search:
-    """Finds docstrings with SQLite's full-text search; may be asked from any thread.
-
-    Parameters
-    ----------
-    library
-        What to search in.
-    """
-
-    def __init__(self, library: Library) -> None:
-        self.documents = library.documents
-        self._rows = {each.id: row for row, each in enumerate(self.documents)}
-        self._static = static_features(self.documents, library.importers)
-        self._database, self._asking = sqlite3.connect(":memory:", check_same_thread=False), Lock()
-        try:
-            self._database.execute(
-                "CREATE VIRTUAL TABLE found USING fts5(name, summary, body, content='', tokenize='porter unicode61')"
-            )
-        except sqlite3.OperationalError as error:
-            raise MissingExtra(
-                f"the playground searches with FTS5, which the SQLite {sqlite3.sqlite_version} of this Python does not have "
-                f"({error}); the Python of python.org, conda or your distribution usually does"
-            ) from None
-        rows = ((row, words(each.id), each.summary, each.body) for row, each in enumerate(self.documents))
-        self._database.executemany("INSERT INTO found (rowid, name, summary, body) VALUES (?, ?, ?, ?)", rows)
-
-    def document(self, id: str) -> Document | None:
-        """Return a document by its dotted name, None where there is none."""
-        row = self._rows.get(id)
-        return None if row is None else self.documents[row]
-
-    def candidates(self, query: str, most: int = N_CANDIDATES) -> Candidates:
-        """Return the best documents of the first stage; a document needs one of the words, or one that begins like it."""
-        asked = re.findall(r"\w+", query.replace("_", " "))[:20]
-        if not asked:
-            return Candidates(query, [], np.empty((0, 4 + self._static.shape[1])))
-        match = " OR ".join(f'"{word}"*' for word in asked)
-        with self._asking:
-            found = self._database.execute(_BEST, (match, most)).fetchall()
-        rows = [row for row, *_ in found]
-        documents = [self.documents[row] for row in rows]
-        bm25 = np.array([scores for _, *scores in found], np.float64)
-        features = np.hstack([matching(" ".join(asked), documents, bm25), self._static[rows]])
-        return Candidates(query, documents, features)
-
-    def close(self) -> None:
-        """Let go of the index."""
-        self._database.close()

@@ -19,7 +19,7 @@ import pytest
 from tests.service.http.conftest import DOCUMENTS, SHOP
 from tests.waiting import FOR_EVER, until
 
-from duelrank.cli import dashboard
+from duelrank.cli.serve import open_page
 from duelrank.core.errors import StorageFailure
 from duelrank.service.http import make_key
 from duelrank.service.http import server as workers
@@ -158,18 +158,15 @@ class TestDashboard:
             assert httpx.get(f"{looking.url}/v1/rankers", timeout=FOR_EVER).status_code == status
             assert looking.stop() == 0
 
-    def test_a_browser_that_returns_when_it_is_closed_holds_up_nothing(self, monkeypatch, capsys):
+    def test_a_browser_that_returns_when_it_is_closed_holds_up_nothing(self, monkeypatch):
         """The page is served by the thread that says that it is ready: a browser is started in another one."""
         opened, closed = [], threading.Event()
         monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or closed.wait(FOR_EVER))
         monkeypatch.setenv("BROWSER", "some")
-        nothing = SimpleNamespace(rankers=list)
-        dashboard._ready(nothing, None)
-        dashboard._ready(nothing, "http://127.0.0.1:8001/dashboard")
+        open_page("http://127.0.0.1:8001/dashboard")
         assert not closed.is_set()  # and yet it has returned
         until(lambda: opened == ["http://127.0.0.1:8001/dashboard"])
         closed.set()
-        assert "ready: 0 rankers" in capsys.readouterr().out
 
     def test_a_store_that_there_is_not(self, tmp_path, refused):
         assert "does not exist" in refused("dashboard", tmp_path / "nothing.db")
@@ -184,7 +181,7 @@ class TestDashboard:
 def test_a_webhook_is_announced_without_its_secret(store):
     server = Server("--store", store, "--webhook", "https://us:pw@hooks.example/T0/secret")
     assert server.stop() == 0
-    assert "guards tell https://hooks.example/… of alarms and promotions" in server.said
+    assert "webhook of guards: https://hooks.example/…" in server.said
     assert "secret" not in server.said + server.logged()
 
 
@@ -213,7 +210,7 @@ def test_it_says_so_where_not_everything_is_saved(server, store):
 
 
 def test_a_store_in_memory_is_gone(cli, monkeypatch):
-    monkeypatch.setattr("duelrank.cli.serve._run", lambda *given: None)
+    monkeypatch.setattr("duelrank.service.http.process.ServerProcess.run", lambda *given: None)
     assert cli("serve", "--store", "sqlite://").stdout == "stopped; the store was in memory and is gone\n"
 
 

@@ -1,4 +1,4 @@
-// The page of the playground. What is "your search" here is GET /play/search; all else is the API that everybody uses.
+// The page of the playground. GET /play/search is the search engine; everything else is the public API.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -63,7 +63,7 @@ async function search(query) {
   const found = await call("GET", `/play/search?q=${encodeURIComponent(query)}`);
   if (!found.candidates.length) {
     $("results").replaceChildren();
-    $("said").textContent = "Nothing has these words; try others.";
+    $("said").textContent = "No document has these words; try others.";
     return;
   }
   const documents = found.candidates.map(({ id, features }) => ({ id, features }));
@@ -74,7 +74,7 @@ async function search(query) {
   const last = before.get(query);
   $("results").replaceChildren(...answer.ranking.map((each) => result(shown, each, byId.get(each.id), last)));
   const moved = last ? ids.filter((id, place) => last.indexOf(id) !== place).length : 0;
-  const compared = last ? `; ${moved ? `${moved} of ${ids.length} are elsewhere than last time` : "the order is as last time"}` : "";
+  const compared = last ? `; ${moved ? `${moved} of ${ids.length} have moved since last time` : "the order is unchanged"}` : "";
   $("said").textContent = `${ids.length} of ${found.candidates.length} found, in the order of version ${answer.model_version}${compared}. Open what you like.`;
   before.set(query, ids);
   $("done").disabled = false;
@@ -170,7 +170,7 @@ async function done(list) {
   $("said").textContent = "The ranker learns …";
   const step = await leave();
   const again = h("button", { type: "button", onclick: () => { again.disabled = true; ask(list.query); } }, "Search again");
-  const said = !step ? "The ranker has not come to this list yet. " : idle(step) ? "Nothing was learned from this list. " : "The ranker has learned from this list. ";
+  const said = !step ? "The ranker has not processed this list yet. " : idle(step) ? "Nothing was learned from this list. " : "The ranker has learned from this list. ";
   $("said").replaceChildren(said, again);
   again.focus();
 }
@@ -191,12 +191,12 @@ function showStep(step) {
   const nothing = idle(step);
   $("step").hidden = false;
   $("step-said").textContent = nothing
-    ? `${clicks ? "The clicks do not say which way is better" : "No click"}, so nothing was learned.`
+    ? `${clicks ? "The clicks do not show which direction is better" : "No click"}, so nothing was learned.`
     : `${clicks} click${clicks === 1 ? "" : "s"}${looked}.`;
   $("angle").replaceChildren(...(nothing || !asked ? [] : [angle(step)]));
   const longest = Math.max(1e-9, ...Object.values(step.direction).map(Math.abs), ...Object.values(step.followed).map(Math.abs));
   $("directions").replaceChildren(...(nothing ? [] : Object.keys(step.followed).map((name) => row(name, [["", step.direction[name] / longest], ["", step.followed[name] / longest]], step.followed[name]))));
-  $("directions-note").textContent = nothing ? "" : asked ? "Hollow: where the clicks point. Solid: what is left of it after the projection, and followed." : "Where the clicks point, which is followed as it is: this algorithm has no projection.";
+  $("directions-note").textContent = nothing ? "" : asked ? "Hollow: the direction of the clicks. Solid: the direction after the projection, which the ranker follows." : "The direction of the clicks, which the ranker follows: this algorithm has no projection.";
   showWeights(step.weights_after, step.weights_before);
   showCount(step.model_version, step.step);
 }
@@ -224,7 +224,7 @@ function angle(step) {
       g("text", { x: 200, y: 24 }, `turned by ${step.angle.toFixed(0)}°`),
       g("text", { x: 200, y: 42 }, `keeps ${Math.round(100 * kept)}% of its length`),
       g("text", { x: 200, y: 60 }, after),
-      g("text", { x: 8, y: 111 }, "what the documents that you have seen can tell")));
+      g("text", { x: 8, y: 111 }, "the space of the documents that you have seen")));
 }
 
 /** One feature with bars to the left or right of the middle; values from −1 to 1. */
@@ -281,7 +281,7 @@ async function forget() {
   $("results").replaceChildren();
   await call("POST", "/play/forget");
   $("step").hidden = true;
-  $("said").textContent = "All forgotten: it begins anew.";
+  $("said").textContent = "Reset: the ranker is untrained again.";
   await showModel();
 }
 
@@ -347,10 +347,10 @@ async function watch() {
 function showCrowd(state) {
   wish.running = state.running;
   wish.algorithms = state.sides.map((each) => each.algorithm);
-  $("switch").textContent = state.running ? "Stop the users" : state.lists ? "Let them go on" : "Let users search";
+  $("switch").textContent = state.running ? "Stop the users" : state.lists ? "Continue" : "Let users search";
   $("switch").setAttribute("aria-pressed", String(state.running));
   $("lists").textContent = state.lists.toLocaleString("en");
-  $("speed").textContent = state.running ? `${Math.round(state.per_second).toLocaleString("en")} a second` : "nobody searches";
+  $("speed").textContent = state.running ? `${Math.round(state.per_second).toLocaleString("en")} per second` : "no searches";
   state.sides.forEach((each, index) => {
     $(`name-${SIDES[index]}`).textContent = each.algorithm;
     $(`ndcg-${SIDES[index]}`).textContent = each.lately === null ? "–" : each.lately.toFixed(3);
@@ -396,7 +396,7 @@ function chart(state) {
     const name = each.algorithm.length > 11 ? `${each.algorithm.slice(0, 10)}…` : each.algorithm;
     parts.push(g("text", { class: `say-${SIDES[index]}`, x: x(ends[index].length - 1) + 8, y: spots[index] + 4 }, name));
   });
-  const said = state.sides.map((each) => `${each.algorithm} ${each.lately === null ? "not begun" : each.lately.toFixed(3)}`).join(", ");
+  const said = state.sides.map((each) => `${each.algorithm} ${each.lately === null ? "not started" : each.lately.toFixed(3)}`).join(", ");
   return g("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `nDCG@10 of the lists that users saw; now ${said}` }, ...parts);
 }
 /** Means of a few neighbours: single lists are good or bad by chance. */

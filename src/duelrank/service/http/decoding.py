@@ -187,9 +187,9 @@ def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
     action = action_of(event)
     common: dict[str, Any] = {"impression_id": id_text(event.query_id), "event_id": id, "user_id": user_of(event)}
     if action.document is None:
-        if action.action == "click":
+        if action.name == "click":
             return Rejected(id, "a UBI click needs event_attributes.object.object_id")
         return FeedbackEvent(**common, examined=action.depth)
     if action.looking:
         return InView(**common, examined=action.depth, document=action.document)
-    return FeedbackEvent(**common, clicks=[action.document], action=action.action)
+    return FeedbackEvent(**common, clicks=[action.document], action=action.name)

@@ -1,4 +1,4 @@
-"""Queries, events and features of a log come together, whatever their order; what cannot teach is counted, and why."""
+"""Logs: queries, events and features are joined, whatever their order; lists that cannot be used are counted, by reason."""
 
 import json
 import struct
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.ubi.logs import NAMES, Log, event, features, made_up, query
+from tests.adapters.logs import NAMES, Log, event, features, generated, query
 
-from duelrank.adapters import ubi as workspace
-from duelrank.adapters.ubi import History, Row
+from duelrank.adapters import ubi
+from duelrank.adapters.ubi import FeatureReader, Row, UbiLog, split
 from duelrank.core.errors import DataFormatError, StoreFull
 from duelrank.service.http.schema import DocumentTable, LoggedImpression
 
@@ -26,7 +26,7 @@ def table(*places, ids):
 @pytest.fixture
 def read(tmp_path):
     def read(log, **options):
-        history = History(*([path] for path in log.write(tmp_path).values()), NAMES, **options)
+        history = UbiLog(*([path] for path in log.write(tmp_path).values()), NAMES, **options)
         return list(history.lists()), history
 
     return read
@@ -40,7 +40,7 @@ class TestJoin:
         assert (history.counts.lists, history.counts.complete, history.counts.matched) == (1, 1, 1)
 
     def test_whatever_the_order_of_the_files(self, read):
-        log = made_up(50)
+        log = generated(50)
         found, history = read(log)
         assert [each.impression_id for each in found] == [each["query_id"] for each in log.queries]
         clicked = {each["query_id"]: each["event_attributes"]["object"]["object_id"] for each in log.events}
@@ -54,16 +54,16 @@ class TestJoin:
         assert history.counts.events == history.counts.matched == 60
 
     def test_all_in_one_file(self, tmp_path):
-        log, path = made_up(5), tmp_path / "bulk.ndjson"
+        log, path = generated(5), tmp_path / "bulk.ndjson"
         records = [*log.events, *log.queries]
         path.write_text("".join(f'{{"index": {{"_index": "x"}}}}\n{json.dumps(each)}\n' for each in records))
         rest = log.write(tmp_path)["features"]
-        history = History([str(path)], [str(path)], [rest], NAMES)
-        assert (len(list(history.lists())), history.troubles.count) == (5, 0)
+        history = UbiLog([str(path)], [str(path)], [rest], NAMES)
+        assert (len(list(history.lists())), history.errors.count) == (5, 0)
 
     def test_actions_by_name_each_document_once(self, read):
-        deeds = [("purchase", "c"), ("click", "b"), ("click", "c"), ("click", "b"), ("hover", "a"), ("view", "a")]
-        log = Log([query("q1", ["a", "b", "c"])], [event("q1", *deed) for deed in deeds], three("a", "b", "c"))
+        done = [("purchase", "c"), ("click", "b"), ("click", "c"), ("click", "b"), ("hover", "a"), ("view", "a")]
+        log = Log([query("q1", ["a", "b", "c"])], [event("q1", *each) for each in done], three("a", "b", "c"))
         (found,), _ = read(log)
         assert (found.clicks, found.actions) == (["b", "c"], {"purchase": ["c"], "hover": ["a"], "view": ["a"]})
         (found,), _ = read(log, ignore=("view", "hover"))
@@ -95,7 +95,7 @@ class TestJoin:
         )
         (found,), history = read(log, precision="float32")
         assert found.documents == DocumentTable(["a"], struct.pack("<3f", 1.0, 1.0, 1.0), "float32")
-        assert (history.troubles.count, "too large for float32" in history.troubles.first[0]) == (1, True)
+        assert (history.errors.count, "too large for float32" in history.errors.first[0]) == (1, True)
 
     def test_features_that_were_logged_twice(self, read):
         log = Log([query("q1", ["a"])], [event("q1", document="a")], [*three("x", "a"), *three("a")])
@@ -167,9 +167,9 @@ class TestLeftOut:
         )
         found, history = read(log)
         assert [each.impression_id for each in found] == ["q1"]
-        assert history.troubles.count == 7
-        assert "line 1 of" in history.troubles.first[0]
-        with pytest.raises(DataFormatError, match=r"7 records cannot be used, and --max-errors is 6"):
+        assert history.errors.count == 7
+        assert "line 1 of" in history.errors.first[0]
+        with pytest.raises(DataFormatError, match=r"7 records cannot be read, and --max-errors is 6"):
             read(log, max_errors=6)
 
     @pytest.mark.parametrize("bad", [{"responses": 5}, {"responses": None}, event("q1", "scroll", ordinal=1e30)])
@@ -179,24 +179,24 @@ class TestLeftOut:
             log = Log([query("q1", ["a"])], [event("q1", document="a")], three("a"))
             getattr(log, file).append(bad)
             found, history = read(log)
-            assert (len(found), history.troubles.count) == (1, 1)
-            assert history.troubles.first[0].startswith("line 2 of ")
-            assert f"{file}.ndjson: " in history.troubles.first[0]
+            assert (len(found), history.errors.count) == (1, 1)
+            assert history.errors.first[0].startswith("line 2 of ")
+            assert f"{file}.ndjson: " in history.errors.first[0]
 
     def test_a_bad_hit_does_no_harm_to_the_others_of_its_answer(self, read):
         hit = {"_id": "a", "fields": {"_ltrlog": [{"x": [{"name": "bm25", "value": 1.0}]}]}}
         answer = {"query_id": "q1", "hits": {"hits": [hit, {"_id": "b"}, hit | {"_id": "c"}]}}
         found, history = read(Log([query("q1", ["a", "c"])], [event("q1", document="a")], [answer]))
-        assert (len(found), history.troubles.count) == (1, 1)
+        assert (len(found), history.errors.count) == (1, 1)
 
 
 class TestWorkspace:
     @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only there one can see files without a name")
     def test_nothing_is_left_even_where_the_process_is_killed(self, tmp_path, monkeypatch):
         """What waits is on the disk, in files that have been removed already."""
-        monkeypatch.setattr(workspace, "SCHEMA", workspace.SCHEMA.replace("-65536", "-10"))  # a cache of 10 KiB
+        monkeypatch.setattr(ubi, "SCHEMA", ubi.SCHEMA.replace("-65536", "-10"))  # a cache of 10 KiB
         before = set(_open_files())
-        lists = History(*([path] for path in made_up(500).write(tmp_path).values()), NAMES).lists()
+        lists = UbiLog(*([path] for path in generated(500).write(tmp_path).values()), NAMES).lists()
         next(lists)
         ours = {file for file in set(_open_files()) - before if file.parent != tmp_path}
         assert ours
@@ -204,8 +204,8 @@ class TestWorkspace:
         lists.close()
         assert set(_open_files()) <= before
 
-    def test_a_full_disk_is_told_with_what_to_do(self):
-        with workspace.workspace() as found:
+    def test_a_full_disk(self):
+        with ubi.workspace() as found:
             found._database.execute("PRAGMA max_page_count = 10")
             with pytest.raises(StoreFull, match="TMPDIR"):
                 found.add_features(Row(f"q{number}", f"d{number}" * 100, b"") for number in range(1000))
@@ -213,3 +213,72 @@ class TestWorkspace:
 
 def _open_files():
     return [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+
+
+def feature_row(*values, id="d1"):
+    return Row("q1", id, struct.pack("<3d", *values))
+
+
+def read_features(record):
+    reader = FeatureReader(NAMES)
+    return [reader.row(part) for part in split(record)], reader
+
+
+LOGGED = [{"main": [{"name": "rating", "value": 2}, {"name": "bm25", "value": 1.5}, {"name": "price"}]}]
+HIT = {"_index": "shop", "_id": "d1", "_score": 3.0, "_source": {"title": "x"}, "fields": {"_ltrlog": LOGGED}}
+SOLR = {"responseHeader": {}, "response": {"docs": [{"id": "d1", "[features]": "rating=2.0,bm25=1.5,price=0.0"}]}}
+FORMS = {
+    "by name": {"query_id": "q1", "object_id": "d1", "features": {"price": 0, "rating": 2, "bm25": 1.5}},
+    "in order": {"query_id": "q1", "object_id": "d1", "features": [1.5, 2, 0]},
+    "document_id": {"query_id": "q1", "document_id": "d1", "features": [1.5, 2, 0]},
+    "in an index": {"_id": "x", "_source": {"query_id": "q1", "object_id": "d1", "features": [1.5, 2, 0]}},
+    "an answer of Elasticsearch": {"query_id": "q1", "hits": {"hits": [HIT]}},
+    "an answer of OpenSearch": {"ext": {"ubi": {"query_id": "q1"}}, "hits": {"hits": [HIT]}},
+    "several answers": {"responses": [{"ext": {"ubi": {"query_id": "q1"}}, "hits": {"hits": [HIT]}}]},
+    "an answer of Solr": SOLR | {"ubi": {"query_id": "q1"}},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_forms_of_features_are_equal(form):
+    found, reader = read_features(FORMS[form])
+    assert found == [feature_row(1.5, 2.0, 0.0)]
+    assert (reader.missing, reader.unused) == ({}, set())
+
+
+def test_features_of_all_hits_of_a_response():
+    found, _ = read_features({"query_id": "q1", "hits": {"hits": [HIT | {"_id": 12}, HIT | {"_id": "d2"}]}})
+    assert [each.document for each in found] == ["12", "d2"]
+
+
+def test_missing_features_are_zero_and_unknown_ones_are_ignored():
+    reader = FeatureReader(NAMES)
+    for values in ({"bm25": 1.0, "color": 3.0}, {"bm25": 1.0, "price": None, "rating": 2.0}):
+        reader.row((None, {"query_id": "q1", "object_id": "d1", "features": values}))
+    assert reader.missing == {"rating": 1, "price": 2}
+    assert reader.unused == {"color"}
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        ({"query_id": "q1", "features": [1, 2, 3]}, "object_id"),
+        ({"object_id": "d1", "features": [1, 2, 3]}, "query_id"),
+        ({"query_id": "q1", "object_id": "d1"}, "features"),
+        ({"query_id": "q1", "object_id": "d1", "features": [1, 2]}, "has 3 features, this document has 2"),
+        ({"query_id": "q1", "object_id": "d1", "features": {"bm25": "high"}}, "Expected"),
+        (
+            {"query_id": "q1", "object_id": "d1", "features": {"BM25": 1.0}},
+            r"has none of the ranker's features \(bm25, ",
+        ),
+        ({"query_id": "q1", "object_id": "d1", "features": {}}, "none of the ranker's features"),
+        ({"hits": {"hits": [HIT]}}, "ext.ubi.query_id"),
+        ({"query_id": "q1", "hits": {"hits": [{"fields": {"_ltrlog": LOGGED}}]}}, "_id"),
+        ({"query_id": "q1", "hits": {"hits": [{"_id": "d1", "_source": {}}]}}, "_ltrlog"),
+        ({"query_id": "q1", "response": {"docs": [{"id": "d1", "[features]": "bm25=high"}]}}, "name=value"),
+        ({"query_id": "q1", "response": {}}, "response.docs"),
+    ],
+)
+def test_unusable_features(record, reason):
+    with pytest.raises(DataFormatError, match=reason):
+        read_features(record)

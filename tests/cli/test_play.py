@@ -36,11 +36,10 @@ def test_one_command_until_ctrl_c(tmp_path):
     finally:
         process.send_signal(signal.SIGINT)
         rest, log = process.communicate(timeout=FOR_EVER)
-    assert (process.returncode, rest) == (0, "stopped; nothing was kept\n"), log
+    assert (process.returncode, rest) == (0, "stopped; nothing was stored\n"), log
     assert [path for path in Path(tmp_path).rglob("*") if "numba" not in str(path)] == []
 
 
-@pytest.mark.processes
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -49,10 +48,9 @@ def test_one_command_until_ctrl_c(tmp_path):
         (["--second", "pdgd("], "a recipe for users: "),
     ],
 )
-def test_a_recipe_that_cannot_be_served(words, said):
-    command = [sys.executable, "-m", "duelrank", "play", "--port", "0", "--no-open", *words]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=FOR_EVER)
-    assert done.returncode == 2
+def test_a_recipe_that_cannot_be_served(cli, words, said):
+    done = cli("play", "--port", "0", "--no-open", *words)
+    assert done.exit_code == 2
     assert said in done.stderr
     assert done.stdout == ""
 

@@ -1,4 +1,4 @@
-"""A small log in the form of User Behavior Insights, made up: lists that one feature ranked, and users who prefer another."""
+"""Generates small logs in the format of User Behavior Insights: lists ranked by one feature, and users who prefer another."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Log:
         return paths
 
 
-def made_up(lists: int, documents: int = 6, seed: int = 1) -> Log:
+def generated(lists: int, documents: int = 6, seed: int = 1) -> Log:
     """Each list in the order of bm25, with one click, and a purchase now and then; each file in another order."""
     rng, log = np.random.default_rng(seed), Log()
     for number in range(lists):

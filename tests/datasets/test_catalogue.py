@@ -1,4 +1,4 @@
-"""Downloading, from a server on this machine only."""
+"""The catalogue, and downloads from a server on this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from duelrank import parse
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, UnknownName
-from duelrank.datasets import CATALOGUE, library
+from duelrank.core.registry import spell
+from duelrank.datasets import CATALOGUE, Imported, library
+
+
+def test_catalogue_is_consistent() -> None:
+    for name, entry in CATALOGUE.items():
+        assert name == entry.name
+        assert parse(name) == Imported(name=name)
+        assert spell(Imported(name=name)) == name
+        assert entry.page.startswith("http")
+        assert entry.terms
+        assert bool(entry.url) == bool(entry.sha256) == bool(entry.archive)
+        assert len(entry.sha256) in (0, 64)
+        assert 2 <= entry.n_grades <= 5
+        assert entry.n_folds in (1, 5)
+        assert entry.documents > entry.queries
 
 
 class Quiet(SimpleHTTPRequestHandler):

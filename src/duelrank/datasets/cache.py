@@ -1,4 +1,4 @@
-"""Prepared data sets: scaling of features, and the binary cache."""
+"""The binary cache of imported data sets: one ``.npy`` file per array, with raw and with preprocessed features."""
 
 from __future__ import annotations
 
@@ -14,10 +14,46 @@ from numpy.typing import NDArray
 from duelrank.core.errors import DataFormatError
 from duelrank.core.files import ArrayWriter, read_rows, write_array, write_json, writing
 from duelrank.datasets.reader import BLOCK_BYTES, Block
-from duelrank.datasets.split import SPLITS, Fold, Split
+from duelrank.datasets.split import SPLITS, Fold, Split, has_relevant
 from duelrank.kernels.datasets import mark_varying, scale_queries
 
 FORMAT = 1  # version of the file format; files of another version are not read
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The preprocessing steps of raw data.
+
+    Parameters
+    ----------
+    drop_constant
+        Drop features that are constant in all training documents; the same ones in validation and test.
+    scale
+        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
+    drop_irrelevant_test
+        Drop test queries without a relevant document: all their rankings are equally good.
+
+    Examples
+    --------
+    >>> from duelrank.datasets import Preparation
+    >>> Preparation(scale="none")
+    Preparation(drop_constant=True, scale='none', drop_irrelevant_test=True)
+    """
+
+    drop_constant: bool = True
+    scale: Literal["query", "none"] = "query"
+    drop_irrelevant_test: bool = True
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the raw data does not change."""
+        return self == Preparation(drop_constant=False, scale="none", drop_irrelevant_test=False)
+
+    @property
+    def key(self) -> str:
+        """The name of the folder for data prepared like this."""
+        steps = {"varying": self.drop_constant, "scaled": self.scale == "query", "relevant": self.drop_irrelevant_test}
+        return "-".join(step for step, taken in steps.items() if taken) or "raw"
 
 
 @dataclass(frozen=True)
@@ -64,9 +100,39 @@ class Meta:
             raise DataFormatError(f"the cache in {folder} is damaged: meta.json cannot be read ({error})") from error
 
 
-def array_path(folder: Path, split: str, array: str) -> Path:
-    """Return the path of one array of a split."""
-    return folder / f"{split}.{array}.npy"
+def open_fold(folder: Path, meta: Meta, number: int) -> Fold:
+    """Memory-map the arrays of one fold; data is read on first use."""
+    train, validation, test = (
+        open_split(folder, split, meta.folds[number][split], meta.n_features) for split in SPLITS
+    )
+    return Fold(train=train, validation=validation, test=test, n_grades=meta.n_grades)
+
+
+def open_split(folder: Path, split: str, size: SplitSize, n_features: int) -> Split:
+    """Memory-map the arrays of one split; raise `DataFormatError` if one is missing or does not match its description."""
+    wanted = {
+        "features": (size.documents, n_features),
+        "labels": (size.documents,),
+        "offsets": (size.queries + 1,),
+        "ids": (size.queries,),
+    }
+    found = {name: _open(array_path(folder, split, name), shape) for name, shape in wanted.items()}
+    if found["offsets"][0] != 0 or found["offsets"][-1] != size.documents:
+        raise DataFormatError(f"the cache in {folder} is damaged: the offsets of {split} do not match its documents")
+    return Split.trusted(**found)
+
+
+def _open(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
+    try:
+        # An empty array cannot be memory-mapped.
+        array: NDArray[Any] = np.load(path, mmap_mode=None if 0 in shape else "r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataFormatError(
+            f"the cache in {path.parent} is damaged: {path.name} cannot be opened ({error})"
+        ) from error
+    if array.shape != shape:
+        raise DataFormatError(f"the cache in {path.parent} is damaged: {path.name} is {array.shape}, expected {shape}")
+    return array
 
 
 @dataclass
@@ -139,17 +205,6 @@ class _Spool:
         return Written(SplitSize(len(self.names), rows), columns, self.widest, self.highest)
 
 
-def _copy(path: Path, rows: int, columns: int, writer: ArrayWriter) -> None:
-    for piece in read_rows(path, columns, cuts(rows, columns)):
-        writer.append(piece[:, : writer.columns])
-
-
-def cuts(rows: int, columns: int) -> NDArray[np.int64]:
-    """Return the indices that divide rows into pieces of a few MiB."""
-    step = max(1, BLOCK_BYTES // (8 * max(1, columns)))
-    return np.append(np.arange(0, max(rows, 1), step), rows).astype(np.int64)
-
-
 def resize(folder: Path, split: str, written: Written, columns: int) -> None:
     """Change the number of feature columns of a written split: pad with zeros on the right, or truncate."""
     if written.columns == columns:
@@ -162,75 +217,20 @@ def resize(folder: Path, split: str, written: Written, columns: int) -> None:
         before.unlink()
 
 
-def open_fold(folder: Path, meta: Meta, number: int) -> Fold:
-    """Memory-map the arrays of one fold; data is read on first use."""
-    train, validation, test = (
-        open_split(folder, split, meta.folds[number][split], meta.n_features) for split in SPLITS
-    )
-    return Fold(train=train, validation=validation, test=test, n_grades=meta.n_grades)
+def _copy(path: Path, rows: int, columns: int, writer: ArrayWriter) -> None:
+    for piece in read_rows(path, columns, cuts(rows, columns)):
+        writer.append(piece[:, : writer.columns])
 
 
-def open_split(folder: Path, split: str, size: SplitSize, n_features: int) -> Split:
-    """Memory-map the arrays of one split; raise `DataFormatError` if one is missing or does not match its description."""
-    wanted = {
-        "features": (size.documents, n_features),
-        "labels": (size.documents,),
-        "offsets": (size.queries + 1,),
-        "ids": (size.queries,),
-    }
-    found = {name: _open(array_path(folder, split, name), shape) for name, shape in wanted.items()}
-    if found["offsets"][0] != 0 or found["offsets"][-1] != size.documents:
-        raise DataFormatError(f"the cache in {folder} is damaged: the offsets of {split} do not match its documents")
-    return Split.trusted(**found)
+def cuts(rows: int, columns: int) -> NDArray[np.int64]:
+    """Return the indices that divide rows into pieces of a few MiB."""
+    step = max(1, BLOCK_BYTES // (8 * max(1, columns)))
+    return np.append(np.arange(0, max(rows, 1), step), rows).astype(np.int64)
 
 
-def _open(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
-    try:
-        # An empty array cannot be memory-mapped.
-        array: NDArray[Any] = np.load(path, mmap_mode=None if 0 in shape else "r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataFormatError(
-            f"the cache in {path.parent} is damaged: {path.name} cannot be opened ({error})"
-        ) from error
-    if array.shape != shape:
-        raise DataFormatError(f"the cache in {path.parent} is damaged: {path.name} is {array.shape}, expected {shape}")
-    return array
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """The preprocessing steps of raw data.
-
-    Parameters
-    ----------
-    drop_constant
-        Drop features that are constant in all training documents; the same ones in validation and test.
-    scale
-        "query": scale every feature to [0, 1] within each query, 0 if it is constant there; "none": do not scale.
-    drop_irrelevant_test
-        Drop test queries without a relevant document: all their rankings are equally good.
-
-    Examples
-    --------
-    >>> from duelrank.datasets import Preparation
-    >>> Preparation(scale="none")
-    Preparation(drop_constant=True, scale='none', drop_irrelevant_test=True)
-    """
-
-    drop_constant: bool = True
-    scale: Literal["query", "none"] = "query"
-    drop_irrelevant_test: bool = True
-
-    @property
-    def nothing(self) -> bool:
-        """Whether the raw data does not change."""
-        return self == Preparation(drop_constant=False, scale="none", drop_irrelevant_test=False)
-
-    @property
-    def key(self) -> str:
-        """The name of the folder for data prepared like this."""
-        steps = {"varying": self.drop_constant, "scaled": self.scale == "query", "relevant": self.drop_irrelevant_test}
-        return "-".join(step for step, taken in steps.items() if taken) or "raw"
+def array_path(folder: Path, split: str, array: str) -> Path:
+    """Return the path of one array of a split."""
+    return folder / f"{split}.{array}.npy"
 
 
 def prepare_fold(raw: Path, meta: Meta, number: int, preparation: Preparation, target: Path) -> Meta:
@@ -241,7 +241,7 @@ def prepare_fold(raw: Path, meta: Meta, number: int, preparation: Preparation, t
     for name, split in splits.items():
         kept = np.ones(len(split), np.bool_)
         if name == "test" and preparation.drop_irrelevant_test:
-            kept = _relevant(split)
+            kept = has_relevant(split.labels, split.offsets)
             if not kept.any():
                 raise DataFormatError(
                     f"{meta.name}, fold {number}: none of the {len(split)} test queries has a relevant document;"
@@ -268,12 +268,6 @@ def _kept(raw: Path, meta: Meta, number: int, drop_constant: bool) -> NDArray[np
             " drop_constant=False keeps them"
         )
     return everything[varying]
-
-
-def _relevant(split: Split) -> NDArray[np.bool_]:
-    if len(split) == 0:
-        return np.zeros(0, np.bool_)
-    return np.add.reduceat(split.labels > 0, split.offsets[:-1], dtype=np.int64) > 0
 
 
 def _blocks(

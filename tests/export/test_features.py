@@ -1,4 +1,4 @@
-"""The feature set of Elasticsearch-LTR and OpenSearch LTR: what each kind of expression becomes, and what is refused."""
+"""Definitions of features for Solr, Elasticsearch and OpenSearch: the kinds of expressions, and what is refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,57 @@ from duelrank.export import LinearModel, export
 
 MODEL = LinearModel("shop", 7, ("title_match", "price"), [0.5, -0.25])
 MATCH = '{"match": {"title": "{{text}}"}}'
+
+
+def definition(expression):
+    first, _ = json.loads(export(MODEL, "solr-features", rank_features={"title_match": expression}))
+    assert set(first) == {"name", "class", "params"}
+    return first["class"].removeprefix("org.apache.solr.ltr.feature."), first["params"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("title_score", ("FieldValueFeature", {"field": "title_score"})),
+        ("meta.price-eur", ("FieldValueFeature", {"field": "meta.price-eur"})),
+        (" price ", ("FieldValueFeature", {"field": "price"})),
+        ("score", ("OriginalScoreFeature", {})),
+        ("${age}", ("ValueFeature", {"value": "${age}", "required": True})),
+        ("{!dismax qf=title}${text}", ("SolrFeature", {"q": "{!dismax qf=title}${text}"})),
+        ("${age} ${sex}", ("SolrFeature", {"q": "${age} ${sex}"})),
+        ("title:shoes", ("SolrFeature", {"q": "title:shoes"})),
+        ("+(meta.title:shoes OR *:*)", ("SolrFeature", {"q": "+(meta.title:shoes OR *:*)"})),
+        ("{!func}recip(ms(NOW,date),3.16e-11,1,1)", ("SolrFeature", {"q": "{!func}recip(ms(NOW,date),3.16e-11,1,1)"})),
+    ],
+)
+def test_solr_expressions(expression, expected):
+    assert definition(expression) == expected
+
+
+def test_in_solr_a_feature_is_the_field_of_its_name():
+    content = json.loads(export(MODEL, "solr-features", store="v3"))
+    kind = "org.apache.solr.ltr.feature.FieldValueFeature"
+    assert content == [
+        {"store": "v3", "name": name, "class": kind, "params": {"field": name}} for name in ("title_match", "price")
+    ]
+
+
+@pytest.mark.parametrize("expression", [" ", "attribute(bm25)", "running shoes", "1.5", "-", "${}", "title: ", "a=b"])
+def test_other_expressions_are_refused_for_solr(expression):
+    with pytest.raises(InvalidValue, match=r"'title_match' needs a field.* such as \{!dismax.* got"):
+        definition(expression)
+
+
+def test_refusals_for_solr():
+    odd = LinearModel("shop", 7, ("bm25(title)",), [0.5])
+    with pytest.raises(InvalidValue, match=r"'bm25\(title\)' is not a valid field name in Solr.*rank_features"):
+        export(odd, "solr-features")
+    for format in ("solr", "solr-features"):
+        for store in ("", " "):
+            with pytest.raises(InvalidValue, match="the feature store needs a name"):
+                export(MODEL, format, store=store)
+    with pytest.raises(UnknownName, match="did you mean price"):
+        export(MODEL, "solr-features", rank_features={"prise": "price"})
 
 
 def features(**options):
@@ -58,13 +109,13 @@ def test_a_feature_that_is_always_1():
         '{"match": {"t": "\\ud800"}}',
     ],
 )
-def test_what_is_no_query_is_refused(given):
+def test_a_text_that_is_not_a_query_is_refused(given):
     with pytest.raises(InvalidValue, match=r"title_match.*such as"):
         features(rank_features={"title_match": given})
 
 
 @pytest.mark.parametrize(
-    "mark",
+    "tag",
     [
         "{{&z}}",
         "{{user.name}}",
@@ -77,8 +128,8 @@ def test_what_is_no_query_is_refused(given):
         "{{{{a}}}}",
     ],
 )
-def test_a_mark_that_is_no_name_is_refused(mark):
-    for query in ({"match": {"title": f"{{{{text}}}} {mark}"}}, {"match": {mark: "{{text}}"}}):
+def test_a_tag_that_is_not_a_name_is_refused(tag):
+    for query in ({"match": {"title": f"{{{{text}}}} {tag}"}}, {"match": {tag: "{{text}}"}}):
         with pytest.raises(InvalidValue, match=r"query of 'title_match' must be the name of a parameter"):
             features(rank_features={"title_match": json.dumps(query)})
 
@@ -89,7 +140,7 @@ def test_single_braces_are_text():
 
 
 def test_other_refusals():
-    with pytest.raises(InvalidValue, match=r"no field is called 'bm25\(title\)'.*rank_features"):
+    with pytest.raises(InvalidValue, match=r"'bm25\(title\)' is not a valid field name.*rank_features"):
         export(LinearModel("shop", 7, ("bm25(title)",), [0.5]), "elasticsearch-features")
     with pytest.raises(UnknownName, match="did you mean price"):
         features(rank_features={"prise": "price"})

@@ -6,10 +6,10 @@ import json
 import sys
 
 import pytest
-from tests.ubi.logs import event, query
+from tests.adapters.logs import event, query
 
 from duelrank.adapters import ubi as records
-from duelrank.adapters.ubi import Place, Troubles, check_files, read_records, sources
+from duelrank.adapters.ubi import Place, RecordErrors, check_files, read_records, sources
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData
 
 EVENTS = [event("q1", document="d1"), event("q2", document="é"), event("q2", "purchase", "d3", note="[{,\n]")]
@@ -42,16 +42,16 @@ FORMS = {
 
 
 def read(*files, most=0):
-    troubles = Troubles(most)
-    found = [source for record, _ in read_records(files, troubles, lambda *_: None) for source in sources(record)]
-    return found, troubles
+    errors = RecordErrors(most)
+    found = [source for record, _ in read_records(files, errors, lambda *_: None) for source in sources(record)]
+    return found, errors
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("stdin", [False, True])
 @pytest.mark.parametrize("piece", [7, 1 << 20])
-def test_all_forms_say_the_same(form, packed, stdin, piece, tmp_path, monkeypatch):
+def test_all_forms_are_equal(form, packed, stdin, piece, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "PIECE", piece)
     content = gzip.compress(FORMS[form]) if packed else FORMS[form]
     (tmp_path / "log").write_bytes(content)
@@ -67,40 +67,40 @@ def test_several_files_one_after_the_other(tmp_path):
 
 class TestProgress:
     def test_in_bytes_of_the_files_and_up_to_the_end(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(records, "TELL_EVERY", 1)
+        monkeypatch.setattr(records, "REPORT_EVERY", 1)
         (tmp_path / "a").write_bytes(gzip.compress(lines(EVENTS)))
         (tmp_path / "b").write_bytes(lines(EVENTS * 3))
-        total, told = sum((tmp_path / name).stat().st_size for name in "ab"), []
+        total, reported = sum((tmp_path / name).stat().st_size for name in "ab"), []
         files = [str(tmp_path / name) for name in "ab"]
-        list(read_records(files, Troubles(0), lambda done, all: told.append((done, all))))
-        assert [done for done, _ in told] == sorted(done for done, _ in told)
-        assert told[-1] == (total, total)
-        assert {all for _, all in told} == {total}
+        list(read_records(files, RecordErrors(0), lambda done, all: reported.append((done, all))))
+        assert [done for done, _ in reported] == sorted(done for done, _ in reported)
+        assert reported[-1] == (total, total)
+        assert {all for _, all in reported} == {total}
 
-    def test_of_stdin_nobody_knows_the_end(self, monkeypatch):
+    def test_the_total_of_stdin_is_unknown(self, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines(EVENTS))))
-        told = []
-        list(read_records(["-"], Troubles(0), lambda done, all: told.append((done, all))))
-        assert told[-1] == (len(lines(EVENTS)), None)
+        reported = []
+        list(read_records(["-"], RecordErrors(0), lambda done, all: reported.append((done, all))))
+        assert reported[-1] == (len(lines(EVENTS)), None)
 
 
-class TestTrouble:
+class TestErrors:
     def test_an_unreadable_line_is_counted_with_its_place(self, tmp_path):
         path = tmp_path / "log"
         path.write_bytes(b'{"a": 1}\n\n{"a": \n\xff\n' + b"[" * 50_000 + b'\n{"a": 2}\n')
-        found, troubles = read(str(path), most=3)
-        assert (found, troubles.count) == ([{"a": 1}, {"a": 2}], 3)
-        assert [reason.partition(":")[0] for reason in troubles.first] == [f"line {n} of {path}" for n in (3, 4, 5)]
+        found, errors = read(str(path), most=3)
+        assert (found, errors.count) == ([{"a": 1}, {"a": 2}], 3)
+        assert [reason.partition(":")[0] for reason in errors.first] == [f"line {n} of {path}" for n in (3, 4, 5)]
 
     def test_too_many_stop_it(self, tmp_path):
         (tmp_path / "log").write_text("time,action\n" * 5)
         with pytest.raises(
-            DataFormatError, match=r"3 records cannot be used, and --max-errors is 2; the first is line 1 of"
+            DataFormatError, match=r"3 records cannot be read, and --max-errors is 2; the first is line 1 of"
         ):
             read(str(tmp_path / "log"), most=2)
 
     @pytest.mark.parametrize("content", [b"[{}, {", b"[{} nonsense {}]", b"{\n", b'[{"a": "\xff"}]'])
-    def test_without_lines_there_is_nowhere_to_go_on(self, content, tmp_path):
+    def test_without_lines_an_error_ends_the_file(self, content, tmp_path):
         (tmp_path / "log").write_bytes(content)
         with pytest.raises(DataFormatError, match=r"valid JSON|UTF-8"):
             read(str(tmp_path / "log"), most=100)
@@ -114,24 +114,24 @@ class TestTrouble:
 
     def test_a_cut_off_archive(self, tmp_path):
         (tmp_path / "log").write_bytes(gzip.compress(lines(EVENTS * 100))[:-20])
-        with pytest.raises(DataFormatError, match="damaged, or not all of it is there"):
+        with pytest.raises(DataFormatError, match="damaged or incomplete"):
             read(str(tmp_path / "log"))
 
     def test_a_line_without_end(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(records, "LONGEST", 1000)
+        monkeypatch.setattr(records, "LONGEST_LINE", 1000)
         (tmp_path / "log").write_text("x" * 1001)
         with pytest.raises(DataFormatError, match="one record per line"):
             read(str(tmp_path / "log"))
 
     @pytest.mark.parametrize("bad", [r'"\ud800"', "Infinity", "1" * 5000, "1e400"])
     @pytest.mark.parametrize("form", ["[{}]", "{}"])
-    def test_what_only_looks_like_json_does_no_harm_to_the_others(self, bad, form, tmp_path):
+    def test_invalid_json_does_not_affect_other_records(self, bad, form, tmp_path):
         path = tmp_path / "log"
         lines = ('{"a": 1}', f'{{"a": {bad}}}', '{"a": 2}')
         path.write_text("[" + ",\n".join(lines) + "]" if form == "[{}]" else "\n".join(lines))
-        found, troubles = read(str(path), most=1)
-        assert (found, troubles.count) == ([{"a": 1}, {"a": 2}], 1)
-        assert troubles.first[0].startswith(f"{'record' if form == '[{}]' else 'line'} 2 of {path}: no valid JSON")
+        found, errors = read(str(path), most=1)
+        assert (found, errors.count) == ([{"a": 1}, {"a": 2}], 1)
+        assert errors.first[0].startswith(f"{'record' if form == '[{}]' else 'line'} 2 of {path}: not valid JSON")
 
     @pytest.mark.parametrize(
         "record",
@@ -146,7 +146,7 @@ class TestTrouble:
             {"responses": None},
         ],
     )
-    def test_what_is_no_record(self, record):
+    def test_other_values_are_not_records(self, record):
         with pytest.raises(DataFormatError):
             list(sources(record))
 
@@ -155,13 +155,13 @@ def test_files_are_looked_for_before_any_is_read(tmp_path):
     (tmp_path / "there").write_text("")
     check_files([str(tmp_path / "there"), "-"], [])
     for missing in (tmp_path / "not", tmp_path):
-        with pytest.raises(MissingData, match="there is no file"):
+        with pytest.raises(MissingData, match="does not exist"):
             check_files([str(tmp_path / "there")], [str(missing)])
     with pytest.raises(InvalidValue, match="stdin"):
         check_files(["-"], ["-"])
 
 
-def test_a_query_whose_only_field_is_called_like_a_bulk_action_is_none():
+def test_action_lines_of_bulk_requests_are_skipped():
     assert list(sources({"index": {"_index": "x"}})) == []
     assert list(sources(query("q1", []))) == [query("q1", [])]
     assert str(Place("-", 1234)) == "line 1,234 of stdin"

@@ -1,4 +1,4 @@
-"""Each step of the preparation is an option, and does what it says."""
+"""The cache: preprocessing step by step, in pieces of any size, memory-mapped."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_pieces_of_any_size_give_the_same(
 ) -> None:
     library.add("some", letor_folder)
     whole = Imported("some").fold(1)
-    for module in ("preparation", "reader"):
+    for module in ("cache", "reader"):
         monkeypatch.setattr(f"duelrank.datasets.{module}.BLOCK_BYTES", block_bytes)
     library.add("pieces", letor_folder)
     pieces = Imported("pieces").fold(1)
