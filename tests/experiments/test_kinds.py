@@ -7,8 +7,9 @@ import pytest
 from duelrank import Synthetic, parse
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.experiments import Frame, reproduce, summarise
+from duelrank.experiments.kinds import Backfill, Guards
 from duelrank.experiments.pipeline import run_suite
-from duelrank.experiments.suite import Backfill, Guards, load_suite, read_suite
+from duelrank.experiments.suite import load_suite, read_suite
 from duelrank.experiments.tabulate import guard_table
 from duelrank.simulation import Guarded
 from duelrank.simulation.guarded import NO_GUARD

@@ -26,9 +26,10 @@ from duelrank.experiments import (
     pipeline,
     reproduce,
 )
+from duelrank.experiments.kinds import Tables
 from duelrank.experiments.pipeline import Plan, collect, make_report, plan, select
 from duelrank.experiments.results import fingerprint
-from duelrank.experiments.suite import Tables, load_suite, read_suite
+from duelrank.experiments.suite import load_suite, read_suite
 from duelrank.experiments.tables import Cell, Column, Row
 
 SMALL = "synthetic(n_queries=20, n_documents=8, n_features=6)"

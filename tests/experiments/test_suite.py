@@ -10,7 +10,8 @@ from duelrank.core.errors import InvalidRecipe, InvalidValue, MissingData, Unkno
 from duelrank.core.registry import aliases
 from duelrank.datasets import Dataset
 from duelrank.experiments import Grid
-from duelrank.experiments.suite import Curves, Suite, Sweep, load_suite, read_suite, suite_names
+from duelrank.experiments.kinds import Curves, Sweep
+from duelrank.experiments.suite import Suite, load_suite, read_suite, suite_names
 from duelrank.experiments.summary import published
 from duelrank.users import User
 

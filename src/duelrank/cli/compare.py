@@ -94,8 +94,8 @@ def _check_targets(csv_file: Path | None, latex: Path | None, plot: Path | None)
 
 
 def _write(table: Table, frame: Frame, csv_file: Path | None, latex: Path | None, plot: Path | None) -> None:
+    from duelrank.core.files import write_bytes
     from duelrank.experiments.figures import write_figure
-    from duelrank.experiments.files import write_bytes
     from duelrank.experiments.tables import to_csv, to_latex
 
     for path, to_text in ((csv_file, to_csv), (latex, to_latex)):

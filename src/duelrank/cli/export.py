@@ -117,7 +117,7 @@ def export(
 
 def _write(model: LinearModel, format: str, out: Path | None, options: dict[str, Any]) -> None:
     from duelrank.core.errors import InvalidValue
-    from duelrank.experiments.files import write_bytes
+    from duelrank.core.files import write_bytes
     from duelrank.export import FORMATS
     from duelrank.export import export as write
 

@@ -2,11 +2,12 @@
 
 from duelrank.core.extensions import load_extension, load_extensions
 from duelrank.experiments.executors import Executor, run_all
+from duelrank.experiments.experiment import Experiment, Grid, Study
 from duelrank.experiments.pipeline import compare, reproduce
 from duelrank.experiments.reference import Reference, Skyline, reference_for
 from duelrank.experiments.report import Picture, Report, Section
 from duelrank.experiments.results import Frame, Store, load_results
-from duelrank.experiments.suite import Experiment, Grid, Study, Suite, load_suite
+from duelrank.experiments.suite import Suite, load_suite
 from duelrank.experiments.summary import (
     Estimate,
     MeanCurve,

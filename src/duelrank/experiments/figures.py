@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from duelrank.core.errors import InvalidValue, UnknownName
+from duelrank.core.files import write_bytes
 from duelrank.drawing import COLOURS, escape_formulas, figure_class, style_panel
-from duelrank.experiments.files import write_bytes
 from duelrank.experiments.results import Frame
 from duelrank.experiments.summary import (
     MEASURES,

@@ -51,7 +51,7 @@ class Tables(Experiment):
 
     >>> from duelrank import parse
     >>> from duelrank.experiments import Study, compare
-    >>> from duelrank.experiments.suite import Tables
+    >>> from duelrank.experiments.kinds import Tables
     >>> frame = compare(["dbgd", "mgd"], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
     >>> study = Study(frame, {"DBGD": parse("dbgd"), "MGD": parse("mgd")}, {}, {})
     >>> [(table.name, len(table.rows)) for table in Tables(title="Performance").tables(study)]
@@ -125,7 +125,7 @@ class League(Experiment):
 
     >>> from duelrank import parse
     >>> from duelrank.experiments import Study, compare
-    >>> from duelrank.experiments.suite import League
+    >>> from duelrank.experiments.kinds import League
     >>> names = ["dbgd", "mgd", "pdgd"]
     >>> frame = compare(names, "synthetic(n_queries=20)", "perfect", runs=1, impressions=100, workers=1)
     >>> study = Study(frame, {name: parse(name) for name in names}, {}, {})
@@ -182,7 +182,7 @@ class Curves(_SomeRecipes):
 
     >>> from duelrank import parse
     >>> from duelrank.experiments import Study, compare
-    >>> from duelrank.experiments.suite import Curves
+    >>> from duelrank.experiments.kinds import Curves
     >>> frame = compare(["dbgd", "mgd"], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
     >>> study = Study(frame, {"DBGD": parse("dbgd"), "MGD": parse("mgd")}, {}, {})
     >>> [picture.name for picture in Curves(title="Learning", recipes=("MGD",)).figures(study)]
@@ -230,7 +230,7 @@ class Sweep(Experiment):
     --------
     The runs that it adds to those of a suite:
 
-    >>> from duelrank.experiments.suite import Sweep
+    >>> from duelrank.experiments.kinds import Sweep
     >>> sweep = Sweep(title="Candidates", recipe="mgd", field="n_candidates", values=(1, 9, 49), label="MGD")
     >>> list(sweep.algorithms())
     ['MGD, n_candidates = 1', 'MGD, n_candidates = 9', 'MGD, n_candidates = 49']
@@ -291,7 +291,7 @@ class Ablation(Tables):
 
     >>> from duelrank import parse
     >>> from duelrank.experiments import Study, compare
-    >>> from duelrank.experiments.suite import Ablation
+    >>> from duelrank.experiments.kinds import Ablation
     >>> recipes = {"MGD": parse("mgd"), "MGD-DSP": parse("mgd-dsp")}
     >>> frame = compare([*recipes.values()], "synthetic(n_queries=20)", "perfect", runs=1, impressions=50, workers=1)
     >>> [picture.name for picture in Ablation(title="Projection").figures(Study(frame, recipes, {}, {}))]
@@ -354,7 +354,7 @@ class Guards(_SomeRecipes):
 
     >>> from duelrank import parse
     >>> from duelrank.experiments import Grid
-    >>> from duelrank.experiments.suite import Guards
+    >>> from duelrank.experiments.kinds import Guards
     >>> guards = {"tell": parse("Guarded(on_alarm='tell')"), "stop": parse("Guarded(on_alarm='baseline')")}
     >>> experiment = Guards(title="Guards", recipes=("MGD",), guards=("tell", "stop"), columns=("alarm", "mean"))
     >>> (grid,) = experiment.further(Grid("mgd", "synthetic", "perfect", runs=1), {"MGD": parse("mgd")}, guards)
@@ -440,7 +440,7 @@ class Backfill(_SomeRecipes):
     --------
     How much of a log is enough? Each of these is read before the first live list:
 
-    >>> from duelrank.experiments.suite import Backfill
+    >>> from duelrank.experiments.kinds import Backfill
     >>> experiment = Backfill(title="Logs", recipes=("MGD",), production=("Feature(0)",), lists=(10_000, 100, 1_000))
     >>> [log.lists for log in experiment.logs("Feature(0)")]
     [100, 1000, 10000]

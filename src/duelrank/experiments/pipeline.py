@@ -25,10 +25,12 @@ from duelrank.datasets import Dataset
 from duelrank.drawing import figure_class
 from duelrank.experiments.dask import Scheduler
 from duelrank.experiments.executors import Device, run_all
+from duelrank.experiments.experiment import Study
+from duelrank.experiments.kinds import Curves, Tables
 from duelrank.experiments.reference import Reference, reference_for
 from duelrank.experiments.report import Report
 from duelrank.experiments.results import Frame, Store, fingerprint, provenance
-from duelrank.experiments.suite import Curves, Study, Suite, Tables, load_suite
+from duelrank.experiments.suite import Suite, load_suite
 from duelrank.experiments.summary import mean_curves
 from duelrank.experiments.tables import Table
 from duelrank.metrics import Metric

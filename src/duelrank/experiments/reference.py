@@ -16,12 +16,12 @@ from time import perf_counter
 import numpy as np
 
 from duelrank.core.errors import InvalidValue, StorageFailure
+from duelrank.core.files import write_bytes
 from duelrank.core.home import home
 from duelrank.core.randomness import stream
 from duelrank.core.registry import canonical, register
 from duelrank.core.types import Weights, frozen
 from duelrank.datasets import Dataset, Fold, Split
-from duelrank.experiments.files import write_bytes
 from duelrank.experiments.results import fingerprint
 from duelrank.kernels.lambdarank import descend
 from duelrank.kernels.projection import norm

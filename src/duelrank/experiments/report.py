@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duelrank.algorithms import Algorithm
+from duelrank.core.files import write_bytes
 from duelrank.core.registry import Part, spell
 from duelrank.experiments.figures import save, to_svg
-from duelrank.experiments.files import write_bytes
 from duelrank.experiments.tables import Table, template, to_csv, to_html, to_latex, to_markdown
 
 if TYPE_CHECKING:

@@ -17,28 +17,10 @@ from duelrank.core.errors import DuelrankError, InvalidValue, MissingData, Unkno
 from duelrank.core.grammar import parse
 from duelrank.core.registry import Part, aliases, classes
 from duelrank.datasets import Dataset
-from duelrank.experiments.experiment import Experiment, Grid, Study
-from duelrank.experiments.kinds import Ablation, Backfill, Curves, Guards, League, Sweep, Tables
+from duelrank.experiments.experiment import Experiment, Grid
 from duelrank.metrics import Metric
 from duelrank.simulation import Guarded, RunSpec
 from duelrank.users import User
-
-__all__ = [
-    "Ablation",
-    "Backfill",
-    "Curves",
-    "Experiment",
-    "Grid",
-    "Guards",
-    "League",
-    "Study",
-    "Suite",
-    "Sweep",
-    "Tables",
-    "load_suite",
-    "read_suite",
-    "suite_names",
-]
 
 _ALL = "all"  # as the value of ``recipes``: every algorithm with a short name, at its defaults
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import DataFormatError, InvalidRecipe, InvalidValue, MissingExtra
+from duelrank.core.files import write_bytes
 from duelrank.core.grammar import as_part
 from duelrank.core.progress import ProgressCallback, count_bar
 from duelrank.core.randomness import stream_key
@@ -32,7 +33,6 @@ from duelrank.datasets import Dataset
 from duelrank.experiments.dask import Scheduler
 from duelrank.experiments.executors import Device, choose, run_all
 from duelrank.experiments.experiment import parts
-from duelrank.experiments.files import write_bytes
 from duelrank.experiments.pipeline import USERS, check_data, fingerprints, timed
 from duelrank.experiments.results import Store
 from duelrank.experiments.tuning.settings import (

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import DataFormatError, InvalidValue, UnknownName
+from duelrank.core.files import write_bytes
 from duelrank.core.registry import Between, P, Part, replaced_at, spell, type_hint, walk
 from duelrank.core.validation import whole_number
 from duelrank.datasets import Dataset
-from duelrank.experiments.files import write_bytes
 from duelrank.metrics import Metric, nDCG
 from duelrank.simulation import RunSpec
 from duelrank.users import User
