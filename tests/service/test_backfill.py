@@ -10,9 +10,9 @@ import pytest
 from duelrank import Feedback, Learner, Query
 from duelrank.core.errors import Conflict, InvalidRecipe, LimitExceeded
 from duelrank.evidence.guard import BASELINE
+from duelrank.service.definition import unpack_teams
 from duelrank.service.http.schema import Change, Document, GuardSpec, LoggedImpression
 from duelrank.service.intake import LogIntake, Rejected
-from duelrank.service.log import unpack_teams
 
 TRUTH = np.array([1.0, -0.5, 0.0, 0.3])
 

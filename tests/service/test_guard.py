@@ -17,12 +17,11 @@ import pytest
 from duelrank.core.errors import InvalidValue
 from duelrank.evidence.guard import BASELINE, LEARNED
 from duelrank.service import Observer, Service
-from duelrank.service.definition import Definition
-from duelrank.service.domain import BASELINE as OWN_ORDER
-from duelrank.service.domain import GUARD
+from duelrank.service.definition import BASELINE as OWN_ORDER
+from duelrank.service.definition import GUARD, Definition, unpack_teams
 from duelrank.service.http.schema import Change, GuardSpec, Start
 from duelrank.service.leader import Term
-from duelrank.service.log import CONTROL, Control, Created, StoredImpression, pack, unpack, unpack_teams
+from duelrank.service.log import CONTROL, Control, Created, StoredImpression, pack, unpack
 from duelrank.storage import NewEvent, open_storage
 
 # Against the client's order, in which documents come by their numbers.

@@ -13,10 +13,9 @@ from duelrank.core.randomness import stream_key
 from duelrank.core.types import Feedback
 from duelrank.kernels.random import derive
 from duelrank.service import Observer
-from duelrank.service.definition import Definition
-from duelrank.service.domain import EXPLORED
+from duelrank.service.definition import EXPLORED, Definition, hash63
 from duelrank.service.http.schema import FeedbackCounts
-from duelrank.service.log import Failed, StoredImpression, hash63, pack
+from duelrank.service.log import Failed, StoredImpression, pack
 from duelrank.service.replay import replay
 from duelrank.storage import NewEvent, open_storage
 

@@ -15,8 +15,7 @@ from duelrank.core.types import State
 from duelrank.evidence import GuardSpec
 from duelrank.evidence import guard as guarding
 from duelrank.representation import curves as knots
-from duelrank.service.definition import Definition
-from duelrank.service.domain import CLICK, Change, RankerSpec
+from duelrank.service.definition import CLICK, Change, Definition, RankerSpec
 from duelrank.service.log import (
     Control,
     StoredFeedback,

@@ -9,21 +9,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from duelrank.guard import GuardSpec
 
 from duelrank.core.errors import StoreCorrupt
-from duelrank.service.domain import Change, RankerSpec, Start
+from duelrank.evidence import GuardSpec
+from duelrank.service.definition import Change, RankerSpec, Start
 from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
-from duelrank.service.log import (
-    Created,
-    Deleted,
-    StoredChange,
-    StoredSpec,
-    content_of,
-    digest,
-    pack,
-    unpack,
-)
+from duelrank.service.log import Created, Deleted, StoredChange, StoredSpec, content_of, digest, pack, unpack
 from duelrank.service.replay import ranker_names, replay
 from duelrank.storage import Storage, open_storage
 

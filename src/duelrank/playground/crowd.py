@@ -19,9 +19,8 @@ from duelrank.core.types import Labels
 from duelrank.kernels.random import below, derive
 from duelrank.metrics import nDCG
 from duelrank.playground.search import DEFAULT_TASTE, FEATURES, N_GRADES, Search, as_weights, grades, words
-from duelrank.service import Service, Settings, domain
-from duelrank.service.definition import Definition
-from duelrank.service.domain import converted
+from duelrank.service import Service, Settings, definition
+from duelrank.service.definition import Definition, converted
 from duelrank.service.http.schema import DocumentTable, FeedbackEvent, RankerSpec, RankRequest
 from duelrank.users import Preset, User
 
@@ -297,7 +296,7 @@ def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
 def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
     """Raise where a recipe cannot be served, before anything is thrown away for it."""
     try:
-        Definition(converted(spec, domain.RankerSpec), 0.0).check_limits(settings)
+        Definition(converted(spec, definition.RankerSpec), 0.0).check_limits(settings)
     except DuelrankError as error:
         raise InvalidRecipe(f"{what}: {error}") from None
 

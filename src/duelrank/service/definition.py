@@ -1,4 +1,8 @@
-"""A ranker's definition: its specification, checked, with its algorithm and representation; and where a new ranker starts."""
+"""A ranker's definition: its specification, checked, with its algorithm and representation; and where a new ranker starts.
+
+`duelrank.service.http.schema` has the structs of the API, and `duelrank.service.log` those of the store; `converted` turns one kind
+into another.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,6 +30,7 @@ from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import spell, walk
 from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
 from duelrank.core.validation import printable_name, whole_number
+from duelrank.evidence import GuardSpec
 from duelrank.evidence.guard import check_guard, draw_kind, guard_list
 from duelrank.export import LinearModel
 from duelrank.kernels.projection import norm
@@ -33,24 +39,40 @@ from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representati
 from duelrank.representation.base import by_feature, knots_of, with_knots
 from duelrank.representation.curves import Knotted, ShownCurve, shown_curves
 from duelrank.representation.fixed import read_representation, write_representation
-from duelrank.service.domain import (
-    BASELINE,
-    CLICK,
-    EXPLORED,
-    GREEDY,
-    GUARD,
-    MAX_ACTION_NAME,
-    SHADOW,
-    Change,
-    RankerSpec,
-    Start,
-)
-from duelrank.service.log import Created, StoredImpression, hash63, pack_teams
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Settings
 from duelrank.storage import Event
 
 if TYPE_CHECKING:
+    from duelrank.service.log import Created, StoredImpression
     from duelrank.service.rankers import Version
+
+T = TypeVar("T")
+
+#: The action of a feedback event that names none.
+CLICK = "click"
+#: The most characters in the name of an action.
+MAX_ACTION_NAME = 100
+
+#: How the order of a list was made. A GUARD list is a team draft of the learned ranker and the client's order, a BASELINE list has
+#: the client's order. The machine uses OLD for lists that are no longer learned from or counted; it is never stored.
+GREEDY, EXPLORED, SHADOW, GUARD, BASELINE, OLD = 0, 1, 2, 3, 4, 5
+#: The names of these kinds in the API.
+LIST_KINDS = {
+    GREEDY: "greedy",
+    EXPLORED: "explored",
+    SHADOW: "shadow",
+    GUARD: "guard",
+    BASELINE: "baseline",
+    OLD: "old",
+}
+
+Mode = Literal["learn", "shadow", "frozen"]
+Precision = Literal["float32", "float64"]
+Step = Literal["minute", "hour", "day"]
+#: The outcome of a closed impression.
+Outcome = Literal["learned", "no_feedback", "skipped", "failed"]
+#: What a guard reports: an alarm, a promotion to the next rung, or the end of an alarm by an operator.
+GuardEvent = Literal["alarm", "promotion", "resume"]
 
 #: The most lists that warm a ranker up.
 WARM_UP_LISTS = 20
@@ -65,6 +87,65 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 #: Returns a version of a ranker, or its current one.
 VersionOf: TypeAlias = "Callable[[str, int | None], Version]"
+
+
+def converted(value: msgspec.Struct, kind: type[T]) -> T:
+    """Convert a struct to another struct type with the same fields; fields that are not set stay so.
+
+    The fields of the outer struct must be encoded under their own names.
+    """
+    fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    given = {name: each for name, each in fields if each is not msgspec.UNSET}  # UNSET is not converted as such
+    return msgspec.convert(given, kind, from_attributes=True)
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The source of the first weights: weights by name, an exported model, or a version of another ranker."""
+
+    weights: dict[str, float] | None = None
+    model: dict[str, Any] | None = None
+    ranker: str | None = None
+    version: int | None = None
+
+
+class RankerSpec(msgspec.Struct, frozen=True):
+    """The specification of a ranker; `duelrank.service.http.schema.RankerSpec` explains the fields."""
+
+    name: str
+    algorithm: str
+    features: tuple[str, ...]
+    representation: str | dict[str, Any] | None = None
+    length: int = 10
+    exploration: float = 1.0
+    mode: Mode = "learn"
+    seed: int = 0
+    close_after: float = 1800.0
+    start: Start | None = None
+    precision: Precision = "float64"
+    retired: tuple[str, ...] = ()
+    guard: GuardSpec | None = None
+    actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A change of a specification; fields that are not given stay as they are."""
+
+    exploration: float | None = None
+    close_after: float | None = None
+    length: int | None = None
+    mode: Mode | None = None
+    add_features: tuple[str, ...] = ()
+    retire_features: tuple[str, ...] = ()
+    guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
+    actions: dict[str, float] | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the fields that change something."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(_NO_CHANGE, name)]
+
+
+_NO_CHANGE = Change()
 
 
 class Definition:
@@ -409,6 +490,24 @@ class Definition:
         for name in names:
             if name not in self.columns:
                 raise InvalidValue(f"start: {UnknownName.among('feature', name, self.spec.features)}")
+
+
+# Random streams and teams of lists
+
+
+def hash63(text: str, salt: bytes = b"") -> int:
+    """Return a hash of a text as the number of a random stream; it cannot be predicted without the salt."""
+    return int.from_bytes(blake2b(text.encode(), key=salt, digest_size=8).digest(), "little") >> 1
+
+
+def pack_teams(teams: NDArray[np.int64]) -> bytes:
+    """Return the owners of the positions of a guard list, −1 for none, as one byte each."""
+    return (teams + 1).astype(np.uint8).tobytes()
+
+
+def unpack_teams(body: bytes) -> NDArray[np.int64]:
+    """Return the owners of the positions of a guard list."""
+    return np.frombuffer(body, np.uint8).astype(np.int64) - 1
 
 
 # Checks of specifications

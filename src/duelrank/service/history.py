@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from duelrank.service.domain import LIST_KINDS, Step
+from duelrank.service.definition import LIST_KINDS, Step
 from duelrank.service.log import pack, unpack
 
 Number = TypeVar("Number", int, float)

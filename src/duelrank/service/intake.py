@@ -15,8 +15,7 @@ from duelrank.core.errors import DuelrankError, InvalidValue, LimitExceeded, Sha
 from duelrank.core.types import Features
 from duelrank.core.validation import whole_number
 from duelrank.representation import Fixed, MinMax
-from duelrank.service.definition import Definition, stored_action
-from duelrank.service.domain import CLICK
+from duelrank.service.definition import CLICK, Definition, stored_action
 from duelrank.service.http.schema import (
     Document,
     DocumentTable,

@@ -19,8 +19,7 @@ from duelrank.core.compiling import kernel_folder
 from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreLocked
 from duelrank.core.types import Features
 from duelrank.evidence import Guard
-from duelrank.service.definition import Definition, normalized
-from duelrank.service.domain import GuardEvent, RankerSpec, Status
+from duelrank.service.definition import Definition, GuardEvent, RankerSpec, hash63, normalized
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
 from duelrank.service.log import (
     CHECKPOINT,
@@ -43,13 +42,12 @@ from duelrank.service.log import (
     RecentImpressions,
     StoredImpression,
     Tail,
-    hash63,
     pack,
     read_features,
     unpack,
     unpack_features,
 )
-from duelrank.service.machine import ClosedImpression, FetchImpression, Machine
+from duelrank.service.machine import ClosedImpression, FetchImpression, Machine, Status
 from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, read_checkpoints
 from duelrank.service.retention import Capacity, Retention
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Settings

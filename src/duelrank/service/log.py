@@ -26,8 +26,7 @@ from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import Features, State, frozen
-from duelrank.evidence import Guard
-from duelrank.service.domain import Change, RankerSpec, Tally, converted
+from duelrank.service.definition import Change, RankerSpec, converted
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
 
@@ -292,35 +291,6 @@ class Control(_Body, frozen=True):
     label: str = ""
 
 
-# Bodies of snapshots
-
-
-class StoredWatch(msgspec.Struct, array_like=True):
-    """The guard of a ranker in a checkpoint."""
-
-    guard: Guard
-    floor: int
-    due_since: int
-    proven: tuple[int, bytes] | None
-    voters: tuple[int, bytes]
-
-
-class StoredVersion(msgspec.Struct, array_like=True):
-    """A model version."""
-
-    version: int
-    number: int
-    time: float
-    frozen: bool
-    tally: Tally
-    open: int
-    state: bytes
-    pin: tuple[int, bytes] | None = None
-    spec: StoredSpec | None = None  # if it has changed since the ranker was created
-    guard: Guard | None = None
-    labels: dict[int, str] = {}
-
-
 # States, and digests
 
 
@@ -375,21 +345,6 @@ def digest(state: State) -> bytes:
 def document_digest(ids: list[str]) -> bytes:
     """Return a digest of a set of document ids, of 8 bytes."""
     return blake2b("\0".join(sorted(ids)).encode(), digest_size=8).digest()
-
-
-def hash63(text: str, salt: bytes = b"") -> int:
-    """Return a hash of a text as the number of a random stream; it cannot be predicted without the salt."""
-    return int.from_bytes(blake2b(text.encode(), key=salt, digest_size=8).digest(), "little") >> 1
-
-
-def pack_teams(teams: NDArray[np.int64]) -> bytes:
-    """Return the owners of the positions of a guard list, −1 for none, as one byte each."""
-    return (teams + 1).astype(np.uint8).tobytes()
-
-
-def unpack_teams(body: bytes) -> NDArray[np.int64]:
-    """Return the owners of the positions of a guard list."""
-    return np.frombuffer(body, np.uint8).astype(np.int64) - 1
 
 
 # Attachments: the features of an impression, compressed without loss

@@ -17,19 +17,18 @@ from duelrank.core.types import Features, Feedback, Gains, State
 from duelrank.evidence import Guard, GuardSpec, Voters
 from duelrank.evidence.guard import Vote, outcome_of
 from duelrank.kernels.random import derive
-from duelrank.service.definition import Definition, normalized
-from duelrank.service.domain import (
+from duelrank.service.definition import (
     CLICK,
     EXPLORED,
     GREEDY,
     GUARD,
     OLD,
     SHADOW,
-    OpenImpression,
+    Definition,
     Outcome,
     RankerSpec,
-    Status,
-    Tally,
+    normalized,
+    unpack_teams,
 )
 from duelrank.service.history import End, HistoryState, Recorder
 from duelrank.service.log import (
@@ -47,13 +46,11 @@ from duelrank.service.log import (
     StoredImpression,
     StoredLog,
     StoredSpec,
-    StoredWatch,
     digest,
     pack,
     pack_state,
     unpack,
     unpack_state,
-    unpack_teams,
 )
 from duelrank.storage import Event
 
@@ -69,6 +66,73 @@ MAX_STATES = 256
 VERSION_WINDOW = 16
 #: The most versions of a ranker that can have a label, which keeps them.
 MAX_LABELS = 20
+
+
+# The state of a machine. These structs are parts of checkpoints: their fields are only appended, with defaults.
+
+
+class OpenImpression(msgspec.Struct, array_like=True, gc=False):
+    """An impression that is still open: its number in the log, and the feedback so far."""
+
+    number: int
+    time: float
+    version: int
+    list_kind: int
+    clicks: list[int]
+    examined: int | None
+    has_feedback: bool
+    teams: bytes = b""
+    user: bytes = b""
+    length: int = 0
+    weights: dict[int, float] = {}  # of clicked positions whose weight is not 1
+
+    def add_action(self, places: list[int], weight: float) -> None:
+        """Count an action of this weight at some places; the heaviest action at a place counts."""
+        known = set(self.clicks)
+        for place in places:
+            if place not in known or weight > self.weights.get(place, 1.0):
+                self.weights = {**self.weights, place: weight}
+                if weight == 1.0:
+                    del self.weights[place]
+        self.clicks = sorted(known.union(places))
+
+
+class Tally(msgspec.Struct, array_like=True, gc=False):
+    """Counts of impressions, and of closed ones by their outcome.
+
+    ``late`` counts feedback events that arrived after their impression was closed, ``backfilled`` the logged lists of other systems
+    that were learned from, and ``unused`` those that arrived too late for that.
+    """
+
+    impressions: int = 0
+    learned: int = 0
+    skipped: int = 0
+    failed: int = 0
+    late: int = 0
+    no_feedback: int = 0
+    backfilled: int = 0
+    unused: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, array_like=True):
+    """How far a ranker has come at an event; the leader saves it for followers."""
+
+    number: int
+    tally: Tally
+    open: int
+    updates: int
+    guard: Guard | None = None
+    labels: dict[int, str] = {}
+
+
+class StoredWatch(msgspec.Struct, array_like=True):
+    """The guard of a ranker in a checkpoint."""
+
+    guard: Guard
+    floor: int
+    due_since: int
+    proven: tuple[int, bytes] | None
+    voters: tuple[int, bytes]
 
 
 class _Checkpoint(msgspec.Struct, array_like=True):

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from duelrank.core.errors import NotReady, StoreCorrupt, UnknownName
 from duelrank.core.types import State
 from duelrank.evidence import Guard
 from duelrank.service.definition import Definition
-from duelrank.service.domain import Status, Tally
 from duelrank.service.log import (
     CHECKPOINT,
     CLOSED,
@@ -29,14 +30,13 @@ from duelrank.service.log import (
     Deleted,
     Failed,
     StoredSpec,
-    StoredVersion,
     pack,
     pack_state,
     read_chunks,
     unpack,
     unpack_state,
 )
-from duelrank.service.machine import Machine
+from duelrank.service.machine import Machine, Status, Tally
 from duelrank.service.settings import Observer
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
 
@@ -48,6 +48,22 @@ logger = logging.getLogger("duelrank.service")
 #: Which older versions are kept: the first of each period, up to an age, both in seconds. One per minute for an hour, one per
 #: hour for a day, one per day for a month.
 THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
+
+
+class StoredVersion(msgspec.Struct, array_like=True):
+    """A model version."""
+
+    version: int
+    number: int
+    time: float
+    frozen: bool
+    tally: Tally
+    open: int
+    state: bytes
+    pin: tuple[int, bytes] | None = None
+    spec: StoredSpec | None = None  # if it has changed since the ranker was created
+    guard: Guard | None = None
+    labels: dict[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)

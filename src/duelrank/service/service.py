@@ -13,8 +13,17 @@ from duelrank.core.types import Features
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.export import LinearModel
-from duelrank.service.definition import Definition, check_names, default_representation, initial_state, normalized
-from duelrank.service.domain import Change, RankerSpec, Step, converted
+from duelrank.service.definition import (
+    Change,
+    Definition,
+    RankerSpec,
+    Step,
+    check_names,
+    converted,
+    default_representation,
+    initial_state,
+    normalized,
+)
 from duelrank.service.history import STEPS
 from duelrank.service.http import schema
 from duelrank.service.http.schema import FeedbackEvent

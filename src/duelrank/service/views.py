@@ -1,4 +1,4 @@
-"""Builds the answers of the API from rankers, versions and stored events: domain values in, structs of the HTTP schema out."""
+"""Builds the answers of the API from rankers, versions and stored events."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from duelrank.evidence import ConfidenceSequence
 from duelrank.evidence.guard import LEVEL, SLACK, Alarm, Guard
 from duelrank.kernels.random import derive
 from duelrank.representation.base import by_feature
-from duelrank.service.definition import HISTORY_FEATURES, Definition
-from duelrank.service.domain import LIST_KINDS, OLD, GuardEvent, Status, Step, converted
+from duelrank.service.definition import HISTORY_FEATURES, LIST_KINDS, OLD, Definition, GuardEvent, Step, converted
 from duelrank.service.history import (
     MAX_POINTS,
     STEPS,
@@ -42,7 +41,7 @@ from duelrank.service.log import (
     read_impression,
     unpack,
 )
-from duelrank.service.machine import LearnedStep, feedback_on
+from duelrank.service.machine import LearnedStep, Status, feedback_on
 from duelrank.service.rankers import Ranker, Version
 from duelrank.storage import Event, Storage
 
@@ -62,23 +61,16 @@ COLD_WARNING = (
 def ranker_info(ranker: Ranker) -> schema.RankerInfo:
     """Return a ranker; in the leader, up to the last event that was applied."""
     version, status = ranker.version, ranker.newest_status()
-    spec, tally = version.definition.spec, status.tally
-    fields = {name: getattr(spec, name) for name in spec.__struct_fields__} | {
-        "impressions": tally.impressions,
-        "learned": tally.learned,
-        "no_feedback": tally.no_feedback,
-        "skipped": tally.skipped,
-        "failed": tally.failed,
+    own = {
         "open": status.open,
         "model_version": version.version,
         "updates": status.updates,
         "created": ranker.created.created,
         "frozen": version.frozen,
         "pinned": None if version.pin is None else version.pin[0],
-        "backfilled": tally.backfilled,
-        "unused": tally.unused,
         "warnings": tuple(_warnings(ranker, status)),
     }
+    fields = msgspec.structs.asdict(version.definition.spec) | msgspec.structs.asdict(status.tally) | own
     return msgspec.convert(fields, schema.RankerInfo, from_attributes=True)
 
 
@@ -261,9 +253,8 @@ def read_history(
     """Return the history of a ranker, from its machine, or from what the leader has saved for other processes."""
     name, definition = ranker.name, ranker.version.definition
     machine, state, pending = ranker.machine, HistoryState(0), list[Block]()
-    if (
-        machine is not None
-    ):  # in this order, and the store last: a block that is saved meanwhile is then found twice, not never
+    if machine is not None:
+        # In this order, and the store last: a block that is saved meanwhile is then found twice, not never.
         state = machine.history.copy(machine.end())
         pending = [block for of, block in list(machine.history.done) if of == step]
     elif (found := storage.snapshots.load(name, HISTORY)) is not None:

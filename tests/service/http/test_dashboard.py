@@ -17,7 +17,7 @@ from tests.service.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER, until
 
 from duelrank.service import Service, views
-from duelrank.service.domain import EXPLORED
+from duelrank.service.definition import EXPLORED
 from duelrank.service.http import WebSettings
 from duelrank.service.http.auth import make_key
 from duelrank.service.http.dashboard import FILES, POLICY, read_file, render

@@ -15,7 +15,7 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from duelrank.core.errors import DuelrankError
-from duelrank.service.domain import Step
+from duelrank.service.definition import Step
 from duelrank.service.history import STEPS
 from duelrank.service.http.auth import token_of
 from duelrank.service.http.schema import Live

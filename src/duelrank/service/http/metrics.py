@@ -11,7 +11,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
-from duelrank.service.domain import GuardEvent
+from duelrank.service.definition import GuardEvent
 from duelrank.service.http.schema import GuardInfo
 from duelrank.service.settings import Observer
 

@@ -29,7 +29,7 @@ from duelrank.export import export as write
 from duelrank.export.base import export_query, options_of
 from duelrank.representation.base import by_feature
 from duelrank.representation.fixed import write_representation
-from duelrank.service.domain import Step
+from duelrank.service.definition import Step
 from duelrank.service.http.auth import Caller
 from duelrank.service.http.dashboard import FILES, POLICY, live_messages, read_file, render
 from duelrank.service.http.decoding import NDJSON, decode_events, decode_logged, decode_rank, decoded
