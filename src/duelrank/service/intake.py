@@ -15,25 +15,9 @@ from duelrank.core.errors import DuelrankError, InvalidValue, LimitExceeded, Sha
 from duelrank.core.types import Features
 from duelrank.core.validation import whole_number
 from duelrank.representation import Fixed, MinMax
+from duelrank.service import log
 from duelrank.service.definition import CLICK, Definition, stored_action
-from duelrank.service.http.schema import (
-    Document,
-    DocumentTable,
-    FeedbackCounts,
-    FeedbackEvent,
-    Invalid,
-    LoggedImpression,
-)
-from duelrank.service.log import (
-    FEEDBACK,
-    LOGGED,
-    KnownImpression,
-    StoredFeedback,
-    StoredLog,
-    closing_event,
-    pack,
-    pack_features,
-)
+from duelrank.service.http import schema
 from duelrank.service.settings import Observer, Settings
 from duelrank.storage import Event, NewEvent, Receipt
 from duelrank.storage.base import checked_text
@@ -81,10 +65,10 @@ class DocumentReader:
         self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
     def read(
-        self, given: Sequence[Document] | DocumentTable, troubles: Observer | FeatureTroubles
+        self, given: Sequence[schema.Document] | schema.DocumentTable, troubles: Observer | FeatureTroubles
     ) -> tuple[list[str], Features]:
         """Return the ids and the features, which are read-only."""
-        if isinstance(given, DocumentTable):
+        if isinstance(given, schema.DocumentTable):
             ids = given.ids
             self._check_ids(ids)
             raw = self._table(given)
@@ -121,7 +105,7 @@ class DocumentReader:
         except UnicodeEncodeError as error:
             raise InvalidValue(f"the id of a document must be valid Unicode: {error}") from None
 
-    def _table(self, given: DocumentTable) -> Features:
+    def _table(self, given: schema.DocumentTable) -> Features:
         """Return the features of a compact request."""
         kind = np.dtype("<f4" if given.type == "float32" else "<f8")
         expected = len(given.ids) * len(self._names) * kind.itemsize
@@ -132,7 +116,7 @@ class DocumentReader:
             )
         return np.frombuffer(given.features, kind).reshape(len(given.ids), -1).astype(np.float64)
 
-    def _row(self, document: Document, troubles: Observer | FeatureTroubles) -> bytes:
+    def _row(self, document: schema.Document, troubles: Observer | FeatureTroubles) -> bytes:
         given = document.features
         if isinstance(given, dict):
             given = self._dense(document, given, troubles)
@@ -145,7 +129,7 @@ class DocumentReader:
             raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
 
     def _dense(
-        self, document: Document, given: Mapping[str, float], troubles: Observer | FeatureTroubles
+        self, document: schema.Document, given: Mapping[str, float], troubles: Observer | FeatureTroubles
     ) -> list[float]:
         row = [0.0] * len(self._names)
         ignored = 0
@@ -200,7 +184,7 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: str
 
 
-class InView(FeedbackEvent, frozen=True):
+class InView(schema.FeedbackEvent, frozen=True):
     """An event about a document that a user has seen: the list was examined as far as that, or as ``examined`` says."""
 
     document: str = ""
@@ -230,9 +214,9 @@ class FeedbackIntake:
     def __init__(
         self,
         name: str,
-        events: Sequence[FeedbackEvent | Rejected],
+        events: Sequence[schema.FeedbackEvent | Rejected],
         first: int,
-        impressions: Mapping[str, KnownImpression | None],
+        impressions: Mapping[str, log.KnownImpression | None],
         time: float,
         settings: Settings,
         salt: bytes | None = None,
@@ -243,16 +227,16 @@ class FeedbackIntake:
         self.new: list[NewEvent] = []
         #: Ids of events about closed impressions: duplicates, or too late.
         self.late: list[str] = []
-        self._closing: list[tuple[int, KnownImpression]] = []  # indices in `new` of closings, and what they close
+        self._closing: list[tuple[int, log.KnownImpression]] = []  # indices in `new` of closings, and what they close
         self._feedback: list[int] = []  # indices in `new` of feedback
         self._unknown = 0
-        self._invalid: list[Invalid] = []
+        self._invalid: list[schema.Invalid] = []
         for index, event in enumerate(events, first):
             self._add(index, event)
 
-    def _add(self, index: int, event: FeedbackEvent | Rejected) -> None:
+    def _add(self, index: int, event: schema.FeedbackEvent | Rejected) -> None:
         if isinstance(event, Rejected):
-            self._invalid.append(Invalid(index, event.event_id, event.reason))
+            self._invalid.append(schema.Invalid(index, event.event_id, event.reason))
             return
         impression = self._impressions.get(event.impression_id)
         if impression is None:
@@ -269,9 +253,9 @@ class FeedbackIntake:
             if clicks or event.close or examined is not None or not event.clicks:
                 self._accept(event, key, impression, clicks, examined)
         except DuelrankError as error:
-            self._invalid.append(Invalid(index, event.event_id, str(error)))
+            self._invalid.append(schema.Invalid(index, event.event_id, str(error)))
 
-    def _positions(self, index: int, event: FeedbackEvent, shown: Sequence[str]) -> list[int]:
+    def _positions(self, index: int, event: schema.FeedbackEvent, shown: Sequence[str]) -> list[int]:
         """Return the positions of the clicked documents; report those that were not shown."""
         if not event.clicks:
             return []
@@ -280,23 +264,30 @@ class FeedbackIntake:
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             reason = f"not shown in this impression: {', '.join(map(repr, missing[:3]))}{more}"
-            self._invalid.append(Invalid(index, event.event_id, reason))
+            self._invalid.append(schema.Invalid(index, event.event_id, reason))
         return sorted({places[id] for id in event.clicks if id in places})
 
     def _accept(
-        self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int], examined: int | None
+        self,
+        event: schema.FeedbackEvent,
+        key: str,
+        impression: log.KnownImpression,
+        clicks: list[int],
+        examined: int | None,
     ) -> None:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
         user, action = self._user(event.user_id), stored_action(event.action)
-        body = pack(StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
-        stored = NewEvent(self._name, FEEDBACK, key, self._time, body)
+        body = log.pack(log.StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
+        stored = NewEvent(self._name, log.FEEDBACK, key, self._time, body)
         self._feedback.append(len(self.new))
         self.new.append(stored)
         if event.close:
             self._closing.append((len(self.new), impression))
             # A duplicate event id, of whatever impression, closes nothing.
-            self.new.append(closing_event(self._name, event.impression_id, impression.number, self._time, follows=True))
+            self.new.append(
+                log.closing_event(self._name, event.impression_id, impression.number, self._time, follows=True)
+            )
             impression.closed = True
 
     def _user(self, id: str | None) -> bytes:
@@ -310,11 +301,11 @@ class FeedbackIntake:
         for place, impression in self._closing:
             impression.closed = receipts is not None and receipts[place].number > 0
 
-    def count(self, receipts: Sequence[Receipt], known: Mapping[str, Event]) -> FeedbackCounts:
+    def count(self, receipts: Sequence[Receipt], known: Mapping[str, Event]) -> schema.FeedbackCounts:
         """Return the counts, given the receipts of the log, and the late events that the log already has."""
         accepted = sum(receipts[place].new for place in self._feedback)
         again = sum(key in known for key in self.late)
-        return FeedbackCounts(
+        return schema.FeedbackCounts(
             accepted=accepted,
             duplicate=len(self._feedback) - accepted + again,
             unknown=self._unknown,
@@ -323,7 +314,7 @@ class FeedbackIntake:
         )
 
 
-def _examined(event: FeedbackEvent, shown: Sequence[str]) -> int | None:
+def _examined(event: schema.FeedbackEvent, shown: Sequence[str]) -> int | None:
     """Return the number of examined positions of a list, None if the event does not have it."""
     if isinstance(event, InView):
         if event.document in shown:
@@ -335,16 +326,16 @@ def _examined(event: FeedbackEvent, shown: Sequence[str]) -> int | None:
     return event.examined
 
 
-def add_counts(counts: Sequence[FeedbackCounts]) -> FeedbackCounts:
+def add_counts(counts: Sequence[schema.FeedbackCounts]) -> schema.FeedbackCounts:
     """Return the sum of the counts of the parts of a request."""
     if len(counts) == 1:
         return counts[0]
     names = ("accepted", "duplicate", "unknown", "expired")
     totals = {name: sum(getattr(each, name) for each in counts) for name in names}
-    return FeedbackCounts(**totals, invalid=[one for each in counts for one in each.invalid])
+    return schema.FeedbackCounts(**totals, invalid=[one for each in counts for one in each.invalid])
 
 
-def content_id(event: FeedbackEvent) -> str:
+def content_id(event: schema.FeedbackEvent) -> str:
     """Return an id for an event that has none, derived from its content."""
     # Stores contain ids of these fields in this order.
     names = ("impression_id", "event_id", "clicks", "examined", "close", "time")
@@ -375,8 +366,8 @@ class LogIntake:
         self._reader = DocumentReader(definition, settings)
 
     def events(
-        self, impressions: Sequence[LoggedImpression | Rejected], time: float
-    ) -> tuple[list[NewEvent], list[Invalid]]:
+        self, impressions: Sequence[schema.LoggedImpression | Rejected], time: float
+    ) -> tuple[list[NewEvent], list[schema.Invalid]]:
         """Return an event for each valid list, and the reasons against the others."""
         events, invalid = [], []
         for index, each in enumerate(impressions):
@@ -386,10 +377,10 @@ class LogIntake:
                 events.append(self._event(each, time))
             except DuelrankError as error:
                 id = each.event_id if isinstance(each, Rejected) else each.impression_id
-                invalid.append(Invalid(index, id, str(error)))
+                invalid.append(schema.Invalid(index, id, str(error)))
         return events, invalid
 
-    def _event(self, logged: LoggedImpression, time: float) -> NewEvent:
+    def _event(self, logged: schema.LoggedImpression, time: float) -> NewEvent:
         id, limit = logged.impression_id, self._settings.max_id
         if not 0 < len(id) <= limit:
             raise InvalidValue(f"an impression_id has from 1 to {limit} characters, got {len(id)}")
@@ -409,9 +400,9 @@ class LogIntake:
         weights = self._definition.spec.actions
         if weights.keys().isdisjoint(actions):  # its id stays free: it may be sent again when its clicks have arrived
             raise InvalidValue(f"no action with a weight of this ranker: {', '.join(weights) or 'it has none'}")
-        body = StoredLog(shown, actions, examined, self._definition.names_digest)
+        body = log.StoredLog(shown, actions, examined, self._definition.names_digest)
         name = self._definition.spec.name
-        return NewEvent(name, LOGGED, checked_text("key", id), time, pack(body), pack_features(raw))
+        return NewEvent(name, log.LOGGED, checked_text("key", id), time, log.pack(body), log.pack_features(raw))
 
 
 def _place(id: str, places: Mapping[str, int]) -> int:

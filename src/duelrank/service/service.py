@@ -13,6 +13,7 @@ from duelrank.core.types import Features
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.export import LinearModel
+from duelrank.service import log, views
 from duelrank.service.definition import (
     Change,
     Definition,
@@ -36,46 +37,11 @@ from duelrank.service.intake import (
     add_counts,
 )
 from duelrank.service.leader import Background, Leader
-from duelrank.service.log import (
-    CONTROL,
-    CREATED,
-    DELETED,
-    IMPRESSION,
-    RANKERS,
-    SALT,
-    Appender,
-    Control,
-    Created,
-    Deleted,
-    Impressions,
-    KnownImpression,
-    RecentImpressions,
-    StoredChange,
-    StoredImpression,
-    StoredSpec,
-    Tail,
-    pack,
-    pack_features,
-    pack_state,
-    read_features,
-    unpack,
-)
 from duelrank.service.machine import MAX_LABELS
 from duelrank.service.rankers import Ranker, Rankers, Version, Versions
 from duelrank.service.retention import remove_creation
 from duelrank.service.settings import Clock, Observer, Settings
 from duelrank.service.viewer import Viewer
-from duelrank.service.views import (
-    compare_versions,
-    explain_step,
-    explained_answer,
-    guard_info,
-    model_curves,
-    ranker_info,
-    ranking_answer,
-    read_history,
-    recent_impressions,
-)
 from duelrank.service.webhooks import check_public
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
@@ -151,10 +117,10 @@ class Service:
         self.unsaved: Exception | None = None
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
         self._rankers = Rankers(storage)
-        self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
-        self._impressions = Impressions(storage, self._recent, self.settings.max_id)
+        self._recent, self._tail = log.RecentImpressions(self.settings.recent), log.Tail()
+        self._impressions = log.Impressions(storage, self._recent, self.settings.max_id)
         self._background: Background | None = None
-        self._appender: Appender | None = None
+        self._appender: log.Appender | None = None
 
     @property
     def observer(self) -> Observer:
@@ -197,7 +163,7 @@ class Service:
             return
         self._rankers.changes.bind()
         self.claim()
-        self._appender = Appender(self.storage.log, self._tail, self._recent)
+        self._appender = log.Appender(self.storage.log, self._tail, self._recent)
         assert self._background is not None
         self._background.start(self._appender)
 
@@ -252,7 +218,7 @@ class Service:
             raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
         if request.explain:
             return await self._explain(ranker, id, known, raw if known.body is stored else None)
-        return ranking_answer(id, known.body)
+        return views.ranking_answer(id, known.body)
 
     def _reader(self, ranker: Ranker) -> DocumentReader:
         definition = ranker.version.definition
@@ -266,8 +232,8 @@ class Service:
         version: Version,
         id: str,
         request: schema.RankRequest,
-        known: KnownImpression | None,
-    ) -> tuple[list[str], Features, StoredImpression | None, bytes]:
+        known: log.KnownImpression | None,
+    ) -> tuple[list[str], Features, log.StoredImpression | None, bytes]:
         """Read the documents, and order them if the impression is not known."""
         definition, troubles = version.definition, FeatureTroubles(self.observer)
         length = definition.spec.length if request.length is None else request.length
@@ -279,35 +245,40 @@ class Service:
         share = version.learned_share
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
         rest = (troubles.missing, troubles.out_of_range, definition.names_digest)
-        return ids, raw, StoredImpression.of(version.version, ids, order, kind, teams, *rest), pack_features(raw)
+        return (
+            ids,
+            raw,
+            log.StoredImpression.of(version.version, ids, order, kind, teams, *rest),
+            log.pack_features(raw),
+        )
 
     async def _append_impression(
-        self, ranker: Ranker, id: str, stored: StoredImpression | None, attachment: bytes
-    ) -> KnownImpression:
+        self, ranker: Ranker, id: str, stored: log.StoredImpression | None, attachment: bytes
+    ) -> log.KnownImpression:
         """Append an impression; return the one with this id that is already in the log, if there is one."""
         assert stored is not None
         name, number = ranker.name, ranker.created.number
-        event = NewEvent(name, IMPRESSION, id, self._clock.time(), pack(stored), attachment)
+        event = NewEvent(name, log.IMPRESSION, id, self._clock.time(), log.pack(stored), attachment)
         receipt = (await self._append([event]))[0]
         if receipt.new:
-            return self._recent.put(number, id, KnownImpression(receipt.number, stored, attachment))
+            return self._recent.put(number, id, log.KnownImpression(receipt.number, stored, attachment))
         found = (await self._impressions.find(name, number, [id], self._sole_writer))[id]
         if found is None or found.body is None:
             raise Conflict(f"the impression {id!r} was made long ago and is gone; use a new impression_id")
         return found
 
     async def _explain(
-        self, ranker: Ranker, id: str, known: KnownImpression, raw: Features | None
+        self, ranker: Ranker, id: str, known: log.KnownImpression, raw: Features | None
     ) -> schema.RankAnswer:
         """Return a ranking with the scores of its documents, by the version that made it."""
         body = known.body
         assert body is not None
         if raw is None:
-            raw = await self._impressions.read(lambda: read_features(self.storage, ranker.name, known.number))
+            raw = await self._impressions.read(lambda: log.read_features(self.storage, ranker.name, known.number))
         version = await self._version(ranker, body.version)
         if raw is None or version is None:
-            return ranking_answer(id, body)  # its features or its version are gone; the order is not
-        return await asyncio.to_thread(explained_answer, id, body, version, raw)
+            return views.ranking_answer(id, body)  # its features or its version are gone; the order is not
+        return await asyncio.to_thread(views.explained_answer, id, body, version, raw)
 
     # Feedback: validate events, append them, acknowledge them
 
@@ -356,7 +327,7 @@ class Service:
 
     async def _make_salt(self) -> None:
         """Choose the salt of the hashes of user ids in this store, once; if two processes do, the first one counts."""
-        event = NewEvent(RANKERS, SALT, SALT, self._clock.time(), pack(os.urandom(16)))
+        event = NewEvent(log.RANKERS, log.SALT, log.SALT, self._clock.time(), log.pack(os.urandom(16)))
         await self._append([event])
         await asyncio.to_thread(self._rankers.refresh)
 
@@ -406,7 +377,7 @@ class Service:
             known = self._rankers[name]
         if not created and not await asyncio.to_thread(_same, asked, known.created):
             raise Conflict(f"there is a ranker {name!r} already, with another spec; choose another name")
-        return ranker_info(known), created
+        return views.ranker_info(known), created
 
     async def _create(self, asked: RankerSpec) -> bool:
         """Append the creation of a ranker; return whether it is new."""
@@ -420,8 +391,8 @@ class Service:
         if len(self._rankers.by_name) >= self.settings.max_rankers:
             raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
         salt = token_bytes(16) if self.settings.salt is None else self.settings.salt
-        body = pack(Created(StoredSpec.of(spec), *start, salt))
-        return (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
+        body = log.pack(log.Created(log.StoredSpec.of(spec), *start, salt))
+        return (await self._append([NewEvent(log.RANKERS, log.CREATED, spec.name, definition.created, body)]))[0].new
 
     async def change(self, name: str, change: schema.Change) -> schema.RankerInfo:
         """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
@@ -432,15 +403,15 @@ class Service:
         after.check_limits(self.settings)
         check_names(wanted.add_features, wanted.actions or ())
         await asyncio.to_thread(after.warm_up)
-        return await self._control(ranker, Control("change", change=StoredChange.of(wanted)))
+        return await self._control(ranker, log.Control("change", change=log.StoredChange.of(wanted)))
 
     async def delete(self, name: str) -> None:
         """Delete a ranker and all its data; the name is free when it returns."""
         self._check_ready()
         self._check_writable()
         broken = self._rankers.broken.get(name)
-        deleted = Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
-        event = NewEvent(RANKERS, DELETED, f"{name}/{deleted.number}", self._clock.time(), pack(deleted))
+        deleted = log.Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
+        event = NewEvent(log.RANKERS, log.DELETED, f"{name}/{deleted.number}", self._clock.time(), log.pack(deleted))
         number = (await self._append([event]))[0].number
         # The name is free only when no ids of impressions and events are left; the leader removes the rest.
         await asyncio.to_thread(self.storage.log.delete, name, number)
@@ -450,11 +421,11 @@ class Service:
     def rankers(self) -> list[schema.RankerInfo]:
         """Return all rankers, by name."""
         self._check_ready()
-        return [ranker_info(ranker) for _, ranker in sorted(self._rankers.by_name.items())]
+        return [views.ranker_info(ranker) for _, ranker in sorted(self._rankers.by_name.items())]
 
     def ranker(self, name: str) -> schema.RankerInfo:
         """Return one ranker; may read the store."""
-        return ranker_info(self._known(name))
+        return views.ranker_info(self._known(name))
 
     def guard(self, name: str) -> schema.GuardInfo:
         """Return the evidence of the guard of a ranker; may read the store."""
@@ -464,7 +435,7 @@ class Service:
             raise InvalidValue(
                 f'the ranker {name!r} has no guard; give it one with a change, such as {{"guard": {{}}}}'
             )
-        return guard_info(name, ranker.version.version, guard)
+        return views.guard_info(name, ranker.version.version, guard)
 
     def history(
         self, name: str, step: Step = "minute", start: float | None = None, end: float | None = None
@@ -482,7 +453,7 @@ class Service:
         """
         if step not in STEPS:
             raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
-        return read_history(self.storage, self._known(name), step, start, end)
+        return views.read_history(self.storage, self._known(name), step, start, end)
 
     async def control(self, name: str, action: Action, version: int | None = None) -> schema.RankerInfo:
         """Freeze, resume, roll back, pin or unpin a ranker; returns when it is applied.
@@ -512,21 +483,21 @@ class Service:
             found = await self._version(ranker, version)
             if found is None:
                 raise _no_version(name, version)
-            state, features = pack_state(found.state), found.definition.spec.features
-        return await self._control(ranker, Control(action, version, state, features=features))
+            state, features = log.pack_state(found.state), found.definition.spec.features
+        return await self._control(ranker, log.Control(action, version, state, features=features))
 
-    async def _control(self, ranker: Ranker, control: Control) -> schema.RankerInfo:
+    async def _control(self, ranker: Ranker, control: log.Control) -> schema.RankerInfo:
         """Append a control event, and wait until a version after it is served."""
         number = await self._append_control(ranker, control)
         try:
             await self._rankers.changes.wait_until(lambda: ranker.version.number > number, CONTROL_TIMEOUT)
         except TimeoutError:
             raise _pending(ranker.name) from None
-        return ranker_info(ranker)
+        return views.ranker_info(ranker)
 
-    async def _append_control(self, ranker: Ranker, control: Control) -> int:
+    async def _append_control(self, ranker: Ranker, control: log.Control) -> int:
         """Append a control event, and return its number."""
-        event = NewEvent(ranker.name, CONTROL, os.urandom(12).hex(), self._clock.time(), pack(control))
+        event = NewEvent(ranker.name, log.CONTROL, os.urandom(12).hex(), self._clock.time(), log.pack(control))
         return (await self._append([event]))[0].number
 
     # Versions and models
@@ -558,15 +529,15 @@ class Service:
                 raise LimitExceeded(f"{name!r} has {len(labels)} versions with a label, the limit; remove one first")
         elif version not in labels:
             raise UnknownName(f"version {version} of {name!r} has no label")
-        await self._append_label(ranker, Control("label", version, label=label))
+        await self._append_label(ranker, log.Control("label", version, label=label))
         found = await self._version(ranker, version)
         if found is None:  # it was removed in the same moment
-            await self._append_label(ranker, Control("label", version))
+            await self._append_label(ranker, log.Control("label", version))
             raise _no_version(name, version)
         labels = ranker.newest_status().labels
         return schema.VersionInfo(version, found.time, found.number, found is ranker.version, labels.get(version, ""))
 
-    async def _append_label(self, ranker: Ranker, control: Control) -> None:
+    async def _append_label(self, ranker: Ranker, control: log.Control) -> None:
         """Append a label, and wait until the leader has applied it; no version follows from it."""
         number = await self._append_control(ranker, control)
         try:
@@ -583,7 +554,7 @@ class Service:
 
     def curves(self, name: str, version: int | None = None) -> schema.ModelCurves:
         """Return what each feature adds to the score, in a version or the current one; the most important first."""
-        return model_curves(self._version_of(name, version))
+        return views.model_curves(self._version_of(name, version))
 
     def last_step(self, name: str) -> schema.LastStep:
         """Return what was learned from the last impression, computed again; reads the store.
@@ -597,17 +568,17 @@ class Service:
         kept = None if ranker.machine is None else ranker.machine.last_step
         if kept is None:
             raise UnknownName(f"{name!r} has learned from no impression since this process began to learn")
-        event = self.storage.log.find(name, IMPRESSION, [kept.id]).get(kept.id)
-        stored = unpack(event.body, StoredImpression) if event is not None and event.body else None
-        raw = None if stored is None else read_features(self.storage, name, kept.impression.number)
+        event = self.storage.log.find(name, log.IMPRESSION, [kept.id]).get(kept.id)
+        stored = log.unpack(event.body, log.StoredImpression) if event is not None and event.body else None
+        raw = None if stored is None else log.read_features(self.storage, name, kept.impression.number)
         if stored is None or raw is None:
             raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
-        return explain_step(kept, stored, raw, ranker.version.version)
+        return views.explain_step(kept, stored, raw, ranker.version.version)
 
     def impressions(self, name: str) -> list[schema.ImpressionInfo]:
         """Return the newest impressions whose features are still there, newest first; reads the store."""
         self._check_ready()
-        return recent_impressions(self.storage, self._rankers[name].name, RECENT_IMPRESSIONS)
+        return views.recent_impressions(self.storage, self._rankers[name].name, RECENT_IMPRESSIONS)
 
     def compare(self, name: str, id: str, one: int | None = None, other: int | None = None) -> schema.Comparison:
         """Return the rankings of an impression by two versions, by default the first and the current one; reads the store."""
@@ -615,7 +586,9 @@ class Service:
         ranker = self._rankers[name]
         versions = self._version_of(name, 1 if one is None else one), self._version_of(name, other)
         key = checked_text("key", id)
-        return compare_versions(self.storage, name, key, *versions, lambda each: self._stored_version(ranker, each))
+        return views.compare_versions(
+            self.storage, name, key, *versions, lambda each: self._stored_version(ranker, each)
+        )
 
     def lag(self) -> int:
         """Return the number of events that are not applied yet, as far as this process knows; reads the store."""

@@ -209,7 +209,7 @@ class Endpoint:
         path = scope["path_params"]
         if caller.rankers:
             self._check_rankers(caller, path)
-        if not operation.always and not state.service.ready:
+        if not operation.before_ready and not state.service.ready:
             raise NotReady(
                 "kernels are being compiled, or rankers are being restored; GET /readyz says when that is done"
             )

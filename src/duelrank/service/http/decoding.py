@@ -13,8 +13,8 @@ import msgspec
 
 from duelrank.adapters.ubi import UbiEvent, action_of, fingerprint, id_text, user_of
 from duelrank.core.errors import LimitExceeded
+from duelrank.service.http import schema
 from duelrank.service.http.errors import MalformedBody, wrong_shape
-from duelrank.service.http.schema import Document, DocumentTable, FeedbackEvent, LoggedImpression, RankRequest
 from duelrank.service.intake import InView, Rejected
 
 T = TypeVar("T")
@@ -25,9 +25,9 @@ NDJSON = "application/x-ndjson"
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _anything = msgspec.json.Decoder().decode
 _raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_logged = msgspec.json.Decoder(LoggedImpression).decode
-_native = msgspec.json.Decoder(FeedbackEvent).decode
-_natives = msgspec.json.Decoder(list[FeedbackEvent]).decode
+_logged = msgspec.json.Decoder(schema.LoggedImpression).decode
+_native = msgspec.json.Decoder(schema.FeedbackEvent).decode
+_natives = msgspec.json.Decoder(list[schema.FeedbackEvent]).decode
 _ubi = msgspec.json.Decoder(UbiEvent).decode
 
 
@@ -47,7 +47,7 @@ def decoded(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str 
 class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A `RankRequest` whose documents are not decoded yet."""
 
-    documents: list[msgspec.Raw] | DocumentTable
+    documents: list[msgspec.Raw] | schema.DocumentTable
     impression_id: str | None = None
     length: int | None = None
     explain: bool = False
@@ -62,28 +62,28 @@ class _RankDecoder:
 
     def __init__(self, codec: Any, form: str) -> None:
         self._form = form
-        self._whole = codec.Decoder(RankRequest).decode
+        self._whole = codec.Decoder(schema.RankRequest).decode
         self._pieces = codec.Decoder(_Pieces).decode
-        self._document = codec.Decoder(Document).decode
+        self._document = codec.Decoder(schema.Document).decode
 
-    def __call__(self, body: bytes, large: bool) -> RankRequest:
+    def __call__(self, body: bytes, large: bool) -> schema.RankRequest:
         if not large:
-            request: RankRequest = decoded(self._whole, body, RankRequest, self._form)
+            request: schema.RankRequest = decoded(self._whole, body, schema.RankRequest, self._form)
             return request
-        found: _Pieces = decoded(self._pieces, body, RankRequest, self._form)
+        found: _Pieces = decoded(self._pieces, body, schema.RankRequest, self._form)
         documents = found.documents
-        return RankRequest(
-            documents=documents if isinstance(documents, DocumentTable) else self._each(documents),
+        return schema.RankRequest(
+            documents=documents if isinstance(documents, schema.DocumentTable) else self._each(documents),
             impression_id=found.impression_id,
             length=found.length,
             explain=found.explain,
         )
 
-    def _each(self, pieces: list[msgspec.Raw]) -> list[Document]:
+    def _each(self, pieces: list[msgspec.Raw]) -> list[schema.Document]:
         documents = []
         for place, piece in enumerate(pieces):
             try:
-                documents.append(decoded(self._document, piece, Document, self._form))
+                documents.append(decoded(self._document, piece, schema.Document, self._form))
             except msgspec.ValidationError as error:
                 message = str(error).partition(" - at `$")
                 rest = message[2] or "`"
@@ -95,7 +95,7 @@ _from_json = _RankDecoder(msgspec.json, "JSON")
 _from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
 
 
-def decode_rank(body: bytes, content_type: bytes, large: bool) -> RankRequest:
+def decode_rank(body: bytes, content_type: bytes, large: bool) -> schema.RankRequest:
     """Decode a request for a ranking, in JSON or MessagePack."""
     return (_from_msgpack if b"msgpack" in content_type else _from_json)(body, large)
 
@@ -155,20 +155,20 @@ def _text_at(body: bytes, field: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def decode_logged(body: bytes, content_type: bytes, limit: int) -> list[LoggedImpression | Rejected]:
+def decode_logged(body: bytes, content_type: bytes, limit: int) -> list[schema.LoggedImpression | Rejected]:
     """Decode logged lists of another system; an invalid one becomes a `Rejected` in its place."""
-    return _decode_many(body, content_type, limit, "lists", _logged, LoggedImpression, "impression_id")
+    return _decode_many(body, content_type, limit, "lists", _logged, schema.LoggedImpression, "impression_id")
 
 
-def decode_events(body: bytes, content_type: bytes, limit: int) -> Sequence[FeedbackEvent | Rejected]:
+def decode_events(body: bytes, content_type: bytes, limit: int) -> Sequence[schema.FeedbackEvent | Rejected]:
     """Decode feedback events; an invalid one becomes a `Rejected` in its place."""
     if body[:1] == b"[":
         with suppress(*_BROKEN):  # otherwise decode each event separately
             return _natives(body)
-    return _decode_many(body, content_type, limit, "events", _event, FeedbackEvent, "event_id")
+    return _decode_many(body, content_type, limit, "events", _event, schema.FeedbackEvent, "event_id")
 
 
-def _event(text: bytes) -> FeedbackEvent | Rejected:
+def _event(text: bytes) -> schema.FeedbackEvent | Rejected:
     try:
         return _native(text)
     except _BROKEN:
@@ -177,7 +177,7 @@ def _event(text: bytes) -> FeedbackEvent | Rejected:
         raise
 
 
-def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
+def _from_ubi(text: bytes) -> schema.FeedbackEvent | Rejected:
     event, content = _ubi(text), _anything(text)
     own = content.get("event_id")
     id = own if own and isinstance(own, str) else fingerprint(content)
@@ -189,7 +189,7 @@ def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
     if action.document is None:
         if action.action == "click":
             return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-        return FeedbackEvent(**common, examined=action.depth)
+        return schema.FeedbackEvent(**common, examined=action.depth)
     if action.looking:
         return InView(**common, examined=action.depth, document=action.document)
-    return FeedbackEvent(**common, clicks=[action.document], action=action.action)
+    return schema.FeedbackEvent(**common, clicks=[action.document], action=action.action)

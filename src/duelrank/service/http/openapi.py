@@ -70,7 +70,7 @@ def problems_of(one: Operation) -> list[type[BaseException]]:
     found: list[type[BaseException]] = [FromAWebPage, Forwarded, WrongMethod, HeadersTooLarge, TooBusy, Exception]
     if one.needs is not None:
         found += [NoKey, WrongScope, TooManyRequests]
-    if not one.always:
+    if not one.before_ready:
         found += [NotReady, StorageFailure, StoreLocked, StoreFull, StoreUnavailable]
     if one.method != "GET":
         found.append(ReadOnly)
@@ -105,7 +105,7 @@ def _operation(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 def _names(one: Operation) -> list[dict[str, Any]]:
     if "{name}" not in one.path:
         return []
-    about = {"description": "Name of the ranker.", "schema": {"type": "string"}, "example": one.named}
+    about = {"description": "Name of the ranker.", "schema": {"type": "string"}, "example": one.example_ranker}
     return [{"name": "name", "in": "path", "required": True, **about}]
 
 
