@@ -184,7 +184,7 @@ def _stop_and_go_on(definition, taken, where):
     second.restore(first.checkpoint())
     assert second.checkpoint() == first.checkpoint()
     names = (first.definition.spec.features, first.definition.names_digest)
-    history_answer("shop", "day", [], first.history.copy(first.end()), *names)  # whenever one looks
+    history_answer("shop", "day", [], first.history.copy(first.step_end()), *names)  # whenever one looks
     for event in log.events:  # those before `where` once more: they count once
         second.apply(event)
     assert second.checkpoint() == log.machine.checkpoint()

@@ -10,7 +10,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
@@ -90,12 +90,14 @@ VersionOf: TypeAlias = "Callable[[str, int | None], Version]"
 
 
 def converted(value: msgspec.Struct, kind: type[T]) -> T:
-    """Convert a struct to another struct type with the same fields; fields that are not set stay so.
+    """Convert a struct to another struct type with the same fields; fields that are not set stay unset.
 
     The fields of the outer struct must be encoded under their own names.
     """
     fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
-    given = {name: each for name, each in fields if each is not msgspec.UNSET}  # UNSET is not converted as such
+    given = {
+        name: each for name, each in fields if each is not msgspec.UNSET
+    }  # `msgspec.convert` does not accept UNSET
     return msgspec.convert(given, kind, from_attributes=True)
 
 
@@ -279,7 +281,7 @@ class Definition:
                 raise LimitExceeded(f"a ranker may have at most {limit:,} {what} here, got {found:,}")
 
     def check_new(self) -> None:
-        """Raise if a new ranker has invalid names or scalings; existing rankers with such ones go on."""
+        """Raise if a new ranker has invalid names or scalings; existing rankers are not checked again."""
         check_names(self.spec.features, self.spec.actions)
         scalings = self.representation.scalings if isinstance(self.representation, Fixed) else ()
         for name, scaling in zip(self.spec.features, scalings, strict=False):
@@ -316,7 +318,7 @@ class Definition:
             **given,
             features=features,
             retired=tuple(name for name in retired if name not in features),
-            representation=_without(spec.representation, change.retire_features),
+            representation=_restricted(spec.representation, kept),
         )
         if features != self.spec.features and self.algorithm.weights_follow_memory:
             raise InvalidRecipe(
@@ -347,8 +349,8 @@ class Definition:
     def roll_back(self, state: State, old: State) -> State:
         """Return an earlier state as the successor of another one.
 
-        Weights and knots are the earlier ones. The documents seen in between stay seen, and the counts go on: they name the random
-        streams of learning, each of which is used once.
+        Weights and knots are the earlier ones. Documents that were seen since then, and the counts, are kept: the counts number the
+        random streams of learning, each of which is used once.
         """
         memory = old.memory
         if (knots := knots_of(_seen(old))) is not None:
@@ -589,10 +591,11 @@ def _numbers(body: bytes) -> NDArray[np.float64]:
     return frozen(np.frombuffer(body, "<f8").astype(np.float64))
 
 
-def _without(representation: Any, names: tuple[str, ...]) -> Any:
+def _restricted(representation: Any, kept: Collection[str]) -> Any:
+    """Return a written representation; of fixed scalings by name, only those of the kept features."""
     if not isinstance(representation, Mapping):
         return representation
-    features = {name: each for name, each in representation["features"].items() if name not in names}
+    features = {name: each for name, each in representation["features"].items() if name in kept}
     return {**representation, "features": features}
 
 
@@ -650,10 +653,7 @@ def default_representation(spec: RankerSpec, version_of: VersionOf) -> str | dic
             '"raw" for the values of the request, "query-scaled" for their place in the range of the query'
         )
     model, _ = _start_model(spec.start, version_of)
-    written = write_representation(model.representation, model.features)
-    if isinstance(written, str):
-        return written
-    return {**written, "features": {name: each for name, each in written["features"].items() if name in spec.features}}
+    return _written(model.representation, model.features, spec.features)
 
 
 def initial_state(spec: RankerSpec, version_of: VersionOf) -> InitialState:
@@ -703,8 +703,8 @@ def _state_of_model(model: LinearModel, source: str, definition: Definition) -> 
     seen = definition.representation.start(len(definition.spec.features))
     if _are_lines(model.representation, model.memory) and _are_lines(definition.representation, seen):
         return InitialState(definition.packed_weights(dict(zip(model.features, model.weights.tolist(), strict=True))))
-    given = _shared(model.representation, model.features, definition.spec.features)
-    own = _shared(definition.representation, definition.spec.features, model.features)
+    given = _written(model.representation, model.features, definition.spec.features)
+    own = _written(definition.representation, definition.spec.features, model.features)
     if given != own:
         raise InvalidValue(
             f"start: {source} has the representation {given}, and this ranker {own}; weights have the same meaning only if both "
@@ -725,9 +725,7 @@ def _are_lines(representation: Representation, memory: Memory) -> bool:
     return representation.domain == "query range" and np.array_equal(knots, np.tile([0.0, 1.0], (len(knots), 1)))
 
 
-def _shared(representation: Representation, names: tuple[str, ...], shared: tuple[str, ...]) -> Any:
-    """Return a representation in JSON, restricted to features that both have."""
-    found = write_representation(representation, names)
-    if isinstance(found, str):
-        return found
-    return {**found, "features": {name: each for name, each in found["features"].items() if name in shared}}
+def _written(representation: Representation, names: tuple[str, ...], kept: tuple[str, ...]) -> str | dict[str, Any]:
+    """Return a representation in JSON; of fixed scalings by name, only those of the kept features."""
+    found: str | dict[str, Any] = _restricted(write_representation(representation, names), kept)
+    return found

@@ -29,7 +29,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class FeatureTroubles:
-    """Counts the questionable feature values of one request that can be ranked nevertheless, and passes them to an observer."""
+    """Counts the questionable feature values of one request, and passes the counts to an observer."""
 
     __slots__ = ("_observer", "missing", "out_of_range")
 
@@ -65,7 +65,7 @@ class DocumentReader:
         self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
     def read(
-        self, given: Sequence[schema.Document] | schema.DocumentTable, troubles: Observer | FeatureTroubles
+        self, given: Sequence[schema.Document] | schema.DocumentTable, troubles: FeatureTroubles
     ) -> tuple[list[str], Features]:
         """Return the ids and the features, which are read-only."""
         if isinstance(given, schema.DocumentTable):
@@ -116,7 +116,7 @@ class DocumentReader:
             )
         return np.frombuffer(given.features, kind).reshape(len(given.ids), -1).astype(np.float64)
 
-    def _row(self, document: schema.Document, troubles: Observer | FeatureTroubles) -> bytes:
+    def _row(self, document: schema.Document, troubles: FeatureTroubles) -> bytes:
         given = document.features
         if isinstance(given, dict):
             given = self._dense(document, given, troubles)
@@ -128,9 +128,7 @@ class DocumentReader:
         except (struct.error, OverflowError) as error:
             raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
 
-    def _dense(
-        self, document: schema.Document, given: Mapping[str, float], troubles: Observer | FeatureTroubles
-    ) -> list[float]:
+    def _dense(self, document: schema.Document, given: Mapping[str, float], troubles: FeatureTroubles) -> list[float]:
         row = [0.0] * len(self._names)
         ignored = 0
         for name, value in given.items():
@@ -146,7 +144,7 @@ class DocumentReader:
             troubles.feature_trouble(self._name, "missing", missing)
         return row
 
-    def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, troubles: Observer | FeatureTroubles) -> None:
+    def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, troubles: FeatureTroubles) -> None:
         troubles.feature_trouble(self._name, "nan", int(np.isnan(raw).sum()))
         troubles.feature_trouble(self._name, "infinite", int(np.isinf(raw).sum()))
         document, column = (int(index) for index in np.argwhere(~finite)[0])
@@ -178,7 +176,7 @@ def _expected_range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | N
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An event that could not be decoded; it takes its place among the others, so that it is counted."""
+    """An event that could not be decoded; it is a placeholder, so that the event is counted and later ones keep their index."""
 
     event_id: str | None
     reason: str
@@ -284,7 +282,7 @@ class FeedbackIntake:
         self.new.append(stored)
         if event.close:
             self._closing.append((len(self.new), impression))
-            # A duplicate event id, of whatever impression, closes nothing.
+            # An event with a known id, even of another impression, closes nothing.
             self.new.append(
                 log.closing_event(self._name, event.impression_id, impression.number, self._time, follows=True)
             )
@@ -368,7 +366,7 @@ class LogIntake:
     def events(
         self, impressions: Sequence[schema.LoggedImpression | Rejected], time: float
     ) -> tuple[list[NewEvent], list[schema.Invalid]]:
-        """Return an event for each valid list, and the reasons against the others."""
+        """Return an event for each valid list, and the reasons why the others are invalid."""
         events, invalid = [], []
         for index, each in enumerate(impressions):
             try:

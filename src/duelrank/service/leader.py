@@ -23,7 +23,7 @@ from duelrank.service import log
 from duelrank.service.definition import Definition, GuardEvent, RankerSpec, hash63, normalized
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
 from duelrank.service.machine import ClosedImpression, FetchImpression, Machine, Status
-from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, read_checkpoints
+from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, newest_checkpoint
 from duelrank.service.retention import Capacity, Retention
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Settings
 from duelrank.service.views import event_sentence, guard_info
@@ -420,9 +420,8 @@ class Term:
         features = partial(log.read_features, self._storage, name)
         fetch = self._fetch_impression(name, ranker.created.number)
         machine = Machine(ranker.created, fetch, versions.state, fetch_features=features)
-        for body in read_checkpoints(self._storage, name):
+        if (body := newest_checkpoint(self._storage, name)) is not None:
             machine.restore(body)
-            break
         progress = RankerProgress(ranker.created, machine, self._clock.monotonic())
         time = ranker.created.created
         announced = self._storage.snapshots.load(name, log.LAST_ANNOUNCED)
@@ -703,7 +702,7 @@ class Term:
             self._storage.snapshots.prune(name, log.STATUS, 1)
             progress.status_number, progress.status_at = machine.number, now
         if machine.number != progress.history_number and now - progress.history_at >= HISTORY_SECONDS:
-            body = log.pack(machine.history.copy(machine.end()))
+            body = log.pack(machine.history.copy(machine.step_end()))
             self._storage.snapshots.save(name, log.HISTORY, machine.number, self._clock.time(), body)
             self._storage.snapshots.prune(name, log.HISTORY, 1)
             progress.history_number, progress.history_at = machine.number, now

@@ -1,4 +1,4 @@
-"""Applies the events of a ranker, one by one: a pure function of them, in the leader, after a restart and in a replay."""
+"""Applies the events of a ranker, one by one; the result, live, after a restart or in a replay, depends on the events only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from duelrank.service.definition import (
     normalized,
     unpack_teams,
 )
-from duelrank.service.history import End, HistoryState, Recorder
+from duelrank.service.history import HistoryState, Recorder, StepEnd
 from duelrank.storage import Event
 
 #: Returns the body of an impression and its features, by its id and its number; None if they are gone.
@@ -292,7 +292,7 @@ class Watch:
         return proven[1]
 
     def resume(self, version: int) -> None:
-        """End an alarm, and start again with the versions after this one."""
+        """StepEnd an alarm, and start again with the versions after this one."""
         if self.guard is not None and (after := self.guard.resumed()) is not self.guard:
             self.guard, self.floor = after, version
 
@@ -366,28 +366,28 @@ class Machine:
         if event.number <= self.number:
             return None
         closed = None
-        self.history.begin(event.time, self.end)
+        self.history.begin_event(event.time, self.step_end)
         if event.kind == log.IMPRESSION:
-            self._impression(event)
+            self._apply_impression(event)
         elif event.kind == log.FEEDBACK:
-            self._feedback(log.unpack(event.body, log.StoredFeedback))
+            self._apply_feedback(log.unpack(event.body, log.StoredFeedback))
         elif event.kind == log.LOGGED:
-            closed = self._log(log.unpack(event.body, log.StoredLog), event)
+            closed = self._apply_logged(log.unpack(event.body, log.StoredLog), event)
         elif event.kind == log.CLOSED:
-            closed = self._close(log.unpack(event.body, str), event)
+            closed = self._apply_closed(log.unpack(event.body, str), event)
         elif event.kind == log.PUBLISHED:
-            self._publish(log.unpack(event.body, log.Published))
+            self._apply_published(log.unpack(event.body, log.Published))
         elif event.kind == log.CONTROL:
-            self._control(log.unpack(event.body, log.Control), event)
+            self._apply_control(log.unpack(event.body, log.Control), event)
         elif event.kind != log.FAILED:  # `failures` has these
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later version of duelrank may have written it"
             )
-        self.history.count()
+        self.history.count_event()
         self.number = event.number
         return closed
 
-    def _impression(self, event: Event) -> None:
+    def _apply_impression(self, event: Event) -> None:
         stored = log.unpack(event.body, log.StoredImpression)
         kind = stored.list_kind if stored.version > max(self.floor, self.version - VERSION_WINDOW - 1) else OLD
         if kind == GUARD and stored.version <= self.watch.floor:
@@ -398,7 +398,7 @@ class Machine:
         self.references[stored.version] += 1
         self.tally.impressions += 1
 
-    def _feedback(self, feedback: log.StoredFeedback) -> None:
+    def _apply_feedback(self, feedback: log.StoredFeedback) -> None:
         impression = self.open.get(feedback.impression)
         if impression is None:
             self.tally.late += 1
@@ -411,7 +411,7 @@ class Machine:
             impression.examined = max(feedback.examined, impression.examined or 0)
         impression.user = impression.user or feedback.user
 
-    def _close(self, id: str, event: Event) -> ClosedImpression | None:
+    def _apply_closed(self, id: str, event: Event) -> ClosedImpression | None:
         impression = self.open.get(id)
         if impression is None:
             return None
@@ -459,11 +459,11 @@ class Machine:
         feedback = feedback_on(impression, len(stored.order))
         return _checked(self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh))
 
-    def _log(self, body: log.StoredLog, event: Event) -> ClosedImpression | None:
+    def _apply_logged(self, body: log.StoredLog, event: Event) -> ClosedImpression | None:
         """Learn from a logged list of another system, only before the first live one."""
         live = self.state.step > 0
         if live or self.frozen or self.watch.stepped_back or body.names != self.definition.names_digest:
-            self.tally.unused += 1  # it was accepted before this became so
+            self.tally.unused += 1  # it was accepted before that was the case
             return None
         try:
             self._check_learnable(event)
@@ -494,14 +494,14 @@ class Machine:
         logged = teacher.learn(before, *parts, fresh)
         return logged, _checked(teacher.handed_over(self.state, logged))
 
-    def end(self) -> End:
+    def step_end(self) -> StepEnd:
         """Return the state of the ranker for its history."""
         guard, found = self.guard, None
         if guard is not None:
             found = (guard.period.wins, guard.period.losses, guard.detector.statistic, guard.learned_share)
         # Between a change of features and the next version, the served version has other features than the definition.
         weights = b"" if self.floor == self.version else self.definition.rises(self.served)
-        return End(self.version, weights, found)
+        return StepEnd(self.version, weights, found)
 
     @property
     def guard(self) -> Guard | None:
@@ -525,12 +525,12 @@ class Machine:
         gains = feedback_on(impression, len(impression.teams)).gains
         return self.watch.vote(impression.teams, gains, impression.user, made_by, event.number, event.time)
 
-    def _publish(self, published: log.Published) -> None:
+    def _apply_published(self, published: log.Published) -> None:
         self._hold(self.version, self.served)
         self.version, self.served, self.changed = published.version, self.state, False
         self._discard(self.version - VERSION_WINDOW - 1)
 
-    def _control(self, control: log.Control, event: Event) -> None:
+    def _apply_control(self, control: log.Control, event: Event) -> None:
         before = (self.state, self.pin, self.frozen, self.definition, self.guard, self.labels)
         if control.action in ("rollback", "pin"):
             self._use_version(control)

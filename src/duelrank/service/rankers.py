@@ -126,7 +126,7 @@ class Versions:
         """Return the saved versions, oldest first; their number is the version."""
         return self._snapshots.list(self._name, log.VERSION)
 
-    def lasting(self, keep: int, now: float, labels: Collection[int]) -> Sequence[SnapshotInfo]:
+    def retained(self, keep: int, now: float, labels: Collection[int]) -> Sequence[SnapshotInfo]:
         """Return the versions that a rollback can use: the newest, fewer of older ones, and those with a label."""
         found = self.list()
         kept = {info.number for info in found[-keep:]}.union(labels, thinned(found, now))
@@ -138,9 +138,9 @@ class Versions:
         return None if found is None else log.unpack(found.body, StoredVersion).number
 
     def prune(self, keep: int, now: float, labels: Collection[int], needed: Collection[int]) -> int:
-        """Remove all versions except the lasting and the needed ones."""
-        lasting = {info.number for info in self.lasting(keep, now, labels)}
-        return self._snapshots.prune(self._name, log.VERSION, keep, lasting.union(needed))
+        """Remove all versions except the retained and the needed ones."""
+        retained = {info.number for info in self.retained(keep, now, labels)}
+        return self._snapshots.prune(self._name, log.VERSION, keep, retained.union(needed))
 
 
 def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
@@ -158,8 +158,8 @@ def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
     return kept
 
 
-def read_checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
-    """Yield the intact checkpoints of a ranker, newest first; raise if all are damaged and events were dropped."""
+def newest_checkpoint(storage: Storage, name: str) -> bytes | None:
+    """Return the newest intact checkpoint of a ranker; raise if all are damaged and events were dropped."""
     damage: StoreCorrupt | None = None
     for info in reversed(storage.snapshots.list(name, log.CHECKPOINT)):
         try:
@@ -168,9 +168,10 @@ def read_checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
             damage = error
         else:
             if found is not None:
-                yield found.body
+                return found.body
     if damage is not None and storage.log.dropped(name) > 0:
         raise damage
+    return None
 
 
 def new_events(events: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
@@ -304,7 +305,9 @@ class Rankers:
             try:
                 definition = Definition.read(event, created)
                 definition.warm_up()
-            except Exception as error:  # such as a recipe of an extension that is not loaded: the other rankers go on
+            except (
+                Exception
+            ) as error:  # such as a recipe of an extension that is not loaded: the other rankers are served
                 logger.error("the ranker %r cannot be served: %s", event.key, error)
                 self.broken[event.key] = event.number, str(error)
             else:

@@ -113,7 +113,7 @@ class Service:
         self.read_only = read_only
         #: Whether the process was asked to stop: endless answers, such as live streams, have to end.
         self.ending = False
-        #: Why the newest checkpoints could not be saved when it stopped; the event log has everything nevertheless.
+        #: Why the newest checkpoints could not be saved when it stopped; the event log is complete all the same.
         self.unsaved: Exception | None = None
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
         self._rankers = Rankers(storage)
@@ -197,7 +197,7 @@ class Service:
 
     async def rank(self, name: str, request: schema.RankRequest) -> schema.RankAnswer:
         """Return the ranking to show; when it returns, the impression is in the store."""
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         id = self._checked_id(request.impression_id)
         version, reader = ranker.version, self._reader(ranker)
         if isinstance(request.documents, list):
@@ -206,9 +206,11 @@ class Service:
             n_values = len(request.documents.features) // 4
         known = self._recent.get(ranker.created.number, id)
         if n_values <= INLINE_VALUES:
-            ids, raw, stored, attachment = self._make(reader, version, id, request, known)
+            ids, raw, stored, attachment = self._make_impression(reader, version, id, request, known)
         else:
-            ids, raw, stored, attachment = await asyncio.to_thread(self._make, reader, version, id, request, known)
+            ids, raw, stored, attachment = await asyncio.to_thread(
+                self._make_impression, reader, version, id, request, known
+            )
         if known is None or known.body is None:
             known = await self._append_impression(ranker, id, stored, attachment)
             if known.body is stored:
@@ -226,7 +228,7 @@ class Service:
             ranker.reader = DocumentReader(definition, self.settings)
         return ranker.reader
 
-    def _make(
+    def _make_impression(
         self,
         reader: DocumentReader,
         version: Version,
@@ -255,7 +257,7 @@ class Service:
     async def _append_impression(
         self, ranker: Ranker, id: str, stored: log.StoredImpression | None, attachment: bytes
     ) -> log.KnownImpression:
-        """Append an impression; return the one with this id that is already in the log, if there is one."""
+        """Append an impression, and return it; if the log has an impression with this id already, return that one."""
         assert stored is not None
         name, number = ranker.name, ranker.created.number
         event = NewEvent(name, log.IMPRESSION, id, self._clock.time(), log.pack(stored), attachment)
@@ -275,7 +277,7 @@ class Service:
         assert body is not None
         if raw is None:
             raw = await self._impressions.read(lambda: log.read_features(self.storage, ranker.name, known.number))
-        version = await self._version(ranker, body.version)
+        version = await self._read_version(ranker, body.version)
         if raw is None or version is None:
             return views.ranking_answer(id, body)  # its features or its version are gone; the order is not
         return await asyncio.to_thread(views.explained_answer, id, body, version, raw)
@@ -284,7 +286,7 @@ class Service:
 
     async def feedback(self, name: str, events: Sequence[FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
         """Take feedback events; when it returns, the accepted ones are in the store."""
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         if len(events) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
         starts = range(0, len(events), FEEDBACK_BATCH) or [0]
@@ -317,7 +319,7 @@ class Service:
             intake.settle(receipts)
         if not intake.late:
             return intake.count(receipts, {})
-        await self._appender.settled()  # earlier events, also of other requests, are in the log
+        await self._appender.settled()  # now earlier events, including those of other requests, are in the log
         return intake.count(receipts, await self._impressions.events(name, intake.late))
 
     @property
@@ -338,7 +340,7 @@ class Service:
 
         When it returns, the accepted ones are in the store; the ranker learns from them in the background.
         """
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         _check_backfill(ranker)
         if len(impressions) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} lists, got {len(impressions):,}")
@@ -353,8 +355,8 @@ class Service:
         return schema.BackfillCounts(accepted, len(receipts) - accepted, invalid)
 
     def check_backfill(self, name: str) -> None:
-        """Raise if a ranker cannot learn from logged lists of other systems (any more); also if the service is read-only."""
-        _check_backfill(self._known(name))
+        """Raise if a ranker cannot learn, or can no longer learn, from logged lists; available on a read-only service, too."""
+        _check_backfill(self._readable_ranker(name))
 
     # Rankers
 
@@ -375,7 +377,7 @@ class Service:
             if name not in self._rankers.by_name and name not in self._rankers.broken:
                 raise NotReady(f"the ranker {name!r} is being deleted; try again in a moment")
             known = self._rankers[name]
-        if not created and not await asyncio.to_thread(_same, asked, known.created):
+        if not created and not await asyncio.to_thread(_has_same_meaning, asked, known.created):
             raise Conflict(f"there is a ranker {name!r} already, with another spec; choose another name")
         return views.ranker_info(known), created
 
@@ -396,7 +398,7 @@ class Service:
 
     async def change(self, name: str, change: schema.Change) -> schema.RankerInfo:
         """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
-        ranker, wanted = await self._ranker(name), converted(change, Change)
+        ranker, wanted = await self._writable_ranker(name), converted(change, Change)
         if isinstance(wanted.guard, GuardSpec):
             self._check_webhook(wanted.guard)
         after = await asyncio.to_thread(ranker.version.definition.changed, wanted)
@@ -410,7 +412,7 @@ class Service:
         self._check_ready()
         self._check_writable()
         broken = self._rankers.broken.get(name)
-        deleted = log.Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
+        deleted = log.Deleted(name, (await self._writable_ranker(name)).created.number if broken is None else broken[0])
         event = NewEvent(log.RANKERS, log.DELETED, f"{name}/{deleted.number}", self._clock.time(), log.pack(deleted))
         number = (await self._append([event]))[0].number
         # The name is free only when no ids of impressions and events are left; the leader removes the rest.
@@ -425,11 +427,11 @@ class Service:
 
     def ranker(self, name: str) -> schema.RankerInfo:
         """Return one ranker; may read the store."""
-        return views.ranker_info(self._known(name))
+        return views.ranker_info(self._readable_ranker(name))
 
     def guard(self, name: str) -> schema.GuardInfo:
         """Return the evidence of the guard of a ranker; may read the store."""
-        ranker = self._known(name)
+        ranker = self._readable_ranker(name)
         guard = ranker.newest_status().guard
         if guard is None:
             raise InvalidValue(
@@ -453,7 +455,7 @@ class Service:
         """
         if step not in STEPS:
             raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
-        return views.read_history(self.storage, self._known(name), step, start, end)
+        return views.read_history(self.storage, self._readable_ranker(name), step, start, end)
 
     async def control(self, name: str, action: Action, version: int | None = None) -> schema.RankerInfo:
         """Freeze, resume, roll back, pin or unpin a ranker; returns when it is applied.
@@ -468,7 +470,7 @@ class Service:
         version
             The version of a rollback or a pin.
         """
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         if action not in get_args(Action):
             raise InvalidValue(f"a ranker can {', '.join(get_args(Action))}; got {action!r}")
         definition = ranker.version.definition
@@ -480,7 +482,7 @@ class Service:
         if action in ("rollback", "pin"):
             if version is None:
                 raise InvalidValue(f"to {action}, name the version")
-            found = await self._version(ranker, version)
+            found = await self._read_version(ranker, version)
             if found is None:
                 raise _no_version(name, version)
             state, features = log.pack_state(found.state), found.definition.spec.features
@@ -492,7 +494,7 @@ class Service:
         try:
             await self._rankers.changes.wait_until(lambda: ranker.version.number > number, CONTROL_TIMEOUT)
         except TimeoutError:
-            raise _pending(ranker.name) from None
+            raise _not_applied(ranker.name) from None
         return views.ranker_info(ranker)
 
     async def _append_control(self, ranker: Ranker, control: log.Control) -> int:
@@ -508,8 +510,8 @@ class Service:
         ranker = self._rankers[name]
         current = ranker.version.version
         stored, labels = Versions(self.storage, ranker.created), ranker.newest_status().labels
-        lasting = stored.lasting(self.settings.keep_versions, self._clock.time(), labels)
-        made = [(each.number, each.time, stored.event_of(each.number)) for each in lasting]
+        retained = stored.retained(self.settings.keep_versions, self._clock.time(), labels)
+        made = [(each.number, each.time, stored.event_of(each.number)) for each in retained]
         first = Version.first(ranker.created)
         return [
             schema.VersionInfo(version, time, number, version == current, labels.get(version, ""))
@@ -519,18 +521,18 @@ class Service:
 
     async def label(self, name: str, version: int, label: str) -> schema.VersionInfo:
         """Keep a version under a label, or with "" remove the label; returns when it is applied."""
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         labels = ranker.newest_status().labels
         if label:
             printable_name("a label", label, MAX_LABEL)
-            if await self._version(ranker, version) is None:
+            if await self._read_version(ranker, version) is None:
                 raise _no_version(name, version)
             if version not in labels and len(labels) >= MAX_LABELS:
                 raise LimitExceeded(f"{name!r} has {len(labels)} versions with a label, the limit; remove one first")
         elif version not in labels:
             raise UnknownName(f"version {version} of {name!r} has no label")
         await self._append_label(ranker, log.Control("label", version, label=label))
-        found = await self._version(ranker, version)
+        found = await self._read_version(ranker, version)
         if found is None:  # it was removed in the same moment
             await self._append_label(ranker, log.Control("label", version))
             raise _no_version(name, version)
@@ -545,7 +547,7 @@ class Service:
                 while ranker.newest_status().number < number:
                     await asyncio.sleep(CONTROL_POLL)
         except TimeoutError:
-            raise _pending(ranker.name) from None
+            raise _not_applied(ranker.name) from None
 
     def model(self, name: str, version: int | None = None) -> LinearModel:
         """Return the model of a version, or the current one; earlier ones are read from the store."""
@@ -586,9 +588,7 @@ class Service:
         ranker = self._rankers[name]
         versions = self._version_of(name, 1 if one is None else one), self._version_of(name, other)
         key = checked_text("key", id)
-        return views.compare_versions(
-            self.storage, name, key, *versions, lambda each: self._stored_version(ranker, each)
-        )
+        return views.compare_versions(self.storage, name, key, *versions, lambda each: self._find_version(ranker, each))
 
     def lag(self) -> int:
         """Return the number of events that are not applied yet, as far as this process knows; reads the store."""
@@ -602,35 +602,35 @@ class Service:
         """Return a version of a ranker, or the current one; may read the store."""
         self._check_ready()
         ranker = self._rankers[name]
-        found = self._stored_version(ranker, ranker.version.version if version is None else version)
+        found = self._find_version(ranker, ranker.version.version if version is None else version)
         if found is None:
             raise _no_version(name, version)
         return found
 
-    def _stored_version(self, ranker: Ranker, version: int) -> Version | None:
+    def _find_version(self, ranker: Ranker, version: int) -> Version | None:
         if version == ranker.version.version:
             return ranker.version
         if version == 1:
             return Version.first(ranker.created)
         return Versions(self.storage, ranker.created).load(version) if version > 1 else None
 
-    async def _version(self, ranker: Ranker, version: int) -> Version | None:
+    async def _read_version(self, ranker: Ranker, version: int) -> Version | None:
         if version in (1, ranker.version.version):
-            return self._stored_version(ranker, version)
-        return await self._impressions.read(lambda: self._stored_version(ranker, version))
+            return self._find_version(ranker, version)
+        return await self._impressions.read(lambda: self._find_version(ranker, version))
 
     # Checks
 
-    async def _ranker(self, name: str) -> Ranker:
-        """Return a ranker to write to, also one that another process has just created."""
+    async def _writable_ranker(self, name: str) -> Ranker:
+        """Return a ranker to write to, even if another process has just created it."""
         self._check_ready()
         self._check_writable()
         if name not in self._rankers and self.storage.shared:
             await asyncio.to_thread(self._rankers.refresh)
         return self._rankers[name]
 
-    def _known(self, name: str) -> Ranker:
-        """Return a ranker to read from, also one that another process has just created."""
+    def _readable_ranker(self, name: str) -> Ranker:
+        """Return a ranker to read from, even if another process has just created it."""
         self._check_ready()
         if name not in self._rankers and self.storage.shared:
             self._rankers.refresh()
@@ -663,7 +663,7 @@ class Service:
 
 
 def _check_backfill(ranker: Ranker) -> None:
-    """Raise if a ranker cannot learn from logged lists of other systems (any more)."""
+    """Raise if a ranker cannot learn, or can no longer learn, from logged lists; available on a read-only service, too."""
     status, name = ranker.newest_status(), ranker.name
     _ = ranker.version.definition.log_learner  # raises if the algorithm cannot start from what they teach
     if status.tally.learned:
@@ -677,8 +677,8 @@ def _check_backfill(ranker: Ranker) -> None:
         raise Conflict(f"the guard of {name!r} has raised an alarm, so it learns nothing; resume it first")
 
 
-def _same(spec: RankerSpec, known: Definition) -> bool:
-    """Whether a spec means the one of an existing ranker; if it gives no representation, that is not compared."""
+def _has_same_meaning(spec: RankerSpec, known: Definition) -> bool:
+    """Whether a spec has the same meaning as that of an existing ranker; a representation that it does not give is not compared."""
     own = known.spec.representation
     assert own is not None
     if spec.features != known.spec.features:  # fixed scalings by name are of these features
@@ -686,7 +686,7 @@ def _same(spec: RankerSpec, known: Definition) -> bool:
     return known.same_as(Definition(normalized(spec, own), 0.0))
 
 
-def _pending(name: str) -> NotReady:
+def _not_applied(name: str) -> NotReady:
     return NotReady(f"the change of {name!r} is in the log, and is applied as soon as a process leads again")
 
 

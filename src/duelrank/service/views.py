@@ -257,7 +257,7 @@ def read_history(
     machine, state, pending = ranker.machine, HistoryState(0), list[Block]()
     if machine is not None:
         # In this order, and the store last: a block that is saved meanwhile is then found twice, not never.
-        state = machine.history.copy(machine.end())
+        state = machine.history.copy(machine.step_end())
         pending = [block for of, block in list(machine.history.done) if of == step]
     elif (found := storage.snapshots.load(name, log.HISTORY)) is not None:
         state = log.unpack(found.body, HistoryState)

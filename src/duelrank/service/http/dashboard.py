@@ -121,4 +121,4 @@ def _check_key(call: Call) -> None:
     """Raise if the key was revoked."""
     keys = call.state.gate.keys
     if keys.in_force:
-        keys.holder(token_of(call.headers), "admin")
+        keys.caller_of(token_of(call.headers), "admin")

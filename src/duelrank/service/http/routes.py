@@ -30,7 +30,7 @@ from duelrank.service.definition import Step
 from duelrank.service.http import schema
 from duelrank.service.http.auth import Caller
 from duelrank.service.http.dashboard import FILES, POLICY, live_messages, render
-from duelrank.service.http.decoding import NDJSON, decode_events, decode_logged, decode_rank, decoded
+from duelrank.service.http.decoding import NDJSON, decode_body, decode_events, decode_logged, decode_rank
 from duelrank.service.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.service.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
 from duelrank.service.service import Service
@@ -63,7 +63,7 @@ class Stream(NamedTuple):
 
 
 class Call(msgspec.Struct):
-    """A request as a handler gets it: the caller, the parts of the path, the decoded body, the decoded query."""
+    """A request as a handler receives it: the caller, the parameters of the path, the decoded query and the decoded body."""
 
     state: AppState
     service: Service
@@ -121,7 +121,7 @@ class Operation:
     handle
         Handler: returns a value that is encoded as JSON, a `Reply` or a `Stream`; its docstring is the documentation.
     needs
-        Scope that the key needs; None for everybody.
+        Scope that the key needs; None if no key is needed.
     takes
         Type of the body; None if there is none.
     decode
@@ -135,9 +135,9 @@ class Operation:
     raises
         Errors of this operation, in addition to those of every request.
     before_ready
-        Whether it also answers before the rankers are restored.
+        Whether it is available before the rankers are restored.
     all_rankers
-        Whether it shows all rankers, so that it is not for a key for some of them.
+        Whether it shows all rankers; keys for some rankers are refused.
     bodies
         Documented types of the body by media type; by default ``takes`` as JSON.
     examples
@@ -147,7 +147,7 @@ class Operation:
     media_types
         Media types of the answer.
     hidden
-        Whether it is not documented.
+        Whether it is left out of the documentation.
     """
 
     method: str
@@ -193,7 +193,7 @@ class Operation:
 
 def _json_decoder(wanted: Any) -> Callable[[bytes, Call], Any]:
     decode = msgspec.json.Decoder(wanted).decode
-    return lambda body, call: decoded(decode, body, wanted)
+    return lambda body, call: decode_body(decode, body, wanted)
 
 
 _encode_msgpack = msgspec.msgpack.Encoder().encode
@@ -248,7 +248,7 @@ class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     other: int | None = None
 
 
-#: Made from the registered formats, also those of an extension, which is loaded before the service is imported.
+#: Made from the registered formats, including those of extensions, which are loaded before the service is imported.
 ExportQuery = export_query()
 
 
