@@ -23,7 +23,7 @@ from duelrank.core.errors import (
 from duelrank.service import Service
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import FeedbackCounts
-from duelrank.service.rankers import Versions, thinned
+from duelrank.service.rankers import VersionStore, thinned
 from duelrank.service.replay import ranker_names, replay
 from duelrank.storage import SnapshotInfo, open_storage
 
@@ -191,9 +191,9 @@ class TestReplay:
         with pytest.raises(UnknownName, match="shop"):
             replay(storage, "shap")
         from duelrank.service.definition import Definition
-        from duelrank.service.rankers import Versions
+        from duelrank.service.rankers import VersionStore
 
-        versions = Versions(storage, Definition(kit.spec(), 0.0))
+        versions = VersionStore(storage, Definition(kit.spec(), 0.0))
         third = versions.load(3)
         versions.save(replace(third, state=replace(third.state, weights=third.state.weights * (1.0 + 1e-12))))
         assert "version 3" in replay(storage, "shop").difference
@@ -324,7 +324,7 @@ class TestVersions:
                 "each minute, hour or day with a version still has one"
             )
         with open_storage("sqlite://") as storage:
-            versions = Versions(storage, definition)
+            versions = VersionStore(storage, definition)
             for info in every[:200]:
                 storage.snapshots.save("shop", "version", info.number, info.time, b"")
             for _ in range(2):

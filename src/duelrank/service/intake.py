@@ -214,7 +214,7 @@ class FeedbackIntake:
         name: str,
         events: Sequence[schema.FeedbackEvent | Rejected],
         first: int,
-        impressions: Mapping[str, log.KnownImpression | None],
+        impressions: Mapping[str, log.CachedImpression | None],
         time: float,
         settings: Settings,
         salt: bytes | None = None,
@@ -225,7 +225,7 @@ class FeedbackIntake:
         self.new: list[NewEvent] = []
         #: Ids of events about closed impressions: duplicates, or too late.
         self.late: list[str] = []
-        self._closing: list[tuple[int, log.KnownImpression]] = []  # indices in `new` of closings, and what they close
+        self._closing: list[tuple[int, log.CachedImpression]] = []  # indices in `new` of closings, and what they close
         self._feedback: list[int] = []  # indices in `new` of feedback
         self._unknown = 0
         self._invalid: list[schema.Invalid] = []
@@ -269,7 +269,7 @@ class FeedbackIntake:
         self,
         event: schema.FeedbackEvent,
         key: str,
-        impression: log.KnownImpression,
+        impression: log.CachedImpression,
         clicks: list[int],
         examined: int | None,
     ) -> None:

@@ -23,7 +23,7 @@ from duelrank.service import log
 from duelrank.service.definition import Definition, GuardEvent, RankerSpec, hash63, normalized
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
 from duelrank.service.machine import ClosedImpression, FetchImpression, Machine, Status
-from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, newest_checkpoint
+from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, newest_checkpoint
 from duelrank.service.retention import Capacity, Retention
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Settings
 from duelrank.service.views import event_sentence, guard_info
@@ -136,7 +136,7 @@ class Leader(Background):
         settings: Settings,
         rankers: Rankers,
         clock: Clock,
-        recent: log.RecentImpressions,
+        recent: log.ImpressionCache,
         tail: log.Tail,
     ) -> None:
         super().__init__(storage, settings, rankers)
@@ -316,7 +316,7 @@ class Leader(Background):
                     self._seen[kind, name] = (ranker.created.number, number)  # only now: the store may have failed
 
     def _load_version(self, name: str, ranker: Ranker) -> None:
-        newest = Versions(self._storage, ranker.created).load()
+        newest = VersionStore(self._storage, ranker.created).load()
         if newest is not None:
             self._rankers.serve(name, newest)
 
@@ -372,7 +372,7 @@ class Term:
         settings: Settings,
         rankers: Rankers,
         clock: Clock,
-        recent: log.RecentImpressions,
+        recent: log.ImpressionCache,
         tail: log.Tail,
         appender: log.Appender,
         webhooks: Webhooks,
@@ -380,7 +380,7 @@ class Term:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
         self._recent, self._tail, self._appender, self._webhooks = recent, tail, appender, webhooks
         self._progress: dict[str, RankerProgress] = {}
-        self._read = log.RecentImpressions(settings.recent)  # impressions that other processes have made
+        self._read = log.ImpressionCache(settings.recent)  # impressions that other processes have made
         self._retention = Retention(storage, settings)
         self._capacity = Capacity(storage, clock, rankers)
         #: The number of the last event that was applied.
@@ -416,7 +416,7 @@ class Term:
 
     def _begin(self, name: str, ranker: Ranker, last: int) -> None:
         """Restore one ranker from its newest checkpoint and the events since."""
-        versions = Versions(self._storage, ranker.created)
+        versions = VersionStore(self._storage, ranker.created)
         features = partial(log.read_features, self._storage, name)
         fetch = self._fetch_impression(name, ranker.created.number)
         machine = Machine(ranker.created, fetch, versions.state, fetch_features=features)
@@ -497,7 +497,7 @@ class Term:
             created = progress.created.number
             if self._recent.get(created, event.key) is None:
                 self._read.put(
-                    created, event.key, log.KnownImpression(event.number, log.unpack(event.body, log.StoredImpression))
+                    created, event.key, log.CachedImpression(event.number, log.unpack(event.body, log.StoredImpression))
                 )
             progress.deadlines[event.key] = self._deadline(progress.machine, event.time)
         elif event.kind == log.PUBLISHED:
@@ -563,7 +563,7 @@ class Term:
         for name, progress in self._progress.items():
             self._record_failures(name, progress)
             if progress.unsaved is not None:
-                Versions(self._storage, progress.created).save(progress.unsaved)
+                VersionStore(self._storage, progress.created).save(progress.unsaved)
                 self._rankers.serve(name, progress.unsaved)
                 progress.unsaved = None
             self._save_blocks(name, progress)

@@ -517,7 +517,7 @@ class Appender:
         The newest impressions of this process.
     """
 
-    def __init__(self, log: EventLog, tail: Tail, recent: RecentImpressions) -> None:
+    def __init__(self, log: EventLog, tail: Tail, recent: ImpressionCache) -> None:
         self._log, self._tail, self._recent, self._loop = log, tail, recent, asyncio.get_running_loop()
         self._events: list[NewEvent] = []
         self._waiting: _Waiting = []
@@ -599,7 +599,7 @@ class Appender:
 # Impressions by id
 
 
-class KnownImpression:
+class CachedImpression:
     """An impression: its number in the log, its body (None if it was deleted), its attachment, and whether it is closed."""
 
     __slots__ = ("attachment", "body", "closed", "number")
@@ -616,7 +616,7 @@ class KnownImpression:
         return size if self.body is None else size + 80 * len(self.body.ids)
 
 
-class RecentImpressions:
+class ImpressionCache:
     """A cache of impressions, bounded in number and bytes; the oldest is removed first. One thread writes, any thread reads.
 
     A ranker is named by the number of the event that created it, so a new ranker of the same name has no impressions here.
@@ -624,13 +624,13 @@ class RecentImpressions:
 
     def __init__(self, max_count: int, max_bytes: int = 64 << 20) -> None:
         self._max_count, self._max_bytes, self._bytes = max_count, max_bytes, 0
-        self._known: dict[tuple[int, str], KnownImpression] = {}
+        self._known: dict[tuple[int, str], CachedImpression] = {}
 
-    def get(self, ranker: int, id: str) -> KnownImpression | None:
+    def get(self, ranker: int, id: str) -> CachedImpression | None:
         """Return an impression, None if it is not in the cache."""
         return self._known.get((ranker, id))
 
-    def put(self, ranker: int, id: str, impression: KnownImpression) -> KnownImpression:
+    def put(self, ranker: int, id: str, impression: CachedImpression) -> CachedImpression:
         """Cache an impression, or return the cached one."""
         known = self._known.get((ranker, id))
         if known is not None:
@@ -645,7 +645,7 @@ class RecentImpressions:
         return len(self._known)
 
 
-class Impressions:
+class ImpressionFinder:
     """Finds impressions and feedback events by id, in the thread of an event loop; queries to the store run in threads.
 
     Parameters
@@ -658,13 +658,13 @@ class Impressions:
         Maximum length of an id.
     """
 
-    def __init__(self, storage: Storage, recent: RecentImpressions, max_id: int) -> None:
+    def __init__(self, storage: Storage, recent: ImpressionCache, max_id: int) -> None:
         self._storage, self._recent, self._max_id = storage, recent, max_id
         self._readers = ThreadPoolExecutor(4, "duelrank-reader")
 
     async def find(
         self, name: str, ranker: int, ids: Collection[str], trust_cache: bool
-    ) -> dict[str, KnownImpression | None]:
+    ) -> dict[str, CachedImpression | None]:
         """Return impressions by id, None for unknown ones.
 
         Parameters
@@ -697,11 +697,11 @@ class Impressions:
         """Stop the threads."""
         self._readers.shutdown(wait=False)
 
-    def _stored(self, name: str, known: dict[str, KnownImpression | None]) -> dict[str, KnownImpression | None]:
+    def _stored(self, name: str, known: dict[str, CachedImpression | None]) -> dict[str, CachedImpression | None]:
         missing = [id for id, each in known.items() if each is None and self._possible(id)]
         for id, event in self._storage.log.find(name, IMPRESSION, missing).items():
             body = unpack(event.body, StoredImpression) if event.body else None
-            known[id] = KnownImpression(event.number, body, closed=body is None)
+            known[id] = CachedImpression(event.number, body, closed=body is None)
         unclosed = {str(each.number): each for each in known.values() if each is not None and not each.closed}
         for number in self._storage.log.find(name, CLOSED, list(unclosed)):
             unclosed[number].closed = True

@@ -82,8 +82,8 @@ class Version:
         return cls(*head, machine.definition, machine.served, machine.pin)
 
 
-class Versions:
-    """The versions of one ranker in a store; each is immutable, and saved under its number.
+class VersionStore:
+    """Saves and loads the versions of one ranker; each is immutable, and stored under its number.
 
     Parameters
     ----------
@@ -202,8 +202,8 @@ def _failures(events: EventLog, name: str, numbers: list[int]) -> frozenset[int]
     )
 
 
-class Changes:
-    """Wakes coroutines that wait for something which other threads change."""
+class Notifier:
+    """Wakes coroutines that wait for a change that another thread makes."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -275,7 +275,7 @@ class Rankers:
         self.broken: dict[str, tuple[int, str]] = {}
         self.observer = Observer()
         #: Notified when another version of a ranker is served, or a ranker was deleted.
-        self.changes = Changes()
+        self.changes = Notifier()
         self._read, self._refreshing = 0, Lock()
         #: Salt of the hashes of user ids; None until the first feedback with a user.
         self.salt: bytes | None = None

@@ -13,9 +13,11 @@ from duelrank.service import log
 from duelrank.service.definition import Definition
 from duelrank.service.history import block_kind
 from duelrank.service.machine import Machine, history_since
-from duelrank.service.rankers import Versions, new_events
+from duelrank.service.rankers import VersionStore, new_events
 from duelrank.storage import Event, Storage
 
+#: Counts of a machine that a result repeats.
+_COUNTS = ("impressions", "learned", "no_feedback", "skipped", "failed", "backfilled")
 #: A running service may drop what is being replayed; then the replay is started again, this number of times.
 ATTEMPTS = 5
 
@@ -82,7 +84,7 @@ class _Replay:
         if created is None:
             raise UnknownName.among("ranker", name, ranker_names(storage))
         definition = Definition.read(created, log.unpack(created.body, log.Created))
-        self._versions = Versions(storage, definition)
+        self._versions = VersionStore(storage, definition)
         features = partial(log.read_features, storage, name)
         state = self._versions.state
         self._machine = Machine(definition, self._fetch, state, max_states=None, fetch_features=features)
@@ -208,13 +210,8 @@ class _Replay:
             ranker=self._name,
             after=self._after,
             events=self._count,
-            impressions=tally.impressions,
-            learned=tally.learned,
-            no_feedback=tally.no_feedback,
-            skipped=tally.skipped,
-            failed=tally.failed,
+            **{name: getattr(tally, name) for name in _COUNTS},
             open=len(machine.open),
-            backfilled=tally.backfilled,
             model_version=machine.version,
             updates=machine.state.updates,
             digest=log.digest(machine.state).hex(),

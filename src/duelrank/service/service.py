@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 from secrets import token_bytes
 from typing import Literal, get_args
 
@@ -27,7 +28,6 @@ from duelrank.service.definition import (
 )
 from duelrank.service.history import STEPS
 from duelrank.service.http import schema
-from duelrank.service.http.schema import FeedbackEvent
 from duelrank.service.intake import (
     DocumentReader,
     FeatureTroubles,
@@ -38,7 +38,7 @@ from duelrank.service.intake import (
 )
 from duelrank.service.leader import Background, Leader
 from duelrank.service.machine import MAX_LABELS
-from duelrank.service.rankers import Ranker, Rankers, Version, Versions
+from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore
 from duelrank.service.retention import remove_creation
 from duelrank.service.settings import Clock, Observer, Settings
 from duelrank.service.viewer import Viewer
@@ -117,8 +117,8 @@ class Service:
         self.unsaved: Exception | None = None
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
         self._rankers = Rankers(storage)
-        self._recent, self._tail = log.RecentImpressions(self.settings.recent), log.Tail()
-        self._impressions = log.Impressions(storage, self._recent, self.settings.max_id)
+        self._recent, self._tail = log.ImpressionCache(self.settings.recent), log.Tail()
+        self._impressions = log.ImpressionFinder(storage, self._recent, self.settings.max_id)
         self._background: Background | None = None
         self._appender: log.Appender | None = None
 
@@ -205,12 +205,8 @@ class Service:
         else:
             n_values = len(request.documents.features) // 4
         known = self._recent.get(ranker.created.number, id)
-        if n_values <= INLINE_VALUES:
-            ids, raw, stored, attachment = self._make_impression(reader, version, id, request, known)
-        else:
-            ids, raw, stored, attachment = await asyncio.to_thread(
-                self._make_impression, reader, version, id, request, known
-            )
+        make = partial(self._make_impression, reader, version, id, request, known)
+        ids, raw, stored, attachment = make() if n_values <= INLINE_VALUES else await asyncio.to_thread(make)
         if known is None or known.body is None:
             known = await self._append_impression(ranker, id, stored, attachment)
             if known.body is stored:
@@ -234,7 +230,7 @@ class Service:
         version: Version,
         id: str,
         request: schema.RankRequest,
-        known: log.KnownImpression | None,
+        known: log.CachedImpression | None,
     ) -> tuple[list[str], Features, log.StoredImpression | None, bytes]:
         """Read the documents, and order them if the impression is not known."""
         definition, troubles = version.definition, FeatureTroubles(self.observer)
@@ -256,21 +252,21 @@ class Service:
 
     async def _append_impression(
         self, ranker: Ranker, id: str, stored: log.StoredImpression | None, attachment: bytes
-    ) -> log.KnownImpression:
+    ) -> log.CachedImpression:
         """Append an impression, and return it; if the log has an impression with this id already, return that one."""
         assert stored is not None
         name, number = ranker.name, ranker.created.number
         event = NewEvent(name, log.IMPRESSION, id, self._clock.time(), log.pack(stored), attachment)
         receipt = (await self._append([event]))[0]
         if receipt.new:
-            return self._recent.put(number, id, log.KnownImpression(receipt.number, stored, attachment))
+            return self._recent.put(number, id, log.CachedImpression(receipt.number, stored, attachment))
         found = (await self._impressions.find(name, number, [id], self._sole_writer))[id]
         if found is None or found.body is None:
             raise Conflict(f"the impression {id!r} was made long ago and is gone; use a new impression_id")
         return found
 
     async def _explain(
-        self, ranker: Ranker, id: str, known: log.KnownImpression, raw: Features | None
+        self, ranker: Ranker, id: str, known: log.CachedImpression, raw: Features | None
     ) -> schema.RankAnswer:
         """Return a ranking with the scores of its documents, by the version that made it."""
         body = known.body
@@ -284,7 +280,7 @@ class Service:
 
     # Feedback: validate events, append them, acknowledge them
 
-    async def feedback(self, name: str, events: Sequence[FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
+    async def feedback(self, name: str, events: Sequence[schema.FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
         """Take feedback events; when it returns, the accepted ones are in the store."""
         ranker = await self._writable_ranker(name)
         if len(events) > self.settings.max_events:
@@ -301,14 +297,16 @@ class Service:
         return counts
 
     async def _feedback_batch(
-        self, ranker: Ranker, events: Sequence[FeedbackEvent | Rejected], first: int
+        self, ranker: Ranker, events: Sequence[schema.FeedbackEvent | Rejected], first: int
     ) -> schema.FeedbackCounts:
         """Take some events of a request."""
         assert self._appender is not None
         name = ranker.name
-        ids = {event.impression_id for event in events if isinstance(event, FeedbackEvent)}
+        ids = {event.impression_id for event in events if isinstance(event, schema.FeedbackEvent)}
         impressions = await self._impressions.find(name, ranker.created.number, ids, self._sole_writer)
-        if self._rankers.salt is None and any(isinstance(event, FeedbackEvent) and event.user_id for event in events):
+        if self._rankers.salt is None and any(
+            isinstance(event, schema.FeedbackEvent) and event.user_id for event in events
+        ):
             await self._make_salt()
         time, salt = self._clock.time(), self._rankers.salt
         intake = FeedbackIntake(name, events, first, impressions, time, self.settings, salt)
@@ -509,7 +507,7 @@ class Service:
         self._check_ready()
         ranker = self._rankers[name]
         current = ranker.version.version
-        stored, labels = Versions(self.storage, ranker.created), ranker.newest_status().labels
+        stored, labels = VersionStore(self.storage, ranker.created), ranker.newest_status().labels
         retained = stored.retained(self.settings.keep_versions, self._clock.time(), labels)
         made = [(each.number, each.time, stored.event_of(each.number)) for each in retained]
         first = Version.first(ranker.created)
@@ -612,7 +610,7 @@ class Service:
             return ranker.version
         if version == 1:
             return Version.first(ranker.created)
-        return Versions(self.storage, ranker.created).load(version) if version > 1 else None
+        return VersionStore(self.storage, ranker.created).load(version) if version > 1 else None
 
     async def _read_version(self, ranker: Ranker, version: int) -> Version | None:
         if version in (1, ranker.version.version):

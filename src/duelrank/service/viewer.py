@@ -10,7 +10,7 @@ from duelrank.core.types import Features, State
 from duelrank.service.leader import RETRY_SECONDS, Background
 from duelrank.service.log import CHECKPOINT, PUBLISHED, StoredImpression, read_features, read_impression
 from duelrank.service.machine import Machine
-from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, newest_checkpoint
+from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, newest_checkpoint
 from duelrank.service.settings import Settings
 from duelrank.storage import Storage
 
@@ -84,7 +84,7 @@ class Viewer(Background):
 
     def _begin(self, name: str, ranker: Ranker) -> _Followed:
         """Restore one ranker from its newest checkpoint."""
-        versions = Versions(self._storage, ranker.created)
+        versions = VersionStore(self._storage, ranker.created)
 
         def fetch_impression(id: str, number: int) -> tuple[StoredImpression, Features] | None:
             found = read_impression(self._storage, name, id)

@@ -177,7 +177,7 @@ class TestCompact:
             "type": type,
         }
 
-    def listed(self):
+    def record_rank_time(self):
         return [{"id": id, "features": row} for id, row in zip(self.IDS, self.FEATURES.tolist(), strict=True)]
 
     @pytest.mark.parametrize("form", ["json", "msgpack"])

@@ -16,7 +16,7 @@ from tests.service.http import test_openapi
 from tests.service.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER, until
 
-from duelrank.service import Service, views
+from duelrank.service import Service, log, views
 from duelrank.service.definition import EXPLORED
 from duelrank.service.http import WebSettings
 from duelrank.service.http.auth import make_key
@@ -259,13 +259,13 @@ class TestComparing:
 
     def test_a_list_that_does_not_say_its_features_needs_the_version_that_made_it(self, learned, monkeypatch):
         """As lists do that were stored by earlier versions of duelrank."""
-        read = views.read_impression
+        read = log.read_impression
 
         def older(*given):
             event, body, raw = read(*given)
             return event, msgspec.structs.replace(body, names=b""), raw
 
-        monkeypatch.setattr(views, "read_impression", older)
+        monkeypatch.setattr(log, "read_impression", older)
         assert self.get(learned, "compare", impression="i7").status_code == 200
         assert self.get(learned, "compare", impression=self.replace_a_feature(learned)).status_code == 404
 

@@ -174,7 +174,7 @@ def test_a_ranker_that_is_gone_leaves_no_labels():
     metrics = Metrics()
     for name in ("shop", "other"):
         metrics.ranked(name, 3)
-        metrics.listed(name, 0.1)
+        metrics.record_rank_time(name, 0.1)
         metrics.fed(name, "accepted", 1)
         metrics.closed(name, "learned", 0.1, 1, 1.0)
         metrics.published(name, 2)
@@ -186,5 +186,5 @@ def test_a_ranker_that_is_gone_leaves_no_labels():
     text = metrics.text().decode()
     assert 'ranker="shop"' not in text
     assert 'ranker="other"' in text
-    metrics.listed("shop", 0.1)
+    metrics.record_rank_time("shop", 0.1)
     assert samples(metrics.text().decode())["duelrank_rank_latency_seconds_count", "ranker=shop"] == 1

@@ -32,7 +32,7 @@ from duelrank.service.http.errors import (
 )
 from duelrank.service.http.limits import BodyReader, FairSemaphore, WebSettings, discard_body
 from duelrank.service.http.metrics import Metrics
-from duelrank.service.http.openapi import describe, page
+from duelrank.service.http.openapi import docs_page, openapi_document
 from duelrank.service.http.routes import OPERATIONS, Call, Operation, Reply, Stream
 from duelrank.service.service import Service
 
@@ -107,8 +107,8 @@ def create_app(
         BodyReader(settings.max_body, settings.max_waiting),
         FairSemaphore(settings.heavy_at_once, settings.heavy_waiting),
         metrics,
-        _encode(describe(operations, __version__)),
-        page("duelrank"),
+        _encode(openapi_document(operations, __version__)),
+        docs_page("duelrank"),
     )
     routes = [Route(one.path, Endpoint(one, state), methods=[one.method]) for one in operations]
     app = _Application(routes=routes, lifespan=_lifespan)

@@ -124,9 +124,8 @@ def _decode_many(
     lines = content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson")
     alone = not lines and body.lstrip(b" \t\r\n")[:1] != b"["
     if lines:
-        _check_count(
-            body.count(b"\n") // 2, limit, what
-        )  # before there are millions of lines; every second one may be empty
+        # Check before there are millions of lines; every second one may be empty.
+        _check_count(body.count(b"\n") // 2, limit, what)
         pieces = [line for line in body.splitlines() if line.strip()]
     else:
         pieces = [body] if alone else [bytes(piece) for piece in decode_body(_decode_pieces, body, list)]

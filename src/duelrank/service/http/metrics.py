@@ -161,7 +161,7 @@ class Metrics(Observer):
 
         return count
 
-    def listed(self, name: str, seconds: float) -> None:
+    def record_rank_time(self, name: str, seconds: float) -> None:
         """Record the time to make and store an impression."""
         if name not in self._latencies:
             self._latencies[name] = self._latency.labels(name).observe

@@ -15,7 +15,7 @@ import msgspec
 
 from duelrank.core.errors import NotReady, ReadOnly, StorageFailure, StoreFull, StoreLocked, StoreUnavailable
 from duelrank.service.http.errors import (
-    TABLE,
+    PROBLEMS,
     BodyTooLarge,
     Forwarded,
     FromAWebPage,
@@ -45,7 +45,7 @@ To try it here: create a ranker with the first example of `POST /v1/rankers`, ra
 Errors are answered as `application/problem+json` (RFC 9457); [all problems](#problems) are listed below."""
 
 
-def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
+def openapi_document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     """Return the OpenAPI document of a service."""
     table = sorted((one for one in operations if not one.hidden), key=lambda one: one.path.count("/"))
     bodies = [leaf for one in table for each in _bodies(one).values() for leaf in _leaves(each)]
@@ -150,7 +150,7 @@ def _responses(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     responses = {str(status): answer for status in one.statuses}
     refused = {"application/problem+json": {"schema": by_type[repr(Problem)]}}
     titles: dict[int, list[str]] = {}
-    for kind in sorted((TABLE[error] for error in problems_of(one)), key=lambda kind: kind.status):
+    for kind in sorted((PROBLEMS[error] for error in problems_of(one)), key=lambda kind: kind.status):
         titles.setdefault(kind.status, []).append(kind.title)
     for status, several in titles.items():
         responses[str(status)] = {"description": "; ".join(several) + ".", "content": refused}
@@ -223,12 +223,12 @@ ASSETS: dict[str, tuple[bytes, Callable[[], bytes]]] = {
 }
 
 
-def page(title: str) -> bytes:
+def docs_page(title: str) -> bytes:
     """Return the documentation page: Swagger UI, and below it the table of problems, to which their types link."""
     rows = "".join(
         f"<tr id='{kind.slug}'><td>{kind.status}<td><code>/docs#{kind.slug}</code><td>{escape(kind.title)}"
         + ("; the same request may succeed later" if kind.retry else "")
-        for kind in sorted(TABLE.values(), key=lambda kind: kind.status)
+        for kind in sorted(PROBLEMS.values(), key=lambda kind: kind.status)
     )
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"

@@ -264,7 +264,7 @@ async def rank(call: Call) -> schema.RankAnswer | Reply:
     """
     began = perf_counter()
     answer = await call.service.rank(call.name, call.body)
-    call.state.metrics.listed(call.name, perf_counter() - began)
+    call.state.metrics.record_rank_time(call.name, perf_counter() - began)
     if b"msgpack" in call.headers.get(b"accept", b""):
         return Reply(_encode_msgpack(answer), 200, MSGPACK.encode())
     return answer
