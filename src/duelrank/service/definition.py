@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 #: The action of a feedback event that names none.
 CLICK = "click"
-#: The most characters in the name of an action.
+#: The maximum number of characters in the name of an action.
 MAX_ACTION_NAME = 100
 
 #: How the order of a list was made. A GUARD list is a team draft of the learned ranker and the client's order, a BASELINE list has
@@ -74,13 +74,13 @@ Outcome = Literal["learned", "no_feedback", "skipped", "failed"]
 #: What a guard reports: an alarm, a promotion to the next rung, or the end of an alarm by an operator.
 GuardEvent = Literal["alarm", "promotion", "resume"]
 
-#: The most lists that warm a ranker up.
+#: The maximum number of lists that warm a ranker up.
 WARM_UP_LISTS = 20
-#: The most actions with a weight.
+#: The maximum number of actions with a weight.
 MAX_ACTIONS = 100
 #: The number of features whose weights are recorded in the history.
 HISTORY_FEATURES = 50
-#: The most characters in the name of a feature.
+#: The maximum number of characters in the name of a feature.
 MAX_FEATURE_NAME = 200
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

@@ -27,7 +27,7 @@ MAX_POINTS = 2000
 MAX_POSITIONS = 50
 #: Minutes by which the clocks of several processes may differ.
 CLOCK_TOLERANCE = 60
-#: The most marks in one block; beyond that the oldest are removed.
+#: The maximum number of marks in one block; beyond that the oldest are removed.
 MAX_MARKS = 100
 
 _N = len(LIST_KINDS)

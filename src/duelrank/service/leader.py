@@ -1,4 +1,4 @@
-"""The background thread of a service: one process leads, which reads the event log, applies it and publishes versions.
+"""The background thread of a service: one process, the leader, reads the event log, applies it and publishes versions.
 
 Other processes follow: they serve what the leader has published.
 """
@@ -48,7 +48,7 @@ CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
 TIDY_AGAIN_SECONDS = 1.0
 #: Seconds between two notes for followers: how far a ranker has come, and its recent history.
 STATUS_SECONDS, HISTORY_SECONDS = 0.5, 2.0
-#: The most characters of the stored reason of a failure.
+#: The maximum number of characters of the stored reason of a failure.
 MAX_REASON = 500
 
 
@@ -57,7 +57,7 @@ class Overtaken(StorageFailure):
 
 
 class Background(ABC):
-    """The thread behind a service.
+    """The background thread of a service.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Background(ABC):
 
 
 class Leader(Background):
-    """Leads if it can, and otherwise follows; it tries again as long as it runs.
+    """Leads if it can acquire the lease; otherwise it follows, and tries again at intervals.
 
     Parameters
     ----------
@@ -496,9 +496,8 @@ class Term:
         if event.kind == log.IMPRESSION:
             created = progress.created.number
             if self._recent.get(created, event.key) is None:
-                self._read.put(
-                    created, event.key, log.CachedImpression(event.number, log.unpack(event.body, log.StoredImpression))
-                )
+                body = log.unpack(event.body, log.StoredImpression)
+                self._read.put(created, event.key, log.CachedImpression(event.number, body))
             progress.deadlines[event.key] = self._deadline(progress.machine, event.time)
         elif event.kind == log.PUBLISHED:
             progress.unsaved = Version.of(progress.machine, event.time)

@@ -177,7 +177,7 @@ class Created(_Body, frozen=True):
 
 
 class Deleted(_Body, frozen=True):
-    """A ranker was deleted: the one that the event of this number has created."""
+    """A ranker was deleted; ``number`` is that of the event that created it."""
 
     name: str
     number: int
@@ -258,9 +258,9 @@ class Published(_Body, frozen=True):
 
 
 class Failed(_Body, frozen=True):
-    """Learning from an event (key: its number) failed; and the reason.
+    """Learning from an event (key: its number) failed, for a reason.
 
-    ``version`` is the newest that the leader had announced: the event has no effect behind a newer one.
+    ``version`` is the newest version that the leader had announced; after a newer version, this event has no effect.
     """
 
     version: int
@@ -268,7 +268,7 @@ class Failed(_Body, frozen=True):
 
 
 class Evidence(_Body, frozen=True):
-    """The evidence on which a guard acts: the detector's statistic, and the decisive lists that were won and lost by then."""
+    """The evidence on which a guard acts: the detector's statistic, and the decisive lists that were won and lost until then."""
 
     statistic: float
     wins: int
@@ -410,13 +410,13 @@ def _decompress(data: bytes) -> bytes:
 
 
 def read_events(log: EventLog, name: str, after: int, up_to: int) -> Iterator[Event]:
-    """Yield the events of a ranker with numbers above ``after`` and up to another one."""
+    """Yield the events of a ranker with numbers above ``after``, up to ``up_to``."""
     for found in read_chunks(log, name, after, up_to):
         yield from found
 
 
 def read_chunks(log: EventLog, name: str, after: int, up_to: int, chunk: int = 1000) -> Iterator[list[Event]]:
-    """Yield the same events in lists."""
+    """Yield the events of `read_events` in lists."""
     while after < up_to:
         found = log.read(after, chunk, name)
         yield [event for event in found if event.number <= up_to]

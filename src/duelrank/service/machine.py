@@ -44,7 +44,7 @@ MAX_STATES = 256
 #: A process may serve a version for a while after a newer one was published. Impressions of a version that is older by more than
 #: this number of versions are not learned from, so that it is certain which states may be needed.
 VERSION_WINDOW = 16
-#: The most versions of a ranker that can have a label, which keeps them.
+#: The maximum number of labelled versions of a ranker; a label protects its version from removal.
 MAX_LABELS = 20
 
 
@@ -317,7 +317,7 @@ class Watch:
 
 
 class Machine:
-    """Applies the events of one ranker, in the order of their numbers; it uses no clock and no other source of chance.
+    """Applies the events of one ranker, in the order of their numbers; it uses neither a clock nor other sources of randomness.
 
     Two machines that have applied the same events are equal, bit for bit. In addition to the events it needs the impressions
     (bodies and features of earlier events) and the states of earlier versions (which follow from earlier events).

@@ -177,9 +177,8 @@ def newest_checkpoint(storage: Storage, name: str) -> bytes | None:
 def new_events(events: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
     """Yield the events of a ranker that a machine has not applied; sets those from which learning has failed before."""
     for found in log.read_chunks(events, name, machine.number, up_to):
-        machine.failures = _failures(
-            events, name, [event.number for event in found if event.kind in (log.CLOSED, log.LOGGED)]
-        )
+        closings = [event.number for event in found if event.kind in (log.CLOSED, log.LOGGED)]
+        machine.failures = _failures(events, name, closings)
         yield from found
     machine.failures = ()
 
@@ -305,9 +304,7 @@ class Rankers:
             try:
                 definition = Definition.read(event, created)
                 definition.warm_up()
-            except (
-                Exception
-            ) as error:  # such as a recipe of an extension that is not loaded: the other rankers are served
+            except Exception as error:  # such as a recipe of an extension that is not loaded; others are served
                 logger.error("the ranker %r cannot be served: %s", event.key, error)
                 self.broken[event.key] = event.number, str(error)
             else:

@@ -48,9 +48,9 @@ from duelrank.storage.base import checked_text
 
 Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
-#: Seconds that a change of a ranker may take until a leader has applied it, and between two looks whether it has.
+#: Seconds that a change of a ranker may take until a leader has applied it, and seconds between two checks.
 CONTROL_TIMEOUT, CONTROL_POLL = 15.0, 0.02
-#: The most characters in the label of a version.
+#: The maximum number of characters in the label of a version.
 MAX_LABEL = 100
 #: The number of feedback events that are processed at once; the event loop handles other requests in between.
 FEEDBACK_BATCH = 200
@@ -64,9 +64,9 @@ class Service:
     """Serves the rankers of a store, and learns. All coroutines belong to the event loop in which `start` was called.
 
     Errors: `NotReady` before everything was restored, `UnknownName` for a ranker that does not exist, `Conflict` for a name or
-    an id that is in use, `LimitExceeded` for too much of something, `InvalidValue`, `ShapeMismatch` and `InvalidRecipe` for invalid
-    requests, `ReadOnly` for changes of a read-only service, `StorageFailure` for failures of the store (its ``retryable`` says
-    whether to try again).
+    an id that is in use, `LimitExceeded` for requests that exceed a limit, `InvalidValue`, `ShapeMismatch` and `InvalidRecipe` for
+    invalid requests, `ReadOnly` for changes of a read-only service, `StorageFailure` for failures of the store (its ``retryable``
+    says whether to try again).
 
     Parameters
     ----------
@@ -243,12 +243,8 @@ class Service:
         share = version.learned_share
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
         rest = (troubles.missing, troubles.out_of_range, definition.names_digest)
-        return (
-            ids,
-            raw,
-            log.StoredImpression.of(version.version, ids, order, kind, teams, *rest),
-            log.pack_features(raw),
-        )
+        stored = log.StoredImpression.of(version.version, ids, order, kind, teams, *rest)
+        return ids, raw, stored, log.pack_features(raw)
 
     async def _append_impression(
         self, ranker: Ranker, id: str, stored: log.StoredImpression | None, attachment: bytes
@@ -281,7 +277,7 @@ class Service:
     # Feedback: validate events, append them, acknowledge them
 
     async def feedback(self, name: str, events: Sequence[schema.FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
-        """Take feedback events; when it returns, the accepted ones are in the store."""
+        """Accept feedback events; when it returns, they are in the store."""
         ranker = await self._writable_ranker(name)
         if len(events) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
@@ -299,7 +295,7 @@ class Service:
     async def _feedback_batch(
         self, ranker: Ranker, events: Sequence[schema.FeedbackEvent | Rejected], first: int
     ) -> schema.FeedbackCounts:
-        """Take some events of a request."""
+        """Accept some events of a request."""
         assert self._appender is not None
         name = ranker.name
         ids = {event.impression_id for event in events if isinstance(event, schema.FeedbackEvent)}

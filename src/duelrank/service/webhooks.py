@@ -25,7 +25,7 @@ from duelrank.service.http.schema import GuardInfo
 ATTEMPT_SECONDS = 5.0
 #: Seconds between one attempt and the next; there is one attempt more than pauses.
 PAUSES = (1.0, 2.0, 4.0, 8.0)
-#: The most messages that may wait; beyond that the oldest is dropped.
+#: The maximum number of messages that may wait; beyond that the oldest is dropped.
 MAX_WAITING = 100
 #: Seconds for which `close` waits for messages that are due.
 CLOSE_SECONDS = 1.0

@@ -148,7 +148,7 @@ class TestPage:
             self.inline += [tag] if tag == "style" or (tag == "script" and "src" not in found) else []
 
     @pytest.fixture
-    def docs_page(self, client):
+    def page(self, client):
         reader = self.Reader()
         reader.feed(client.get("/docs").text)
         return reader

@@ -119,9 +119,9 @@ class ProblemKind:
     slug
         End of its type, ``/docs#slug``, an address that explains it.
     title
-        Description without the particulars.
+        Description without details of the request.
     detail
-        Text that replaces the message of the error, which may contain internal details and is logged instead.
+        Text that replaces the message of the error, if that may contain internal details; the message is logged instead.
     retry
         Whether the same request may succeed later; then the answer has a ``Retry-After``.
     """

@@ -559,7 +559,11 @@ _UBI = {
     "event_attributes": {"object": {"object_id": "d1"}, "position": {"ordinal": 1}},
 }
 _EVENT = schema.FeedbackEvent | UbiEvent
-_FIRST_VERSION = {"the first one": {"version": 1}}
+_OF_A_VERSION: Mapping[str, Any] = {
+    "takes": schema.VersionNumber,
+    "examples": {"the first one": {"version": 1}},
+    "raises": _CONTROL_ERRORS,
+}
 _LOGGED = {
     "impression_id": "2025-11-03-7",
     "documents": [
@@ -570,7 +574,7 @@ _LOGGED = {
 }
 
 
-def _ranker_operation(method: str, path: str, handle: Handler, answers: Any, **others: Any) -> Operation:
+def _on_ranker(method: str, path: str, handle: Handler, answers: Any, **others: Any) -> Operation:
     """Return an operation of one ranker, by default for keys with the scope admin."""
     return Operation(
         method=method,
@@ -583,7 +587,7 @@ def _ranker_operation(method: str, path: str, handle: Handler, answers: Any, **o
 
 # The router tries them in this order, so the most frequent ones are first.
 OPERATIONS = (
-    _ranker_operation(
+    _on_ranker(
         "POST",
         "/rank",
         rank,
@@ -596,7 +600,7 @@ OPERATIONS = (
         media_types=("application/json", MSGPACK),
         raises=(UnknownName, InvalidValue, ShapeMismatch, LimitExceeded, Conflict),
     ),
-    _ranker_operation(
+    _on_ranker(
         "POST",
         "/feedback",
         feedback,
@@ -629,8 +633,8 @@ OPERATIONS = (
         ),
     ),
     Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[schema.RankerInfo]),
-    _ranker_operation("GET", "", ranker, schema.RankerInfo, needs="rank", raises=(UnknownName,)),
-    _ranker_operation(
+    _on_ranker("GET", "", ranker, schema.RankerInfo, needs="rank", raises=(UnknownName,)),
+    _on_ranker(
         "PATCH",
         "",
         change,
@@ -644,10 +648,10 @@ OPERATIONS = (
         },
         raises=(*_CONTROL_ERRORS, LimitExceeded, NoWebhook),
     ),
-    _ranker_operation("GET", "/guard", guard, schema.GuardInfo, needs="rank", example_ranker="guarded"),
-    _ranker_operation("GET", "/live", live, schema.Live, query=LiveQuery, media_types=("text/event-stream",)),
-    _ranker_operation("GET", "/impressions", impressions, list[schema.ImpressionInfo], raises=(UnknownName,)),
-    _ranker_operation(
+    _on_ranker("GET", "/guard", guard, schema.GuardInfo, needs="rank", example_ranker="guarded"),
+    _on_ranker("GET", "/live", live, schema.Live, query=LiveQuery, media_types=("text/event-stream",)),
+    _on_ranker("GET", "/impressions", impressions, list[schema.ImpressionInfo], raises=(UnknownName,)),
+    _on_ranker(
         "POST",
         "/impressions",
         backfill,
@@ -659,18 +663,16 @@ OPERATIONS = (
         example_ranker="guarded",
         raises=(UnknownName, InvalidValue, InvalidRecipe, LimitExceeded, Conflict),
     ),
-    _ranker_operation("GET", "/compare", compare, schema.Comparison, query=CompareQuery),
-    _ranker_operation(
-        "DELETE", "", delete, None, query=DeleteQuery, statuses=(204,), media_types=(), raises=_CONTROL_ERRORS
-    ),
-    _ranker_operation("GET", "/model", model, schema.Model, query=ModelQuery),
-    _ranker_operation("GET", "/curves", curves, schema.ModelCurves, query=ModelQuery),
-    _ranker_operation("GET", "/last-step", last_step, schema.LastStep, raises=(UnknownName,)),
-    _ranker_operation("GET", "/history", history, schema.History, query=HistoryQuery),
-    _ranker_operation("GET", "/model/versions", versions, list[schema.VersionInfo], raises=(UnknownName,)),
-    _ranker_operation("POST", "/freeze", freeze, schema.RankerInfo, raises=_CONTROL_ERRORS),
-    _ranker_operation("POST", "/resume", resume, schema.RankerInfo, raises=_CONTROL_ERRORS),
-    _ranker_operation(
+    _on_ranker("GET", "/compare", compare, schema.Comparison, query=CompareQuery),
+    _on_ranker("DELETE", "", delete, None, query=DeleteQuery, statuses=(204,), media_types=(), raises=_CONTROL_ERRORS),
+    _on_ranker("GET", "/model", model, schema.Model, query=ModelQuery),
+    _on_ranker("GET", "/curves", curves, schema.ModelCurves, query=ModelQuery),
+    _on_ranker("GET", "/last-step", last_step, schema.LastStep, raises=(UnknownName,)),
+    _on_ranker("GET", "/history", history, schema.History, query=HistoryQuery),
+    _on_ranker("GET", "/model/versions", versions, list[schema.VersionInfo], raises=(UnknownName,)),
+    _on_ranker("POST", "/freeze", freeze, schema.RankerInfo, raises=_CONTROL_ERRORS),
+    _on_ranker("POST", "/resume", resume, schema.RankerInfo, raises=_CONTROL_ERRORS),
+    _on_ranker(
         "POST",
         "/label",
         label,
@@ -679,27 +681,10 @@ OPERATIONS = (
         examples={"keep the first version": {"version": 1, "label": "before the sale"}},
         raises=(*_CONTROL_ERRORS, LimitExceeded),
     ),
-    _ranker_operation(
-        "POST",
-        "/rollback",
-        rollback,
-        schema.RankerInfo,
-        takes=schema.VersionNumber,
-        examples=_FIRST_VERSION,
-        raises=_CONTROL_ERRORS,
-    ),
-    _ranker_operation(
-        "POST",
-        "/pin",
-        pin,
-        schema.RankerInfo,
-        takes=schema.VersionNumber,
-        examples=_FIRST_VERSION,
-        example_ranker="shadow",
-        raises=_CONTROL_ERRORS,
-    ),
-    _ranker_operation("POST", "/unpin", unpin, schema.RankerInfo, example_ranker="shadow", raises=_CONTROL_ERRORS),
-    _ranker_operation(
+    _on_ranker("POST", "/rollback", rollback, schema.RankerInfo, **_OF_A_VERSION),
+    _on_ranker("POST", "/pin", pin, schema.RankerInfo, example_ranker="shadow", **_OF_A_VERSION),
+    _on_ranker("POST", "/unpin", unpin, schema.RankerInfo, example_ranker="shadow", raises=_CONTROL_ERRORS),
+    _on_ranker(
         "GET",
         "/export",
         export,
