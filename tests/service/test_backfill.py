@@ -134,7 +134,7 @@ def test_in_pieces_or_in_one_go_it_is_the_same(kit, tmp_path):
     asyncio.run(main())
 
 
-def test_bad_lists_keep_out_no_other_and_say_what_is_wrong(storage, kit):
+def test_invalid_lists_do_not_affect_others_and_have_a_reason(storage, kit):
     some = [Document("d1", [1.0, 2.0, 3.0, 4.0]), Document("d2", [0.0, 0.0, 0.0, 0.0])]
     bad = {
         "shown": LoggedImpression("a", some, clicks=["d9"]),
@@ -215,7 +215,7 @@ def test_while_an_alarm_stands_a_log_teaches_nothing(storage, kit):
     asyncio.run(main())
 
 
-def test_what_cannot_be_taught_says_so(storage, kit):
+def test_algorithms_that_cannot_learn_from_logs_are_refused(storage, kit):
     async def main():
         async with kit.running(storage, max_events=10) as service:
             await service.create(kit.spec("pairs", "pairrank"))

@@ -171,7 +171,7 @@ def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
     assert found.seconds == 60
 
 
-def test_only_so_many_points_are_kept_and_leave_it(monkeypatch):
+def test_full_blocks_leave_the_recorder(monkeypatch):
     recorder, blocks = Recorder(0), []
     for minute in range(5000):
         recorder.begin_event(60.0 * minute, lambda: END)
@@ -198,7 +198,7 @@ def test_clocks_may_go_back_and_stand_still():
     assert found.trouble == {"missing": [1, 3, 1], "out_of_range": [2, 6, 2]}
 
 
-def test_where_a_clock_had_jumped_ahead_time_goes_on_when_it_comes_back():
+def test_time_continues_after_a_clock_had_jumped_ahead():
     recorder = Recorder(0)
     for time in (600.0, 8_000_000.0, 660.0, 720.0, 720.0):
         recorder.begin_event(time, lambda: END)
@@ -224,7 +224,7 @@ def test_marks_are_bounded_and_outlive_their_minute():
     assert len(found.time) == 2
 
 
-def test_a_recorder_goes_on_from_what_was_noted():
+def test_a_recorder_continues_from_its_state():
     def play(recorder, minutes):
         for minute in minutes:
             recorder.begin_event(60.0 * minute, lambda: END)
@@ -250,7 +250,7 @@ def test_features_of_other_names_have_no_weights():
     assert history_answer("shop", "minute", [], state, *NAMES).weights == {"a": [None], "b": [None]}
 
 
-def test_curves_are_told_by_how_much_they_rise(storage, kit):
+def test_the_weight_of_a_curve_is_its_rise(storage, kit):
     async def main():
         async with kit.running(storage) as service:
             await service.create(RankerSpec("shop", "mgd-dsp", kit.features, "query-scaled >> curves", 5))
@@ -264,7 +264,7 @@ def test_curves_are_told_by_how_much_they_rise(storage, kit):
     asyncio.run(main())
 
 
-def test_a_follower_tells_it_too(postgres_url, kit):
+def test_a_follower_reports_it_too(postgres_url, kit):
     async def main():
         with open_storage(postgres_url) as one, open_storage(postgres_url) as two:
             async with kit.running(one) as leader, kit.running(two) as follower:

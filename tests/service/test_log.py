@@ -47,7 +47,7 @@ class TestTail:
         if tell:
             tail.add(events, receipts)
 
-    def test_gives_everything_once_and_in_order_whatever_it_was_told(self):
+    def test_returns_every_event_once_and_in_order(self):
         with open_storage("sqlite://") as store:
             tail = Tail()
             self.append(store, tail, "a")  # before anybody wants it

@@ -162,7 +162,7 @@ class Log:
 
 @pytest.mark.parametrize("definition", [DEFINITION, *CURVES], ids=lambda each: each.spec.representation)
 @given(st.lists(steps, max_size=40), st.integers(0, 40))
-def test_it_may_stop_and_go_on_anywhere(definition, taken, where):
+def test_it_may_be_restored_at_any_event(definition, taken, where):
     with patch.object(knots, "FIRST", 1):  # knots move after 1, 2, 4, … lists
         _stop_and_go_on(definition, taken, where)
 
@@ -200,7 +200,7 @@ def _stop_and_go_on(definition, taken, where):
     assert tally.impressions == tally.learned + tally.skipped + tally.no_feedback + len(log.machine.open)
 
 
-def test_where_the_store_fails_the_event_can_be_applied_again():
+def test_after_a_failure_of_the_store_the_event_can_be_applied_again():
     log = Log()
     for step in [("ranked", 1, 0), ("feedback", 1, {1}, None), ("closed", 1)]:
         log.step(*step)

@@ -86,7 +86,7 @@ class TestDeletion:
 
         asyncio.run(main())
 
-    def test_a_name_is_free_also_where_the_deletion_was_cut_off(self, storage, kit, monkeypatch):
+    def test_a_name_is_free_even_if_the_deletion_was_interrupted(self, storage, kit, monkeypatch):
         def fail(*arguments):
             raise StoreUnavailable("no answer")
 
@@ -103,7 +103,7 @@ class TestDeletion:
 
         asyncio.run(main())
 
-    def test_the_leader_goes_on_where_it_has_not_come_to_the_deletion_yet(self, storage, kit):
+    def test_the_leader_continues_before_it_has_read_the_deletion(self, storage, kit):
         async def main():
             async with kit.running(storage, tidy_every=3600.0) as service:
                 for name in ("shop", "other"):
@@ -248,7 +248,7 @@ class TestClosing:
         asyncio.run(main())
 
 
-def test_a_replay_beside_a_service_that_cleans_up(storage, kit):
+def test_a_replay_during_a_service_that_cleans_up(storage, kit):
     async def main():
         async with kit.running(storage, tidy_every=3600.0, keep_versions=2) as service:
             await service.create(kit.spec())

@@ -113,7 +113,7 @@ class TestRetention:
 
         asyncio.run(main())
 
-    def test_features_are_kept_for_longer_where_that_is_asked_for(self, storage, kit):
+    def test_features_are_kept_for_longer_if_configured(self, storage, kit):
         clock = kit.clock()
 
         async def main():
@@ -422,7 +422,7 @@ class TestFailures:
 
         asyncio.run(main())
 
-    def test_the_learner_goes_on_when_there_is_room_again(self, storage, kit, monkeypatch, caplog):
+    def test_learning_continues_when_there_is_room_again(self, storage, kit, monkeypatch, caplog):
         monkeypatch.setattr("duelrank.service.leader.RETRY_SECONDS", 0.05)
         clock = kit.clock()
 

@@ -34,7 +34,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_all_forms_say_the_same(form):
+def test_all_forms_have_the_same_meaning(form):
     found, reader = read(FORMS[form])
     assert found == [row(1.5, 2.0, 0.0)]
     assert (reader.missing, reader.unused) == ({}, set())

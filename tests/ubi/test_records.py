@@ -51,7 +51,7 @@ def read(*files, most=0):
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("stdin", [False, True])
 @pytest.mark.parametrize("piece", [7, 1 << 20])
-def test_all_forms_say_the_same(form, packed, stdin, piece, tmp_path, monkeypatch):
+def test_all_forms_have_the_same_meaning(form, packed, stdin, piece, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "PIECE", piece)
     content = gzip.compress(FORMS[form]) if packed else FORMS[form]
     (tmp_path / "log").write_bytes(content)

@@ -541,14 +541,14 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
     """
     algorithm = parse(spec.algorithm, Algorithm)
     own = algorithm.representation if isinstance(algorithm, Represented) else None
-    given = _given(spec, own)
-    if len(given) > 1:
+    given = spec.representation
+    if own is not None and given is not None:
         raise InvalidRecipe(
             f"the representation of the features of {spec.name!r} is given twice, in the recipe and in the field "
             "representation; give it once"
         )
-    found = own or read_representation(given[0] if given else default, spec.features)
-    if not given and found.learns and algorithm.weights_follow_memory:
+    found = own or read_representation(default if given is None else given, spec.features)
+    if own is None and given is None and found.learns and algorithm.weights_follow_memory:
         found = QueryScaled()  # the columns of such an algorithm must never change
     text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
     written = write_representation(found, spec.features)
@@ -557,12 +557,7 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
 
 def _gives_representation(spec: RankerSpec) -> bool:
     """Whether a specification gives a representation, in its recipe or in its own field."""
-    algorithm = parse(spec.algorithm, Algorithm)
-    return bool(_given(spec, algorithm if isinstance(algorithm, Represented) else None))
-
-
-def _given(spec: RankerSpec, own: Any) -> list[Any]:
-    return [each for each in (own, spec.representation) if each is not None]
+    return isinstance(parse(spec.algorithm, Algorithm), Represented) or spec.representation is not None
 
 
 def _servable(recipe: str) -> Algorithm:

@@ -342,7 +342,7 @@ class RankerProgress:
         self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
         self.published_at, self.urgent, self.announced_version = started - 1e9, False, 0
         self.failed: dict[int, str] = {}  # reasons of failures by event, which are not in the log yet
-        self.unsaved: Version | None = None
+        self.unsaved_version: Version | None = None
         self.deadlines: dict[str, float] = {}  # of open impressions, by the monotonic clock, the earliest first
         self.closing: dict[str, float] = {}  # impressions whose closing was requested, and when to repeat that
         self.status_number, self.status_at = -1, started - 1e9
@@ -380,7 +380,7 @@ class Term:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
         self._recent, self._tail, self._appender, self._webhooks = recent, tail, appender, webhooks
         self._progress: dict[str, RankerProgress] = {}
-        self._read = log.ImpressionCache(settings.recent)  # impressions that other processes have made
+        self._others = log.ImpressionCache(settings.recent)  # impressions that other processes have made
         self._retention = Retention(storage, settings)
         self._capacity = Capacity(storage, clock, rankers)
         #: The number of the last event that was applied.
@@ -448,7 +448,7 @@ class Term:
             recent = self._recent.get(created, id)
             if recent is not None and recent.number == number and recent.body is not None and recent.attachment:
                 return recent.body, log.unpack_features(recent.attachment)
-            read = self._read.get(created, id)
+            read = self._others.get(created, id)
             if read is not None and read.number == number and read.body is not None:
                 body = read.body
             else:
@@ -497,10 +497,10 @@ class Term:
             created = progress.created.number
             if self._recent.get(created, event.key) is None:
                 body = log.unpack(event.body, log.StoredImpression)
-                self._read.put(created, event.key, log.CachedImpression(event.number, body))
+                self._others.put(created, event.key, log.CachedImpression(event.number, body))
             progress.deadlines[event.key] = self._deadline(progress.machine, event.time)
         elif event.kind == log.PUBLISHED:
-            progress.unsaved = Version.of(progress.machine, event.time)
+            progress.unsaved_version = Version.of(progress.machine, event.time)
         elif event.kind == log.CONTROL:
             progress.urgent = progress.machine.changed
             self._announce(event.ranker, guard, progress.machine)
@@ -561,10 +561,10 @@ class Term:
         """Save the versions that were published, and serve them: never one that a crash could lose."""
         for name, progress in self._progress.items():
             self._record_failures(name, progress)
-            if progress.unsaved is not None:
-                VersionStore(self._storage, progress.created).save(progress.unsaved)
-                self._rankers.serve(name, progress.unsaved)
-                progress.unsaved = None
+            if progress.unsaved_version is not None:
+                VersionStore(self._storage, progress.created).save(progress.unsaved_version)
+                self._rankers.serve(name, progress.unsaved_version)
+                progress.unsaved_version = None
             self._save_blocks(name, progress)
 
     def _save_blocks(self, name: str, progress: RankerProgress) -> None:
@@ -581,20 +581,20 @@ class Term:
     def _publish(self) -> bool:
         """Append versions of rankers that have changed; each is served when its event is read from the log."""
         now = self._clock.monotonic()
-        due = [
-            (name, progress)
+        due = {
+            name: progress.machine.publication()
             for name, progress in self._progress.items()
             if progress.machine.changed
-            and progress.unsaved is None
+            and progress.unsaved_version is None
             and (progress.urgent or now - progress.published_at >= self._settings.publish_every)
-        ]
+        }
         time = self._clock.time()
-        bodies = [(name, progress.machine.publication()) for name, progress in due]
-        if bodies:
+        if due:
             self._storage.log.append(
-                [NewEvent(name, log.PUBLISHED, str(body.version), time, log.pack(body)) for name, body in bodies]
+                [NewEvent(name, log.PUBLISHED, str(body.version), time, log.pack(body)) for name, body in due.items()]
             )
-        for (_, progress), (_, body) in zip(due, bodies, strict=True):
+        for name, body in due.items():
+            progress = self._progress[name]
             progress.published_at, progress.urgent, progress.announced_version = now, False, body.version
         return bool(due)
 
@@ -688,7 +688,7 @@ class Term:
         machine = progress.machine
         behind, waited = progress.unsaved_events, self._clock.monotonic() - progress.saved_at
         enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
-        if behind and (enough or now) and progress.unsaved is None and not machine.history.done:
+        if behind and (enough or now) and progress.unsaved_version is None and not machine.history.done:
             self._storage.snapshots.save(name, log.CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
             self._retention.note(name, machine)
             progress.unsaved_events, progress.saved_at = 0, self._clock.monotonic()

@@ -5,7 +5,7 @@ import pytest
 from duelrank.core import errors
 from duelrank.core.errors import DuelrankError
 from duelrank.service.http import errors as refusals
-from duelrank.service.http.errors import PROBLEMS, Kind, kind_of
+from duelrank.service.http.errors import PROBLEMS, ProblemKind, kind_of
 
 #: Of classes that no request can lead to.
 NEVER = {"DuelrankError", "MissingData", "NoSuchName", "UnreachableScheduler", "Refusal", "ClientGone"}
@@ -29,7 +29,7 @@ def test_whatever_else_happens_is_our_own_fault():
     assert PROBLEMS[Exception].detail
 
 
-def test_retryable_is_said_where_it_is_true():
+def test_retryable_errors_are_marked():
     for name, cls in family().items():
         if issubclass(cls, errors.StorageFailure):
             assert kind_of(cls("x")).retry == cls.retryable, name
@@ -42,5 +42,5 @@ def test_slugs_are_unique():
 def test_the_page_explains_each(client):
     page = client.get("/docs").text
     for kind in PROBLEMS.values():
-        assert isinstance(kind, Kind)
+        assert isinstance(kind, ProblemKind)
         assert f"id='{kind.slug}'" in page

@@ -116,7 +116,7 @@ def test_a_guard_that_is_gone_leaves_its_counters_alone():
     ]
 
 
-def test_who_learns_no_longer_says_nothing_of_guards():
+def test_a_former_leader_reports_no_guards():
     """Another process does, and an alarm that it has ended must not stand here for ever."""
     metrics = Metrics()
     metrics.guard("shop", guard_info(state="alarm"))
@@ -124,7 +124,7 @@ def test_who_learns_no_longer_says_nothing_of_guards():
     assert 'duelrank_guard_alarm{ranker="shop"}' not in metrics.text().decode()
 
 
-def test_where_workers_share_numbers_a_guard_that_is_gone_is_not_known(tmp_path):
+def test_with_shared_metrics_a_removed_guard_is_nan(tmp_path):
     """Nothing can be removed there; NaN is above and below nothing, so no alert goes on for ever."""
     code = """
         from tests.service.guards import guard_info

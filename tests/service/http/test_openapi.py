@@ -92,7 +92,7 @@ class TestDocument:
         for name in re.findall(r"#/components/schemas/(\w+)", text):
             assert name in DOCUMENT["components"]["schemas"]
 
-    def test_nothing_says_who_placed_a_document(self):
+    def test_teams_are_not_revealed(self):
         ranked = DOCUMENT["components"]["schemas"]["RankedDocument"]["properties"]
         assert set(ranked) == {"id", "position", "score", "explain"}
 
