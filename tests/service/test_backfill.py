@@ -215,7 +215,7 @@ def test_while_an_alarm_stands_a_log_teaches_nothing(storage, kit):
     asyncio.run(main())
 
 
-def test_algorithms_that_cannot_learn_from_logs_are_refused(storage, kit):
+def test_requests_that_cannot_be_learned_from_are_refused(storage, kit):
     async def main():
         async with kit.running(storage, max_events=10) as service:
             await service.create(kit.spec("pairs", "pairrank"))

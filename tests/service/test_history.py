@@ -171,7 +171,7 @@ def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
     assert found.seconds == 60
 
 
-def test_full_blocks_leave_the_recorder(monkeypatch):
+def test_the_number_of_points_in_an_answer_is_limited(monkeypatch):
     recorder, blocks = Recorder(0), []
     for minute in range(5000):
         recorder.begin_event(60.0 * minute, lambda: END)
