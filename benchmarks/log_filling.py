@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from duelrank.service.definition import Definition
-from duelrank.service.domain import RankerSpec
+from duelrank.service.definition import Definition, RankerSpec
 from duelrank.service.log import (
     CREATED,
     FEEDBACK,

@@ -14,9 +14,8 @@ from duelrank.core.randomness import stream, stream_key
 from duelrank.core.types import Feedback, Query, State
 from duelrank.kernels.random import derive
 from duelrank.service import Service, Settings
-from duelrank.service.definition import Definition
+from duelrank.service.definition import Definition, hash63
 from duelrank.service.http.schema import Document, FeedbackEvent, RankerSpec, RankRequest
-from duelrank.service.log import hash63
 from duelrank.service.replay import replay
 from duelrank.service.settings import Clock
 from duelrank.storage import Storage, open_storage

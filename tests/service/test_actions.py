@@ -9,8 +9,8 @@ import pytest
 
 from duelrank.core.errors import InvalidValue
 from duelrank.evidence.guard import BASELINE, LEARNED
+from duelrank.service.definition import unpack_teams
 from duelrank.service.http.schema import Change, FeedbackEvent, GuardSpec, Start
-from duelrank.service.log import unpack_teams
 
 SHOP = {"click": 1.0, "cart": 3.0, "purchase": 10.0, "hover": 0.25}
 

@@ -10,9 +10,9 @@ import pytest
 from duelrank import Feedback, Learner, Query
 from duelrank.core.errors import Conflict, InvalidRecipe, LimitExceeded
 from duelrank.evidence.guard import BASELINE
+from duelrank.service.definition import unpack_teams
 from duelrank.service.http.schema import Change, Document, GuardSpec, LoggedImpression
 from duelrank.service.intake import LogIntake, Rejected
-from duelrank.service.log import unpack_teams
 
 TRUTH = np.array([1.0, -0.5, 0.0, 0.3])
 
@@ -134,7 +134,7 @@ def test_in_pieces_or_in_one_go_it_is_the_same(kit, tmp_path):
     asyncio.run(main())
 
 
-def test_bad_lists_keep_out_no_other_and_say_what_is_wrong(storage, kit):
+def test_invalid_lists_do_not_affect_others_and_have_a_reason(storage, kit):
     some = [Document("d1", [1.0, 2.0, 3.0, 4.0]), Document("d2", [0.0, 0.0, 0.0, 0.0])]
     bad = {
         "shown": LoggedImpression("a", some, clicks=["d9"]),
@@ -215,7 +215,7 @@ def test_while_an_alarm_stands_a_log_teaches_nothing(storage, kit):
     asyncio.run(main())
 
 
-def test_what_cannot_be_taught_says_so(storage, kit):
+def test_requests_that_cannot_be_learned_from_are_refused(storage, kit):
     async def main():
         async with kit.running(storage, max_events=10) as service:
             await service.create(kit.spec("pairs", "pairrank"))

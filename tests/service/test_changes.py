@@ -47,7 +47,7 @@ class TestStart:
 
         asyncio.run(main())
 
-    def test_a_learner_goes_on_where_a_shadow_has_come_to(self, storage, kit):
+    def test_a_learner_continues_from_a_shadow(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
                 await service.create(kit.spec("shadow", mode="shadow"))

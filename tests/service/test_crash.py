@@ -251,7 +251,7 @@ def test_two_leaders_at_once_do_no_harm(storage, kit, monkeypatch):
     asyncio.run(main())
 
 
-def test_a_leader_that_hung_goes_on_from_where_another_has_come(storage, kit, monkeypatch):
+def test_a_leader_that_hung_continues_from_the_checkpoint_of_another(storage, kit, monkeypatch):
     """What the other one has learned from is gone from the store by then."""
     from duelrank.storage.sqlite import _MemoryLease
 

@@ -17,12 +17,11 @@ import pytest
 from duelrank.core.errors import InvalidValue
 from duelrank.evidence.guard import BASELINE, LEARNED
 from duelrank.service import Observer, Service
-from duelrank.service.definition import Definition
-from duelrank.service.domain import BASELINE as OWN_ORDER
-from duelrank.service.domain import GUARD
+from duelrank.service.definition import BASELINE as OWN_ORDER
+from duelrank.service.definition import GUARD, Definition, unpack_teams
 from duelrank.service.http.schema import Change, GuardSpec, Start
 from duelrank.service.leader import Term
-from duelrank.service.log import CONTROL, Control, Created, StoredImpression, pack, unpack, unpack_teams
+from duelrank.service.log import CONTROL, Control, Created, StoredImpression, pack, unpack
 from duelrank.storage import NewEvent, open_storage
 
 # Against the client's order, in which documents come by their numbers.
@@ -237,7 +236,7 @@ def test_an_alarm_serves_the_own_order_until_somebody_resumes(storage, kit, capl
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_an_alarm_is_told_to_the_webhook_once(storage, kit, own):
+def test_an_alarm_is_sent_to_the_webhook_once(storage, kit, own):
     told = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -269,7 +268,7 @@ def test_an_alarm_is_told_to_the_webhook_once(storage, kit, own):
     assert told[0]["alarm"]["did"] == "baseline"
 
 
-def test_one_that_only_tells_goes_on_and_tells_once(storage, kit):
+def test_a_guard_that_only_reports_continues_and_reports_once(storage, kit):
     async def main():
         async with kit.running(storage) as service:
             guard = GuardSpec(share=1.0, false_alarm_every=100.0, on_alarm="tell", promote=(1.0,))
@@ -459,7 +458,7 @@ def test_who_resumes_first_wins(storage, kit, lost_enough):
     kit.verified(storage)
 
 
-def test_lists_of_what_was_watched_before_say_nothing_after_a_resume(storage, kit):
+def test_lists_from_before_a_resume_do_not_count(storage, kit):
     async def main():
         async with kit.running(storage) as service:
             await service.create(kit.spec(start=AGAINST, guard=ALWAYS))
@@ -512,7 +511,7 @@ def test_what_an_operator_goes_back_to_is_watched_anew(storage, kit):
     kit.verified(storage)
 
 
-def test_an_alarm_that_nobody_was_told_of_is_told_by_the_next_process(storage, kit, monkeypatch):
+def test_an_alarm_that_was_not_announced_is_announced_by_the_next_process(storage, kit, monkeypatch):
     told = []
 
     class Watching(Observer):
@@ -541,7 +540,7 @@ def test_an_alarm_that_nobody_was_told_of_is_told_by_the_next_process(storage, k
 
 
 class TestChanges:
-    def test_an_alarm_that_was_only_told_steps_back_when_it_shall(self, storage, kit):
+    def test_a_reported_alarm_steps_back_after_a_change_of_on_alarm(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
                 guard = GuardSpec(share=1.0, false_alarm_every=100.0, on_alarm="tell", promote=(1.0,))
@@ -633,7 +632,7 @@ class TestChanges:
         asyncio.run(main())
 
 
-def test_a_follower_tells_the_same_and_serves_the_same(postgres_url, kit):
+def test_a_follower_reports_and_serves_the_same(postgres_url, kit):
     async def main():
         with open_storage(postgres_url) as one, open_storage(postgres_url) as two:
             async with kit.running(one) as leader, kit.running(two) as follower:

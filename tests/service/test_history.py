@@ -11,7 +11,7 @@ import pytest
 from duelrank.core.errors import InvalidValue, UnknownName
 from duelrank.evidence import ConfidenceSequence
 from duelrank.service import history
-from duelrank.service.history import STEPS, Block, End, Recorder, block_kind
+from duelrank.service.history import STEPS, Block, Recorder, StepEnd, block_kind
 from duelrank.service.http.schema import Change, GuardSpec, RankerSpec, Start
 from duelrank.service.log import unpack
 from duelrank.service.replay import replay
@@ -20,7 +20,7 @@ from duelrank.storage import open_storage
 
 MINUTE, HOUR, DAY = (STEPS[step][0] for step in ("minute", "hour", "day"))
 NAMES = (("a", "b"), b"a, b")
-END = End(3, NAMES[1] + np.array([0.5, -1.0], "<f4").tobytes(), (6, 2, 1.5, 0.5))
+END = StepEnd(3, NAMES[1] + np.array([0.5, -1.0], "<f4").tobytes(), (6, 2, 1.5, 0.5))
 
 
 def ids(answer):
@@ -171,12 +171,12 @@ def test_days_of_minutes_leave_it_as_blocks_and_it_stays_small(storage, kit):
     assert found.seconds == 60
 
 
-def test_only_so_many_points_are_kept_and_leave_it(monkeypatch):
+def test_the_number_of_points_in_an_answer_is_limited(monkeypatch):
     recorder, blocks = Recorder(0), []
     for minute in range(5000):
-        recorder.begin(60.0 * minute, lambda: END)
+        recorder.begin_event(60.0 * minute, lambda: END)
         recorder.made(1, 0, 0)
-        recorder.count()
+        recorder.count_event()
         blocks += [block for step, block in recorder.done if step == "minute"]
         recorder.done.clear()
     found = history_answer("shop", "minute", blocks, recorder.copy(END), *NAMES)
@@ -189,21 +189,21 @@ def test_only_so_many_points_are_kept_and_leave_it(monkeypatch):
 def test_clocks_may_go_back_and_stand_still():
     recorder = Recorder(0)
     for time in (600.0, 660.0, 30.0, 659.0, 720.0):
-        recorder.begin(time, lambda: END)
+        recorder.begin_event(time, lambda: END)
         recorder.made(0, 1, 2)
-        recorder.count()
+        recorder.count_event()
     found = history_answer("shop", "minute", [], recorder.copy(END), *NAMES)
     assert found.time == [600.0, 660.0, 720.0]
     assert found.lists["greedy"] == [1, 3, 1]
     assert found.trouble == {"missing": [1, 3, 1], "out_of_range": [2, 6, 2]}
 
 
-def test_where_a_clock_had_jumped_ahead_time_goes_on_when_it_comes_back():
+def test_time_continues_after_a_clock_had_jumped_ahead():
     recorder = Recorder(0)
     for time in (600.0, 8_000_000.0, 660.0, 720.0, 720.0):
-        recorder.begin(time, lambda: END)
+        recorder.begin_event(time, lambda: END)
         recorder.made(0, 0, 0)
-        recorder.count()
+        recorder.count_event()
     for step, found in (("minute", [1, 1, 2, 1]), ("hour", [4, 1]), ("day", [4, 1])):
         told = history_answer("shop", step, [], recorder.copy(END), *NAMES)
         assert told.lists["greedy"] == found
@@ -213,24 +213,24 @@ def test_where_a_clock_had_jumped_ahead_time_goes_on_when_it_comes_back():
 def test_marks_are_bounded_and_outlive_their_minute():
     recorder = Recorder(0)
     for number in range(history.MAX_MARKS + 50):
-        recorder.begin(60.0, lambda: END)
+        recorder.begin_event(60.0, lambda: END)
         recorder.mark(60.0, "freeze", str(number), 1)
-        recorder.count()
-    recorder.begin(86_400.0 * 3, lambda: END)
-    recorder.count()
+        recorder.count_event()
+    recorder.begin_event(86_400.0 * 3, lambda: END)
+    recorder.count_event()
     found = history_answer("shop", "day", [], recorder.copy(END), *NAMES)
     assert len(found.marks) == history.MAX_MARKS
     assert found.marks[-1].text == str(history.MAX_MARKS + 49)
     assert len(found.time) == 2
 
 
-def test_a_recorder_goes_on_from_what_was_noted():
+def test_a_recorder_continues_from_its_state():
     def play(recorder, minutes):
         for minute in minutes:
-            recorder.begin(60.0 * minute, lambda: END)
+            recorder.begin_event(60.0 * minute, lambda: END)
             recorder.made(minute % 5, 0, 0)
             recorder.closed(minute % 5, 3, [minute % 3], "learned", "win")
-            recorder.count()
+            recorder.count_event()
 
     one, two = Recorder(7), Recorder(0)
     play(one, range(0, 4000, 7))
@@ -244,13 +244,13 @@ def test_a_recorder_goes_on_from_what_was_noted():
 
 def test_features_of_other_names_have_no_weights():
     recorder = Recorder(0)
-    recorder.begin(0.0, lambda: END)
-    recorder.count()
+    recorder.begin_event(0.0, lambda: END)
+    recorder.count_event()
     state = recorder.copy(replace(END, weights=b"a, c" + np.zeros(2, "<f4").tobytes()))
     assert history_answer("shop", "minute", [], state, *NAMES).weights == {"a": [None], "b": [None]}
 
 
-def test_curves_are_told_by_how_much_they_rise(storage, kit):
+def test_the_weight_of_a_curve_is_its_rise(storage, kit):
     async def main():
         async with kit.running(storage) as service:
             await service.create(RankerSpec("shop", "mgd-dsp", kit.features, "query-scaled >> curves", 5))
@@ -264,7 +264,7 @@ def test_curves_are_told_by_how_much_they_rise(storage, kit):
     asyncio.run(main())
 
 
-def test_a_follower_tells_it_too(postgres_url, kit):
+def test_a_follower_reports_it_too(postgres_url, kit):
     async def main():
         with open_storage(postgres_url) as one, open_storage(postgres_url) as two:
             async with kit.running(one) as leader, kit.running(two) as follower:

@@ -13,10 +13,9 @@ from duelrank.core.randomness import stream_key
 from duelrank.core.types import Feedback
 from duelrank.kernels.random import derive
 from duelrank.service import Observer
-from duelrank.service.definition import Definition
-from duelrank.service.domain import EXPLORED
+from duelrank.service.definition import EXPLORED, Definition, hash63
 from duelrank.service.http.schema import FeedbackCounts
-from duelrank.service.log import Failed, StoredImpression, hash63, pack
+from duelrank.service.log import Failed, StoredImpression, pack
 from duelrank.service.replay import replay
 from duelrank.storage import NewEvent, open_storage
 
@@ -112,7 +111,7 @@ def test_a_restart_in_the_middle_changes_nothing(sqlite_url, kit, tmp_path):
 
 
 class TestClosing:
-    def test_by_time_also_where_the_clock_jumps(self, storage, kit):
+    def test_by_time_even_if_the_clock_jumps(self, storage, kit):
         clock = kit.clock()
 
         async def main():
@@ -160,7 +159,7 @@ class TestClosing:
 
         asyncio.run(main())
 
-    def test_the_oldest_early_where_there_are_too_many(self, storage, kit):
+    def test_the_oldest_early_if_there_are_too_many(self, storage, kit):
         async def main():
             async with kit.running(storage, max_open=10) as service:
                 await service.create(kit.spec())
@@ -241,7 +240,7 @@ class TestModes:
 
         asyncio.run(main())
 
-    def test_a_shadow_may_serve_a_version_while_it_goes_on_learning(self, storage, kit):
+    def test_a_shadow_may_serve_a_version_while_it_continues_to_learn(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
                 await service.create(kit.spec(mode="shadow"))
@@ -322,7 +321,7 @@ class TestVersions:
 
         asyncio.run(main())
 
-    def test_not_more_often_than_told(self, storage, kit):
+    def test_not_more_often_than_configured(self, storage, kit):
         clock = kit.clock()
 
         async def main():
@@ -412,7 +411,7 @@ class TestTrouble:
         result = replay(storage, "shop")
         assert (result.difference, result.learned, result.failed) == (None, 4, 1)
 
-    def test_leaders_who_cannot_learn_say_so_once(self, storage, kit):
+    def test_leaders_that_cannot_learn_record_it_once(self, storage, kit):
         async def main():
             for _ in range(2):
                 async with kit.running(storage) as service:
@@ -425,7 +424,7 @@ class TestTrouble:
         asyncio.run(main())
         assert [event.kind for event in storage.log.read(0, 1000, "shop")].count("failed") == 1
 
-    def test_a_leader_that_hung_says_in_vain_that_it_could_not_learn(self, storage, kit):
+    def test_the_failure_record_of_a_leader_that_hung_has_no_effect(self, storage, kit):
         """Another one has published what it learned from the same list before."""
 
         async def main():

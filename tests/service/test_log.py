@@ -11,7 +11,7 @@ from duelrank.core.errors import StoreFull
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import FeedbackEvent
 from duelrank.service.intake import content_id
-from duelrank.service.log import Appender, KnownImpression, RecentImpressions, StoredImpression, Tail
+from duelrank.service.log import Appender, CachedImpression, ImpressionCache, StoredImpression, Tail
 from duelrank.storage import NewEvent, Receipt, open_storage
 
 
@@ -21,19 +21,19 @@ def new(key, body=b""):
 
 class TestRecent:
     def test_the_oldest_goes_first(self):
-        recent = RecentImpressions(3)
+        recent = ImpressionCache(3)
         for number in range(5):
-            recent.put(1, f"i{number}", KnownImpression(number, None))
+            recent.put(1, f"i{number}", CachedImpression(number, None))
         assert [recent.get(1, f"i{number}") is not None for number in range(5)] == [False, False, True, True, True]
         assert recent.get(2, "i4") is None
         first = recent.get(1, "i3")
-        assert recent.put(1, "i3", KnownImpression(99, None)) is first
+        assert recent.put(1, "i3", CachedImpression(99, None)) is first
         assert len(recent) == 3
 
     def test_bytes_count_too(self):
-        recent = RecentImpressions(1000, max_bytes=10_000)
+        recent = ImpressionCache(1000, max_bytes=10_000)
         for number in range(50):
-            recent.put(1, f"i{number}", KnownImpression(number, StoredImpression.of(1, ["a"], [0], 0), bytes(4000)))
+            recent.put(1, f"i{number}", CachedImpression(number, StoredImpression.of(1, ["a"], [0], 0), bytes(4000)))
         assert len(recent) == 2
 
 
@@ -47,7 +47,7 @@ class TestTail:
         if tell:
             tail.add(events, receipts)
 
-    def test_gives_everything_once_and_in_order_whatever_it_was_told(self):
+    def test_returns_every_event_once_and_in_order(self):
         with open_storage("sqlite://") as store:
             tail = Tail()
             self.append(store, tail, "a")  # before anybody wants it
@@ -83,7 +83,7 @@ def test_a_new_leader_takes_on_rankers_that_it_had_not_heard_of(kit):
 
     with open_storage("sqlite://") as store:
         rankers = Rankers(store)
-        learner = Term(store, kit.fast, rankers, Clock(), RecentImpressions(10), Tail(), None, None)
+        learner = Term(store, kit.fast, rankers, Clock(), ImpressionCache(10), Tail(), None, None)
         store.log.append([NewEvent(RANKERS, "created", "shop", 0.0, pack(Created(StoredSpec.of(kit.spec()))))])
         learner.restore()
         assert rankers["shop"].machine is not None
@@ -100,7 +100,7 @@ class TestAppender:
             store.log.submit = lambda events: (sizes.append(len(events)), submit(events))[1]
             told, tail = [], Tail()
             tail.add = lambda events, receipts: told.extend(receipts)
-            appender = Appender(store.log, tail, RecentImpressions(10))
+            appender = Appender(store.log, tail, ImpressionCache(10))
             await appender.settled()
             found = await asyncio.gather(
                 appender.append([new(1), new(2)]), appender.append([]), appender.append([new(1)])
@@ -118,7 +118,7 @@ class TestAppender:
 
     def test_failures_reach_everybody(self):
         async def main(store):
-            appender = Appender(store.log, Tail(), RecentImpressions(10))
+            appender = Appender(store.log, Tail(), ImpressionCache(10))
 
             def fail(events):
                 raise StoreFull("no room")

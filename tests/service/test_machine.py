@@ -15,8 +15,7 @@ from duelrank.core.types import State
 from duelrank.evidence import GuardSpec
 from duelrank.evidence import guard as guarding
 from duelrank.representation import curves as knots
-from duelrank.service.definition import Definition
-from duelrank.service.domain import CLICK, Change, RankerSpec
+from duelrank.service.definition import CLICK, Change, Definition, RankerSpec
 from duelrank.service.log import (
     Control,
     StoredFeedback,
@@ -163,7 +162,7 @@ class Log:
 
 @pytest.mark.parametrize("definition", [DEFINITION, *CURVES], ids=lambda each: each.spec.representation)
 @given(st.lists(steps, max_size=40), st.integers(0, 40))
-def test_it_may_stop_and_go_on_anywhere(definition, taken, where):
+def test_it_may_be_restored_at_any_event(definition, taken, where):
     with patch.object(knots, "FIRST", 1):  # knots move after 1, 2, 4, … lists
         _stop_and_go_on(definition, taken, where)
 
@@ -185,7 +184,7 @@ def _stop_and_go_on(definition, taken, where):
     second.restore(first.checkpoint())
     assert second.checkpoint() == first.checkpoint()
     names = (first.definition.spec.features, first.definition.names_digest)
-    history_answer("shop", "day", [], first.history.copy(first.end()), *names)  # whenever one looks
+    history_answer("shop", "day", [], first.history.copy(first.step_end()), *names)  # whenever one looks
     for event in log.events:  # those before `where` once more: they count once
         second.apply(event)
     assert second.checkpoint() == log.machine.checkpoint()
@@ -201,7 +200,7 @@ def _stop_and_go_on(definition, taken, where):
     assert tally.impressions == tally.learned + tally.skipped + tally.no_feedback + len(log.machine.open)
 
 
-def test_where_the_store_fails_the_event_can_be_applied_again():
+def test_after_a_failure_of_the_store_the_event_can_be_applied_again():
     log = Log()
     for step in [("ranked", 1, 0), ("feedback", 1, {1}, None), ("closed", 1)]:
         log.step(*step)

@@ -109,7 +109,7 @@ def test_the_lag_is_what_the_log_has_and_the_learner_has_not(postgres_url, kit, 
     asyncio.run(main())
 
 
-def test_followers_tell_what_the_leader_counts_also_where_no_version_is_published(postgres_url, kit):
+def test_followers_report_the_counts_of_the_leader_without_a_new_version(postgres_url, kit):
     async def main():
         with open_storage(postgres_url) as one, open_storage(postgres_url) as two:
             async with kit.running(one) as leader, kit.running(two) as follower:

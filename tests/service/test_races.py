@@ -10,7 +10,7 @@ import pytest
 from duelrank.core.errors import InvalidValue, NotReady, StoreUnavailable
 from duelrank.service.http.schema import Change
 from duelrank.service.leader import Leader
-from duelrank.service.log import CREATED, RANKERS, Created, RecentImpressions, StoredSpec, Tail, pack
+from duelrank.service.log import CREATED, RANKERS, Created, ImpressionCache, StoredSpec, Tail, pack
 from duelrank.service.rankers import Rankers
 from duelrank.service.replay import _Replay, replay
 from duelrank.service.settings import Clock
@@ -86,7 +86,7 @@ class TestDeletion:
 
         asyncio.run(main())
 
-    def test_a_name_is_free_also_where_the_deletion_was_cut_off(self, storage, kit, monkeypatch):
+    def test_a_name_is_free_even_if_the_deletion_was_interrupted(self, storage, kit, monkeypatch):
         def fail(*arguments):
             raise StoreUnavailable("no answer")
 
@@ -103,7 +103,7 @@ class TestDeletion:
 
         asyncio.run(main())
 
-    def test_the_leader_goes_on_where_it_has_not_come_to_the_deletion_yet(self, storage, kit):
+    def test_the_leader_continues_before_it_has_read_the_deletion(self, storage, kit):
         async def main():
             async with kit.running(storage, tidy_every=3600.0) as service:
                 for name in ("shop", "other"):
@@ -161,7 +161,7 @@ def test_a_follower_that_could_not_read_a_version_reads_it_later(storage, kit, m
             await traffic(service, kit, range(5))
             await kit.learned(service, 5)
             rankers = Rankers(storage)
-            follower = Leader(storage, kit.fast, rankers, Clock(), RecentImpressions(1), Tail())
+            follower = Leader(storage, kit.fast, rankers, Clock(), ImpressionCache(1), Tail())
             follower._follow()
             frozen = await service.control("shop", "freeze")
 
@@ -248,7 +248,7 @@ class TestClosing:
         asyncio.run(main())
 
 
-def test_a_replay_beside_a_service_that_cleans_up(storage, kit):
+def test_a_replay_during_a_service_that_cleans_up(storage, kit):
     async def main():
         async with kit.running(storage, tidy_every=3600.0, keep_versions=2) as service:
             await service.create(kit.spec())
@@ -274,7 +274,7 @@ def test_explaining_a_large_request_is_done_in_a_thread(storage, kit, monkeypatc
     async def main():
         async with kit.running(storage) as service:
             await service.create(kit.spec())
-            import duelrank.service.service as module
+            import duelrank.service.views as module
 
             explained = module.explained_answer
             monkeypatch.setattr(

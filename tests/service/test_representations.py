@@ -91,7 +91,7 @@ class TestSpecs:
 
         asyncio.run(main())
 
-    def test_a_start_says_what_its_weights_weigh(self, storage, kit):
+    def test_initial_weights_need_a_representation(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
                 weights = Start(weights={"price": -2.0})
@@ -204,7 +204,7 @@ class TestLearning:
 
         asyncio.run(main())
 
-    def test_a_version_with_other_knots_comes_back_with_them(self, storage, kit):
+    def test_a_version_with_other_knots_is_restored_with_them(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
                 await service.create(kit.spec(representation="query-scaled >> ramps", algorithm="pdgd"))
@@ -366,7 +366,7 @@ class TestStart:
 
 
 @pytest.mark.parametrize("representation", ["ramps", "steps"])
-def test_curves_say_what_explain_says(storage, kit, representation):
+def test_curves_agree_with_explain(storage, kit, representation):
     async def main():
         async with kit.running(storage) as service:
             await service.create(kit.spec(representation=representation, algorithm="pdgd"))
@@ -391,7 +391,7 @@ def test_curves_say_what_explain_says(storage, kit, representation):
     asyncio.run(main())
 
 
-def test_knots_that_move_at_every_check_stop_and_go_on_anywhere(storage, kit):
+def test_knots_that_move_at_every_check_survive_restarts(storage, kit):
     async def main():
         with patch.object(learning, "FIRST", 1), patch.object(learning, "EVERY", 3):
             async with kit.running(storage) as service:

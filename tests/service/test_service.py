@@ -165,7 +165,7 @@ class TestRanking:
 
         asyncio.run(main())
 
-    def test_an_id_is_made_up_where_none_is_given(self, storage, kit):
+    def test_an_impression_without_an_id_gets_one(self, storage, kit):
         async def main():
             async with kit.running(storage) as service:
                 await service.create(kit.spec())

@@ -23,7 +23,7 @@ from duelrank.core.errors import (
 from duelrank.service import Service
 from duelrank.service.definition import Definition
 from duelrank.service.http.schema import FeedbackCounts
-from duelrank.service.rankers import Versions, thinned
+from duelrank.service.rankers import VersionStore, thinned
 from duelrank.service.replay import ranker_names, replay
 from duelrank.storage import SnapshotInfo, open_storage
 
@@ -113,7 +113,7 @@ class TestRetention:
 
         asyncio.run(main())
 
-    def test_features_are_kept_for_longer_where_that_is_asked_for(self, storage, kit):
+    def test_features_are_kept_for_longer_if_configured(self, storage, kit):
         clock = kit.clock()
 
         async def main():
@@ -191,9 +191,9 @@ class TestReplay:
         with pytest.raises(UnknownName, match="shop"):
             replay(storage, "shap")
         from duelrank.service.definition import Definition
-        from duelrank.service.rankers import Versions
+        from duelrank.service.rankers import VersionStore
 
-        versions = Versions(storage, Definition(kit.spec(), 0.0))
+        versions = VersionStore(storage, Definition(kit.spec(), 0.0))
         third = versions.load(3)
         versions.save(replace(third, state=replace(third.state, weights=third.state.weights * (1.0 + 1e-12))))
         assert "version 3" in replay(storage, "shop").difference
@@ -324,7 +324,7 @@ class TestVersions:
                 "each minute, hour or day with a version still has one"
             )
         with open_storage("sqlite://") as storage:
-            versions = Versions(storage, definition)
+            versions = VersionStore(storage, definition)
             for info in every[:200]:
                 storage.snapshots.save("shop", "version", info.number, info.time, b"")
             for _ in range(2):
@@ -422,7 +422,7 @@ class TestFailures:
 
         asyncio.run(main())
 
-    def test_the_learner_goes_on_when_there_is_room_again(self, storage, kit, monkeypatch, caplog):
+    def test_learning_continues_when_there_is_room_again(self, storage, kit, monkeypatch, caplog):
         monkeypatch.setattr("duelrank.service.leader.RETRY_SECONDS", 0.05)
         clock = kit.clock()
 

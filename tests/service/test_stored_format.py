@@ -12,18 +12,9 @@ import pytest
 
 from duelrank.core.errors import StoreCorrupt
 from duelrank.evidence import GuardSpec
-from duelrank.service.domain import Change, RankerSpec, Start
+from duelrank.service.definition import Change, RankerSpec, Start
 from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
-from duelrank.service.log import (
-    Created,
-    Deleted,
-    StoredChange,
-    StoredSpec,
-    content_of,
-    digest,
-    pack,
-    unpack,
-)
+from duelrank.service.log import Created, Deleted, StoredChange, StoredSpec, content_of, digest, pack, unpack
 from duelrank.service.replay import ranker_names, replay
 from duelrank.storage import Storage, open_storage
 

@@ -21,9 +21,8 @@ from duelrank.kernels.ranking import linear_scores
 from duelrank.metrics import nDCG
 from duelrank.playground.search import FEATURES, Search, words
 from duelrank.representation import QueryScaled
-from duelrank.service import Service, Settings, domain
-from duelrank.service.definition import Definition
-from duelrank.service.domain import converted
+from duelrank.service import Service, Settings, definition
+from duelrank.service.definition import Definition, converted
 from duelrank.service.http.schema import DocumentTable, FeedbackEvent, RankerSpec, RankRequest
 from duelrank.users import Preset, User
 
@@ -357,6 +356,6 @@ def crowd_rankers(algorithms: tuple[str, str]) -> list[RankerSpec]:
 def check_ranker(what: str, spec: RankerSpec, settings: Settings) -> None:
     """Raise an error if a recipe cannot be served, before anything is deleted for it."""
     try:
-        Definition(converted(spec, domain.RankerSpec), 0.0).check_limits(settings)
+        Definition(converted(spec, definition.RankerSpec), 0.0).check_limits(settings)
     except DuelrankError as error:
         raise InvalidRecipe(f"{what}: {error}") from None

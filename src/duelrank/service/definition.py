@@ -1,4 +1,8 @@
-"""A ranker's definition: its specification, checked, with its algorithm and representation; and where a new ranker starts."""
+"""A ranker's definition: its specification, checked, with its algorithm and representation; and where a new ranker starts.
+
+`duelrank.service.http.schema` has the structs of the API, and `duelrank.service.log` those of the store; `converted` turns one kind
+into another.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,6 +30,7 @@ from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import spell, walk
 from duelrank.core.types import Features, Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
 from duelrank.core.validation import printable_name, whole_number
+from duelrank.evidence import GuardSpec
 from duelrank.evidence.guard import check_guard, draw_kind, guard_list
 from duelrank.export import LinearModel
 from duelrank.kernels.projection import norm
@@ -33,38 +39,115 @@ from duelrank.representation import Chain, Fixed, QueryScaled, Raw, Representati
 from duelrank.representation.base import by_feature, knots_of, with_knots
 from duelrank.representation.curves import Knotted, ShownCurve, shown_curves
 from duelrank.representation.fixed import read_representation, write_representation
-from duelrank.service.domain import (
-    BASELINE,
-    CLICK,
-    EXPLORED,
-    GREEDY,
-    GUARD,
-    MAX_ACTION_NAME,
-    SHADOW,
-    Change,
-    RankerSpec,
-    Start,
-)
-from duelrank.service.log import Created, StoredImpression, hash63, pack_teams
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Settings
 from duelrank.storage import Event
 
 if TYPE_CHECKING:
+    from duelrank.service.log import Created, StoredImpression
     from duelrank.service.rankers import Version
 
-#: The most lists that warm a ranker up.
+T = TypeVar("T")
+
+#: The action of a feedback event that names none.
+CLICK = "click"
+#: The maximum number of characters in the name of an action.
+MAX_ACTION_NAME = 100
+
+#: How the order of a list was made. A GUARD list is a team draft of the learned ranker and the client's order, a BASELINE list has
+#: the client's order. The machine uses OLD for lists that are no longer learned from or counted; it is never stored.
+GREEDY, EXPLORED, SHADOW, GUARD, BASELINE, OLD = 0, 1, 2, 3, 4, 5
+#: The names of these kinds in the API.
+LIST_KINDS = {
+    GREEDY: "greedy",
+    EXPLORED: "explored",
+    SHADOW: "shadow",
+    GUARD: "guard",
+    BASELINE: "baseline",
+    OLD: "old",
+}
+
+Mode = Literal["learn", "shadow", "frozen"]
+Precision = Literal["float32", "float64"]
+Step = Literal["minute", "hour", "day"]
+#: The outcome of a closed impression.
+Outcome = Literal["learned", "no_feedback", "skipped", "failed"]
+#: What a guard reports: an alarm, a promotion to the next rung, or the end of an alarm by an operator.
+GuardEvent = Literal["alarm", "promotion", "resume"]
+
+#: The maximum number of lists that warm a ranker up.
 WARM_UP_LISTS = 20
-#: The most actions with a weight.
+#: The maximum number of actions with a weight.
 MAX_ACTIONS = 100
 #: The number of features whose weights are recorded in the history.
 HISTORY_FEATURES = 50
-#: The most characters in the name of a feature.
+#: The maximum number of characters in the name of a feature.
 MAX_FEATURE_NAME = 200
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 #: Returns a version of a ranker, or its current one.
 VersionOf: TypeAlias = "Callable[[str, int | None], Version]"
+
+
+def converted(value: msgspec.Struct, kind: type[T]) -> T:
+    """Convert a struct to another struct type with the same fields; fields that are not set stay unset.
+
+    The fields of the outer struct must be encoded under their own names.
+    """
+    fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    given = {
+        name: each for name, each in fields if each is not msgspec.UNSET
+    }  # `msgspec.convert` does not accept UNSET
+    return msgspec.convert(given, kind, from_attributes=True)
+
+
+class Start(msgspec.Struct, frozen=True):
+    """The source of the first weights: weights by name, an exported model, or a version of another ranker."""
+
+    weights: dict[str, float] | None = None
+    model: dict[str, Any] | None = None
+    ranker: str | None = None
+    version: int | None = None
+
+
+class RankerSpec(msgspec.Struct, frozen=True):
+    """The specification of a ranker; `duelrank.service.http.schema.RankerSpec` explains the fields."""
+
+    name: str
+    algorithm: str
+    features: tuple[str, ...]
+    representation: str | dict[str, Any] | None = None
+    length: int = 10
+    exploration: float = 1.0
+    mode: Mode = "learn"
+    seed: int = 0
+    close_after: float = 1800.0
+    start: Start | None = None
+    precision: Precision = "float64"
+    retired: tuple[str, ...] = ()
+    guard: GuardSpec | None = None
+    actions: dict[str, float] = msgspec.field(default_factory=lambda: {CLICK: 1.0})
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A change of a specification; fields that are not given stay as they are."""
+
+    exploration: float | None = None
+    close_after: float | None = None
+    length: int | None = None
+    mode: Mode | None = None
+    add_features: tuple[str, ...] = ()
+    retire_features: tuple[str, ...] = ()
+    guard: GuardSpec | msgspec.UnsetType | None = msgspec.UNSET
+    actions: dict[str, float] | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the fields that change something."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(_NO_CHANGE, name)]
+
+
+_NO_CHANGE = Change()
 
 
 class Definition:
@@ -198,7 +281,7 @@ class Definition:
                 raise LimitExceeded(f"a ranker may have at most {limit:,} {what} here, got {found:,}")
 
     def check_new(self) -> None:
-        """Raise if a new ranker has invalid names or scalings; existing rankers with such ones go on."""
+        """Raise if a new ranker has invalid names or scalings; existing rankers are not checked again."""
         check_names(self.spec.features, self.spec.actions)
         scalings = self.representation.scalings if isinstance(self.representation, Fixed) else ()
         for name, scaling in zip(self.spec.features, scalings, strict=False):
@@ -235,7 +318,7 @@ class Definition:
             **given,
             features=features,
             retired=tuple(name for name in retired if name not in features),
-            representation=_without(spec.representation, change.retire_features),
+            representation=_restricted(spec.representation, kept),
         )
         if features != self.spec.features and self.algorithm.weights_follow_memory:
             raise InvalidRecipe(
@@ -266,8 +349,8 @@ class Definition:
     def roll_back(self, state: State, old: State) -> State:
         """Return an earlier state as the successor of another one.
 
-        Weights and knots are the earlier ones. The documents seen in between stay seen, and the counts go on: they name the random
-        streams of learning, each of which is used once.
+        Weights and knots are the earlier ones. Documents that were seen since then, and the counts, are kept: the counts number the
+        random streams of learning, each of which is used once.
         """
         memory = old.memory
         if (knots := knots_of(_seen(old))) is not None:
@@ -411,6 +494,24 @@ class Definition:
                 raise InvalidValue(f"start: {UnknownName.among('feature', name, self.spec.features)}")
 
 
+# Random streams and teams of lists
+
+
+def hash63(text: str, salt: bytes = b"") -> int:
+    """Return a hash of a text as the number of a random stream; it cannot be predicted without the salt."""
+    return int.from_bytes(blake2b(text.encode(), key=salt, digest_size=8).digest(), "little") >> 1
+
+
+def pack_teams(teams: NDArray[np.int64]) -> bytes:
+    """Return the owners of the positions of a guard list, −1 for none, as one byte each."""
+    return (teams + 1).astype(np.uint8).tobytes()
+
+
+def unpack_teams(body: bytes) -> NDArray[np.int64]:
+    """Return the owners of the positions of a guard list."""
+    return np.frombuffer(body, np.uint8).astype(np.int64) - 1
+
+
 # Checks of specifications
 
 
@@ -440,14 +541,14 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
     """
     algorithm = parse(spec.algorithm, Algorithm)
     own = algorithm.representation if isinstance(algorithm, Represented) else None
-    given = _given(spec, own)
-    if len(given) > 1:
+    given = spec.representation
+    if own is not None and given is not None:
         raise InvalidRecipe(
             f"the representation of the features of {spec.name!r} is given twice, in the recipe and in the field "
             "representation; give it once"
         )
-    found = own or read_representation(given[0] if given else default, spec.features)
-    if not given and found.learns and algorithm.weights_follow_memory:
+    found = own or read_representation(default if given is None else given, spec.features)
+    if own is None and given is None and found.learns and algorithm.weights_follow_memory:
         found = QueryScaled()  # the columns of such an algorithm must never change
     text = spec.algorithm if own is None else spell(algorithm.base)  # type: ignore[attr-defined]  # it has one
     written = write_representation(found, spec.features)
@@ -456,12 +557,7 @@ def normalized(spec: RankerSpec, default: str | dict[str, Any] = "raw") -> Ranke
 
 def _gives_representation(spec: RankerSpec) -> bool:
     """Whether a specification gives a representation, in its recipe or in its own field."""
-    algorithm = parse(spec.algorithm, Algorithm)
-    return bool(_given(spec, algorithm if isinstance(algorithm, Represented) else None))
-
-
-def _given(spec: RankerSpec, own: Any) -> list[Any]:
-    return [each for each in (own, spec.representation) if each is not None]
+    return isinstance(parse(spec.algorithm, Algorithm), Represented) or spec.representation is not None
 
 
 def _servable(recipe: str) -> Algorithm:
@@ -490,10 +586,11 @@ def _numbers(body: bytes) -> NDArray[np.float64]:
     return frozen(np.frombuffer(body, "<f8").astype(np.float64))
 
 
-def _without(representation: Any, names: tuple[str, ...]) -> Any:
+def _restricted(representation: Any, kept: Collection[str]) -> Any:
+    """Return a written representation; of fixed scalings by name, only those of the kept features."""
     if not isinstance(representation, Mapping):
         return representation
-    features = {name: each for name, each in representation["features"].items() if name not in names}
+    features = {name: each for name, each in representation["features"].items() if name in kept}
     return {**representation, "features": features}
 
 
@@ -551,10 +648,7 @@ def default_representation(spec: RankerSpec, version_of: VersionOf) -> str | dic
             '"raw" for the values of the request, "query-scaled" for their place in the range of the query'
         )
     model, _ = _start_model(spec.start, version_of)
-    written = write_representation(model.representation, model.features)
-    if isinstance(written, str):
-        return written
-    return {**written, "features": {name: each for name, each in written["features"].items() if name in spec.features}}
+    return _written(model.representation, model.features, spec.features)
 
 
 def initial_state(spec: RankerSpec, version_of: VersionOf) -> InitialState:
@@ -604,8 +698,8 @@ def _state_of_model(model: LinearModel, source: str, definition: Definition) -> 
     seen = definition.representation.start(len(definition.spec.features))
     if _are_lines(model.representation, model.memory) and _are_lines(definition.representation, seen):
         return InitialState(definition.packed_weights(dict(zip(model.features, model.weights.tolist(), strict=True))))
-    given = _shared(model.representation, model.features, definition.spec.features)
-    own = _shared(definition.representation, definition.spec.features, model.features)
+    given = _written(model.representation, model.features, definition.spec.features)
+    own = _written(definition.representation, definition.spec.features, model.features)
     if given != own:
         raise InvalidValue(
             f"start: {source} has the representation {given}, and this ranker {own}; weights have the same meaning only if both "
@@ -626,9 +720,7 @@ def _are_lines(representation: Representation, memory: Memory) -> bool:
     return representation.domain == "query range" and np.array_equal(knots, np.tile([0.0, 1.0], (len(knots), 1)))
 
 
-def _shared(representation: Representation, names: tuple[str, ...], shared: tuple[str, ...]) -> Any:
-    """Return a representation in JSON, restricted to features that both have."""
-    found = write_representation(representation, names)
-    if isinstance(found, str):
-        return found
-    return {**found, "features": {name: each for name, each in found["features"].items() if name in shared}}
+def _written(representation: Representation, names: tuple[str, ...], kept: tuple[str, ...]) -> str | dict[str, Any]:
+    """Return a representation in JSON; of fixed scalings by name, only those of the kept features."""
+    found: str | dict[str, Any] = _restricted(write_representation(representation, names), kept)
+    return found

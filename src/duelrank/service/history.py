@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from duelrank.service.domain import LIST_KINDS, Step
+from duelrank.service.definition import LIST_KINDS, Step
 from duelrank.service.log import pack, unpack
 
 Number = TypeVar("Number", int, float)
@@ -27,15 +27,15 @@ MAX_POINTS = 2000
 MAX_POSITIONS = 50
 #: Minutes by which the clocks of several processes may differ.
 CLOCK_TOLERANCE = 60
-#: The most marks in one block; beyond that the oldest are removed.
+#: The maximum number of marks in one block; beyond that the oldest are removed.
 MAX_MARKS = 100
 
 _N = len(LIST_KINDS)
 
 
 @dataclass(frozen=True)
-class End:
-    """A ranker at the end of a step: its version, weights (see `Definition.rises`), and its guard.
+class StepEnd:
+    """The state of a ranker at the end of a step: its version, weights (see `Definition.rises`), and guard.
 
     The guard: wins and losses of its period, the detector's statistic, the share of lists that the learned ranker decides.
     """
@@ -68,14 +68,14 @@ class Point(msgspec.Struct, array_like=True):
     guard: tuple[int, int, float, float] | None = None
 
     def add(self, other: Point) -> None:
-        """Add the counts of a shorter step, and take over its end."""
+        """Add the counts of a shorter step, and copy the state at its end."""
         for name in ("events", "no_feedback", "learned", "failed", "missing", "out_of_range", "wins", "losses"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("made", "closed", "clicked", "ranks", "shown", "clicks"):
             setattr(self, name, sum_lists(getattr(self, name), getattr(other, name)))
         self.version, self.weights, self.guard = other.version, other.weights, other.guard
 
-    def finish(self, end: End) -> None:
+    def finish(self, end: StepEnd) -> None:
         """Set the state of the ranker at the end of the step."""
         self.version, self.weights, self.guard = end.version, end.weights, end.guard
 
@@ -136,13 +136,13 @@ class Recorder:
         """The number of the event after which it began."""
         return self.state.since
 
-    def begin(self, time: float, end: Callable[[], End]) -> None:
-        """Begin an event; if it is in another minute, the last minute is finished.
+    def begin_event(self, time: float, end: Callable[[], StepEnd]) -> None:
+        """Begin an event; if it belongs to another minute, finish the last minute.
 
         Parameters
         ----------
         time
-            Time of the event. Small differences between clocks do not go back to an earlier minute; larger ones do.
+            Time of the event. A time that is earlier by less than `CLOCK_TOLERANCE` counts in the current minute.
         end
             Returns the state of the ranker before the event.
         """
@@ -153,25 +153,25 @@ class Recorder:
             self._end_minute(end())
             self._minute = self._opened("minute", at)
 
-    def count(self) -> None:
+    def count_event(self) -> None:
         """Count an applied event."""
-        self._now.events += 1
+        self._current.events += 1
 
     @property
-    def _now(self) -> Point:
+    def _current(self) -> Point:
         assert self._minute is not None, "no event was counted yet"
         return self._minute
 
     def made(self, list_kind: int, missing: int, out_of_range: int) -> None:
         """Count a list, and its feature values that were missing or out of range."""
-        now = self._now
+        now = self._current
         now.made[list_kind] += 1
         now.missing += missing
         now.out_of_range += out_of_range
 
     def closed(self, list_kind: int, length: int, clicks: Sequence[int], outcome: str, vote: str) -> None:
         """Count a closed list of ``length`` documents, with clicks at positions from 0."""
-        now = self._now
+        now = self._current
         if outcome == "no_feedback":
             now.no_feedback += 1
             return
@@ -208,7 +208,7 @@ class Recorder:
             self.state.blocks[step] = Block(self.state.begun[step])
         return self.state.blocks[step]
 
-    def _end_minute(self, end: End) -> None:
+    def _end_minute(self, end: StepEnd) -> None:
         """Finish the minute and add it to its hour; finish the hour if it is over, and so on."""
         point = self.state.open.pop("minute")
         point.finish(end)
@@ -233,7 +233,7 @@ class Recorder:
             open = None
         (open or self._opened(step, at)).add(part)
 
-    def copy(self, end: End) -> HistoryState:
+    def copy(self, end: StepEnd) -> HistoryState:
         """Return a copy of the state, from any thread, in which the open minute ends like this."""
         state = unpack(pack(self.state), HistoryState)  # packed in one call: no other thread changes it in between
         if (minute := state.open.get("minute")) is not None:

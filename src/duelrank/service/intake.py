@@ -15,26 +15,9 @@ from duelrank.core.errors import DuelrankError, InvalidValue, LimitExceeded, Sha
 from duelrank.core.types import Features
 from duelrank.core.validation import whole_number
 from duelrank.representation import Fixed, MinMax
-from duelrank.service.definition import Definition, stored_action
-from duelrank.service.domain import CLICK
-from duelrank.service.http.schema import (
-    Document,
-    DocumentTable,
-    FeedbackCounts,
-    FeedbackEvent,
-    Invalid,
-    LoggedImpression,
-)
-from duelrank.service.log import (
-    FEEDBACK,
-    LOGGED,
-    KnownImpression,
-    StoredFeedback,
-    StoredLog,
-    closing_event,
-    pack,
-    pack_features,
-)
+from duelrank.service import log
+from duelrank.service.definition import CLICK, Definition, stored_action
+from duelrank.service.http import schema
 from duelrank.service.settings import Observer, Settings
 from duelrank.storage import Event, NewEvent, Receipt
 from duelrank.storage.base import checked_text
@@ -46,7 +29,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class FeatureTroubles:
-    """Counts the questionable feature values of one request that can be ranked nevertheless, and passes them to an observer."""
+    """Counts the questionable feature values of one request, and passes the counts to an observer."""
 
     __slots__ = ("_observer", "missing", "out_of_range")
 
@@ -82,10 +65,10 @@ class DocumentReader:
         self._pack = struct.Struct(f"<{len(self._names)}d").pack  # twice as fast as an array of numpy or of Python
 
     def read(
-        self, given: Sequence[Document] | DocumentTable, troubles: Observer | FeatureTroubles
+        self, given: Sequence[schema.Document] | schema.DocumentTable, troubles: FeatureTroubles
     ) -> tuple[list[str], Features]:
         """Return the ids and the features, which are read-only."""
-        if isinstance(given, DocumentTable):
+        if isinstance(given, schema.DocumentTable):
             ids = given.ids
             self._check_ids(ids)
             raw = self._table(given)
@@ -122,7 +105,7 @@ class DocumentReader:
         except UnicodeEncodeError as error:
             raise InvalidValue(f"the id of a document must be valid Unicode: {error}") from None
 
-    def _table(self, given: DocumentTable) -> Features:
+    def _table(self, given: schema.DocumentTable) -> Features:
         """Return the features of a compact request."""
         kind = np.dtype("<f4" if given.type == "float32" else "<f8")
         expected = len(given.ids) * len(self._names) * kind.itemsize
@@ -133,7 +116,7 @@ class DocumentReader:
             )
         return np.frombuffer(given.features, kind).reshape(len(given.ids), -1).astype(np.float64)
 
-    def _row(self, document: Document, troubles: Observer | FeatureTroubles) -> bytes:
+    def _row(self, document: schema.Document, troubles: FeatureTroubles) -> bytes:
         given = document.features
         if isinstance(given, dict):
             given = self._dense(document, given, troubles)
@@ -145,9 +128,7 @@ class DocumentReader:
         except (struct.error, OverflowError) as error:
             raise InvalidValue(f"the features of document {document.id!r} must be numbers: {error}") from None
 
-    def _dense(
-        self, document: Document, given: Mapping[str, float], troubles: Observer | FeatureTroubles
-    ) -> list[float]:
+    def _dense(self, document: schema.Document, given: Mapping[str, float], troubles: FeatureTroubles) -> list[float]:
         row = [0.0] * len(self._names)
         ignored = 0
         for name, value in given.items():
@@ -163,7 +144,7 @@ class DocumentReader:
             troubles.feature_trouble(self._name, "missing", missing)
         return row
 
-    def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, troubles: Observer | FeatureTroubles) -> None:
+    def _refuse(self, ids: list[str], raw: Features, finite: np.ndarray, troubles: FeatureTroubles) -> None:
         troubles.feature_trouble(self._name, "nan", int(np.isnan(raw).sum()))
         troubles.feature_trouble(self._name, "infinite", int(np.isinf(raw).sum()))
         document, column = (int(index) for index in np.argwhere(~finite)[0])
@@ -195,13 +176,13 @@ def _expected_range(definition: Definition) -> tuple[np.ndarray, np.ndarray] | N
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An event that could not be decoded; it takes its place among the others, so that it is counted."""
+    """An event that could not be decoded; it is a placeholder, so that the event is counted and later ones keep their index."""
 
     event_id: str | None
     reason: str
 
 
-class InView(FeedbackEvent, frozen=True):
+class InView(schema.FeedbackEvent, frozen=True):
     """An event about a document that a user has seen: the list was examined as far as that, or as ``examined`` says."""
 
     document: str = ""
@@ -231,9 +212,9 @@ class FeedbackIntake:
     def __init__(
         self,
         name: str,
-        events: Sequence[FeedbackEvent | Rejected],
+        events: Sequence[schema.FeedbackEvent | Rejected],
         first: int,
-        impressions: Mapping[str, KnownImpression | None],
+        impressions: Mapping[str, log.CachedImpression | None],
         time: float,
         settings: Settings,
         salt: bytes | None = None,
@@ -244,16 +225,16 @@ class FeedbackIntake:
         self.new: list[NewEvent] = []
         #: Ids of events about closed impressions: duplicates, or too late.
         self.late: list[str] = []
-        self._closing: list[tuple[int, KnownImpression]] = []  # indices in `new` of closings, and what they close
+        self._closing: list[tuple[int, log.CachedImpression]] = []  # indices in `new` of closings, and what they close
         self._feedback: list[int] = []  # indices in `new` of feedback
         self._unknown = 0
-        self._invalid: list[Invalid] = []
+        self._invalid: list[schema.Invalid] = []
         for index, event in enumerate(events, first):
             self._add(index, event)
 
-    def _add(self, index: int, event: FeedbackEvent | Rejected) -> None:
+    def _add(self, index: int, event: schema.FeedbackEvent | Rejected) -> None:
         if isinstance(event, Rejected):
-            self._invalid.append(Invalid(index, event.event_id, event.reason))
+            self._invalid.append(schema.Invalid(index, event.event_id, event.reason))
             return
         impression = self._impressions.get(event.impression_id)
         if impression is None:
@@ -270,9 +251,9 @@ class FeedbackIntake:
             if clicks or event.close or examined is not None or not event.clicks:
                 self._accept(event, key, impression, clicks, examined)
         except DuelrankError as error:
-            self._invalid.append(Invalid(index, event.event_id, str(error)))
+            self._invalid.append(schema.Invalid(index, event.event_id, str(error)))
 
-    def _positions(self, index: int, event: FeedbackEvent, shown: Sequence[str]) -> list[int]:
+    def _positions(self, index: int, event: schema.FeedbackEvent, shown: Sequence[str]) -> list[int]:
         """Return the positions of the clicked documents; report those that were not shown."""
         if not event.clicks:
             return []
@@ -281,23 +262,30 @@ class FeedbackIntake:
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             reason = f"not shown in this impression: {', '.join(map(repr, missing[:3]))}{more}"
-            self._invalid.append(Invalid(index, event.event_id, reason))
+            self._invalid.append(schema.Invalid(index, event.event_id, reason))
         return sorted({places[id] for id in event.clicks if id in places})
 
     def _accept(
-        self, event: FeedbackEvent, key: str, impression: KnownImpression, clicks: list[int], examined: int | None
+        self,
+        event: schema.FeedbackEvent,
+        key: str,
+        impression: log.CachedImpression,
+        clicks: list[int],
+        examined: int | None,
     ) -> None:
         if len(key) > self._settings.max_id:
             raise InvalidValue(f"an event_id has at most {self._settings.max_id} characters")
         user, action = self._user(event.user_id), stored_action(event.action)
-        body = pack(StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
-        stored = NewEvent(self._name, FEEDBACK, key, self._time, body)
+        body = log.pack(log.StoredFeedback(event.impression_id, clicks, examined, event.time, user, action))
+        stored = NewEvent(self._name, log.FEEDBACK, key, self._time, body)
         self._feedback.append(len(self.new))
         self.new.append(stored)
         if event.close:
             self._closing.append((len(self.new), impression))
-            # A duplicate event id, of whatever impression, closes nothing.
-            self.new.append(closing_event(self._name, event.impression_id, impression.number, self._time, follows=True))
+            # An event with a known id, even of another impression, closes nothing.
+            self.new.append(
+                log.closing_event(self._name, event.impression_id, impression.number, self._time, follows=True)
+            )
             impression.closed = True
 
     def _user(self, id: str | None) -> bytes:
@@ -311,11 +299,11 @@ class FeedbackIntake:
         for place, impression in self._closing:
             impression.closed = receipts is not None and receipts[place].number > 0
 
-    def count(self, receipts: Sequence[Receipt], known: Mapping[str, Event]) -> FeedbackCounts:
+    def count(self, receipts: Sequence[Receipt], known: Mapping[str, Event]) -> schema.FeedbackCounts:
         """Return the counts, given the receipts of the log, and the late events that the log already has."""
         accepted = sum(receipts[place].new for place in self._feedback)
         again = sum(key in known for key in self.late)
-        return FeedbackCounts(
+        return schema.FeedbackCounts(
             accepted=accepted,
             duplicate=len(self._feedback) - accepted + again,
             unknown=self._unknown,
@@ -324,7 +312,7 @@ class FeedbackIntake:
         )
 
 
-def _examined(event: FeedbackEvent, shown: Sequence[str]) -> int | None:
+def _examined(event: schema.FeedbackEvent, shown: Sequence[str]) -> int | None:
     """Return the number of examined positions of a list, None if the event does not have it."""
     if isinstance(event, InView):
         if event.document in shown:
@@ -336,16 +324,16 @@ def _examined(event: FeedbackEvent, shown: Sequence[str]) -> int | None:
     return event.examined
 
 
-def add_counts(counts: Sequence[FeedbackCounts]) -> FeedbackCounts:
+def add_counts(counts: Sequence[schema.FeedbackCounts]) -> schema.FeedbackCounts:
     """Return the sum of the counts of the parts of a request."""
     if len(counts) == 1:
         return counts[0]
     names = ("accepted", "duplicate", "unknown", "expired")
     totals = {name: sum(getattr(each, name) for each in counts) for name in names}
-    return FeedbackCounts(**totals, invalid=[one for each in counts for one in each.invalid])
+    return schema.FeedbackCounts(**totals, invalid=[one for each in counts for one in each.invalid])
 
 
-def content_id(event: FeedbackEvent) -> str:
+def content_id(event: schema.FeedbackEvent) -> str:
     """Return an id for an event that has none, derived from its content."""
     # Stores contain ids of these fields in this order.
     names = ("impression_id", "event_id", "clicks", "examined", "close", "time")
@@ -376,9 +364,9 @@ class LogIntake:
         self._reader = DocumentReader(definition, settings)
 
     def events(
-        self, impressions: Sequence[LoggedImpression | Rejected], time: float
-    ) -> tuple[list[NewEvent], list[Invalid]]:
-        """Return an event for each valid list, and the reasons against the others."""
+        self, impressions: Sequence[schema.LoggedImpression | Rejected], time: float
+    ) -> tuple[list[NewEvent], list[schema.Invalid]]:
+        """Return an event for each valid list, and the reasons why the others are invalid."""
         events, invalid = [], []
         for index, each in enumerate(impressions):
             try:
@@ -387,10 +375,10 @@ class LogIntake:
                 events.append(self._event(each, time))
             except DuelrankError as error:
                 id = each.event_id if isinstance(each, Rejected) else each.impression_id
-                invalid.append(Invalid(index, id, str(error)))
+                invalid.append(schema.Invalid(index, id, str(error)))
         return events, invalid
 
-    def _event(self, logged: LoggedImpression, time: float) -> NewEvent:
+    def _event(self, logged: schema.LoggedImpression, time: float) -> NewEvent:
         id, limit = logged.impression_id, self._settings.max_id
         if not 0 < len(id) <= limit:
             raise InvalidValue(f"an impression_id has from 1 to {limit} characters, got {len(id)}")
@@ -410,9 +398,9 @@ class LogIntake:
         weights = self._definition.spec.actions
         if weights.keys().isdisjoint(actions):  # its id stays free: it may be sent again when its clicks have arrived
             raise InvalidValue(f"no action with a weight of this ranker: {', '.join(weights) or 'it has none'}")
-        body = StoredLog(shown, actions, examined, self._definition.names_digest)
+        body = log.StoredLog(shown, actions, examined, self._definition.names_digest)
         name = self._definition.spec.name
-        return NewEvent(name, LOGGED, checked_text("key", id), time, pack(body), pack_features(raw))
+        return NewEvent(name, log.LOGGED, checked_text("key", id), time, log.pack(body), log.pack_features(raw))
 
 
 def _place(id: str, places: Mapping[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""The background thread of a service: one process leads, which reads the event log, applies it and publishes versions.
+"""The background thread of a service: one process, the leader, reads the event log, applies it and publishes versions.
 
 Other processes follow: they serve what the leader has published.
 """
@@ -19,38 +19,11 @@ from duelrank.core.compiling import kernel_folder
 from duelrank.core.errors import StorageFailure, StoreCorrupt, StoreLocked
 from duelrank.core.types import Features
 from duelrank.evidence import Guard
-from duelrank.service.definition import Definition, normalized
-from duelrank.service.domain import GuardEvent, RankerSpec, Status
+from duelrank.service import log
+from duelrank.service.definition import Definition, GuardEvent, RankerSpec, hash63, normalized
 from duelrank.service.history import MAX_POINTS, STEPS, block_kind
-from duelrank.service.log import (
-    CHECKPOINT,
-    CLOSED,
-    CONTROL,
-    DELETED,
-    FAILED,
-    HISTORY,
-    IMPRESSION,
-    LAST_ANNOUNCED,
-    PUBLISHED,
-    RANKERS,
-    STATUS,
-    VERSION,
-    Appender,
-    Control,
-    Deleted,
-    Failed,
-    KnownImpression,
-    RecentImpressions,
-    StoredImpression,
-    Tail,
-    hash63,
-    pack,
-    read_features,
-    unpack,
-    unpack_features,
-)
-from duelrank.service.machine import ClosedImpression, FetchImpression, Machine
-from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, read_checkpoints
+from duelrank.service.machine import ClosedImpression, FetchImpression, Machine, Status
+from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, newest_checkpoint
 from duelrank.service.retention import Capacity, Retention
 from duelrank.service.settings import DEFAULT_REPRESENTATION, Clock, Settings
 from duelrank.service.views import event_sentence, guard_info
@@ -75,7 +48,7 @@ CHECKPOINT_EVENTS, CHECKPOINT_SECONDS = 2000, 60.0
 TIDY_AGAIN_SECONDS = 1.0
 #: Seconds between two notes for followers: how far a ranker has come, and its recent history.
 STATUS_SECONDS, HISTORY_SECONDS = 0.5, 2.0
-#: The most characters of the stored reason of a failure.
+#: The maximum number of characters of the stored reason of a failure.
 MAX_REASON = 500
 
 
@@ -84,7 +57,7 @@ class Overtaken(StorageFailure):
 
 
 class Background(ABC):
-    """The thread behind a service.
+    """The background thread of a service.
 
     Parameters
     ----------
@@ -121,7 +94,7 @@ class Background(ABC):
     def claim(self) -> None:
         """Acquire a store that is for one process; raise `StoreLocked` if another process has it."""
 
-    def start(self, appender: Appender) -> None:
+    def start(self, appender: log.Appender) -> None:
         """Start the thread; the appender is that of the service's event loop."""
         self._thread.start()
 
@@ -143,7 +116,7 @@ class Background(ABC):
 
 
 class Leader(Background):
-    """Leads if it can, and otherwise follows; it tries again as long as it runs.
+    """Leads if it can acquire the lease; otherwise it follows, and tries again at intervals.
 
     Parameters
     ----------
@@ -163,13 +136,13 @@ class Leader(Background):
         settings: Settings,
         rankers: Rankers,
         clock: Clock,
-        recent: RecentImpressions,
-        tail: Tail,
+        recent: log.ImpressionCache,
+        tail: log.Tail,
     ) -> None:
         super().__init__(storage, settings, rankers)
         self._clock, self._recent, self._tail = clock, recent, tail
         self._webhooks = Webhooks(private=settings.private_webhooks)
-        self._appender: Appender | None = None
+        self._appender: log.Appender | None = None
         self._term: Term | None = None
         self._lease: Lease | None = None
         self._asked_at = clock.monotonic() - 1e9
@@ -199,7 +172,7 @@ class Leader(Background):
                 "PostgreSQL for several processes"
             )
 
-    def start(self, appender: Appender) -> None:
+    def start(self, appender: log.Appender) -> None:
         """Start the threads; the appender is that of the service's event loop."""
         self._appender = appender
         super().start(appender)
@@ -335,7 +308,7 @@ class Leader(Background):
     def _follow(self) -> None:
         """Serve what the leader has published, and read how far it has come; reads only what has changed."""
         self._rankers.refresh()
-        for kind, load in ((VERSION, self._load_version), (STATUS, self._load_status)):
+        for kind, load in ((log.VERSION, self._load_version), (log.STATUS, self._load_status)):
             for name, number in self._storage.snapshots.newest(kind).items():
                 ranker = self._rankers.by_name.get(name)
                 if ranker is not None and self._seen.get((kind, name)) != (ranker.created.number, number):
@@ -343,14 +316,14 @@ class Leader(Background):
                     self._seen[kind, name] = (ranker.created.number, number)  # only now: the store may have failed
 
     def _load_version(self, name: str, ranker: Ranker) -> None:
-        newest = Versions(self._storage, ranker.created).load()
+        newest = VersionStore(self._storage, ranker.created).load()
         if newest is not None:
             self._rankers.serve(name, newest)
 
     def _load_status(self, name: str, ranker: Ranker) -> None:
-        found = self._storage.snapshots.load(name, STATUS)
+        found = self._storage.snapshots.load(name, log.STATUS)
         if found is not None:
-            ranker.status = unpack(found.body, Status)
+            ranker.status = log.unpack(found.body, Status)
 
     def _finish(self) -> None:
         try:
@@ -369,7 +342,7 @@ class RankerProgress:
         self.created, self.machine, self.unsaved_events, self.saved_at = created, machine, 0, started
         self.published_at, self.urgent, self.announced_version = started - 1e9, False, 0
         self.failed: dict[int, str] = {}  # reasons of failures by event, which are not in the log yet
-        self.unsaved: Version | None = None
+        self.unsaved_version: Version | None = None
         self.deadlines: dict[str, float] = {}  # of open impressions, by the monotonic clock, the earliest first
         self.closing: dict[str, float] = {}  # impressions whose closing was requested, and when to repeat that
         self.status_number, self.status_at = -1, started - 1e9
@@ -399,15 +372,15 @@ class Term:
         settings: Settings,
         rankers: Rankers,
         clock: Clock,
-        recent: RecentImpressions,
-        tail: Tail,
-        appender: Appender,
+        recent: log.ImpressionCache,
+        tail: log.Tail,
+        appender: log.Appender,
         webhooks: Webhooks,
     ) -> None:
         self._storage, self._settings, self._clock, self._rankers = storage, settings, clock, rankers
         self._recent, self._tail, self._appender, self._webhooks = recent, tail, appender, webhooks
         self._progress: dict[str, RankerProgress] = {}
-        self._read = RecentImpressions(settings.recent)  # impressions that other processes have made
+        self._others = log.ImpressionCache(settings.recent)  # impressions that other processes have made
         self._retention = Retention(storage, settings)
         self._capacity = Capacity(storage, clock, rankers)
         #: The number of the last event that was applied.
@@ -430,10 +403,10 @@ class Term:
 
     def _record_start(self) -> None:
         """Append to the log of every ranker that had something to restore that a process begins to learn."""
-        time, key, body = self._clock.time(), os.urandom(12).hex(), pack(Control("start"))
+        time, key, body = self._clock.time(), os.urandom(12).hex(), log.pack(log.Control("start"))
         restored = [name for name, each in self._progress.items() if each.machine.number > each.created.number]
         if restored:
-            self._storage.log.append([NewEvent(name, CONTROL, key, time, body) for name in restored])
+            self._storage.log.append([NewEvent(name, log.CONTROL, key, time, body) for name in restored])
 
     def end(self) -> None:
         """Stop leading."""
@@ -443,23 +416,22 @@ class Term:
 
     def _begin(self, name: str, ranker: Ranker, last: int) -> None:
         """Restore one ranker from its newest checkpoint and the events since."""
-        versions = Versions(self._storage, ranker.created)
-        features = partial(read_features, self._storage, name)
+        versions = VersionStore(self._storage, ranker.created)
+        features = partial(log.read_features, self._storage, name)
         fetch = self._fetch_impression(name, ranker.created.number)
         machine = Machine(ranker.created, fetch, versions.state, fetch_features=features)
-        for body in read_checkpoints(self._storage, name):
+        if (body := newest_checkpoint(self._storage, name)) is not None:
             machine.restore(body)
-            break
         progress = RankerProgress(ranker.created, machine, self._clock.monotonic())
         time = ranker.created.created
-        announced = self._storage.snapshots.load(name, LAST_ANNOUNCED)
+        announced = self._storage.snapshots.load(name, log.LAST_ANNOUNCED)
         for event in new_events(self._storage.log, name, machine, last):
             guard = machine.guard
             self._apply(name, progress, event)
             progress.unsaved_events += 1
-            if event.kind == CONTROL and (announced is None or event.number > announced.number):
+            if event.kind == log.CONTROL and (announced is None or event.number > announced.number):
                 self._announce(name, guard, machine)  # the last leader has only appended it
-            time = event.time if event.kind == PUBLISHED else time
+            time = event.time if event.kind == log.PUBLISHED else time
         self._set_deadlines(progress)
         self._record_failures(name, progress)
         newest = versions.load()
@@ -472,19 +444,19 @@ class Term:
         ranker.machine = machine
 
     def _fetch_impression(self, name: str, created: int) -> FetchImpression:
-        def fetch(id: str, number: int) -> tuple[StoredImpression, Features] | None:
+        def fetch(id: str, number: int) -> tuple[log.StoredImpression, Features] | None:
             recent = self._recent.get(created, id)
             if recent is not None and recent.number == number and recent.body is not None and recent.attachment:
-                return recent.body, unpack_features(recent.attachment)
-            read = self._read.get(created, id)
+                return recent.body, log.unpack_features(recent.attachment)
+            read = self._others.get(created, id)
             if read is not None and read.number == number and read.body is not None:
                 body = read.body
             else:
-                event = self._storage.log.find(name, IMPRESSION, [id]).get(id)
+                event = self._storage.log.find(name, log.IMPRESSION, [id]).get(id)
                 if event is None or not event.body:
                     return None
-                body = unpack(event.body, StoredImpression)
-            features = read_features(self._storage, name, number)
+                body = log.unpack(event.body, log.StoredImpression)
+            features = log.read_features(self._storage, name, number)
             return None if features is None else (body, features)
 
         return fetch
@@ -510,7 +482,7 @@ class Term:
         return published or bool(found)
 
     def _apply_event(self, event: Event) -> None:
-        if event.ranker == RANKERS:
+        if event.ranker == log.RANKERS:
             self._apply_creation(event)
             return
         progress = self._progress.get(event.ranker)
@@ -521,14 +493,15 @@ class Term:
         progress.unsaved_events += 1
         if progress.machine.definition.spec.close_after != before.spec.close_after:
             self._set_deadlines(progress)
-        if event.kind == IMPRESSION:
+        if event.kind == log.IMPRESSION:
             created = progress.created.number
             if self._recent.get(created, event.key) is None:
-                self._read.put(created, event.key, KnownImpression(event.number, unpack(event.body, StoredImpression)))
+                body = log.unpack(event.body, log.StoredImpression)
+                self._others.put(created, event.key, log.CachedImpression(event.number, body))
             progress.deadlines[event.key] = self._deadline(progress.machine, event.time)
-        elif event.kind == PUBLISHED:
-            progress.unsaved = Version.of(progress.machine, event.time)
-        elif event.kind == CONTROL:
+        elif event.kind == log.PUBLISHED:
+            progress.unsaved_version = Version.of(progress.machine, event.time)
+        elif event.kind == log.CONTROL:
             progress.urgent = progress.machine.changed
             self._announce(event.ranker, guard, progress.machine)
         if closed is not None:
@@ -539,11 +512,11 @@ class Term:
         machine = progress.machine
         closed = machine.apply(event)
         if closed is not None and closed.outcome == "failed" and event.number not in machine.failures:
-            for info in reversed(self._storage.snapshots.list(name, CHECKPOINT)):
+            for info in reversed(self._storage.snapshots.list(name, log.CHECKPOINT)):
                 if info.number <= machine.number:
                     break
                 with suppress(StoreCorrupt):  # a damaged checkpoint is of no use
-                    self._storage.snapshots.load(name, CHECKPOINT, info.number)
+                    self._storage.snapshots.load(name, log.CHECKPOINT, info.number)
                     raise Overtaken(f"another process is further with {name!r}: continuing from its checkpoint")
             progress.failed[event.number] = (closed.failure or "")[:MAX_REASON]
         return closed
@@ -551,8 +524,8 @@ class Term:
     def _apply_creation(self, event: Event) -> None:
         """Begin with a ranker that was created, or remove one that was deleted."""
         self._rankers.refresh()
-        if event.kind == DELETED:
-            deleted = unpack(event.body, Deleted)
+        if event.kind == log.DELETED:
+            deleted = log.unpack(event.body, log.Deleted)
             self._progress.pop(deleted.name, None)
             self._retention.purge(deleted, event.number)
         ranker = self._rankers.by_name.get(event.key)
@@ -561,7 +534,7 @@ class Term:
 
     def _report_closed(self, event: Event, progress: RankerProgress, closed: ClosedImpression) -> None:
         name, observer = event.ranker, self._rankers.observer
-        if event.kind == CLOSED:
+        if event.kind == log.CLOSED:
             progress.deadlines.pop(closed.id, None)
             progress.closing.pop(closed.id, None)
             if (recent := self._recent.get(progress.created.number, closed.id)) is not None:
@@ -576,10 +549,10 @@ class Term:
     def _record_failures(self, name: str, progress: RankerProgress) -> None:
         """Append the events from which learning has failed, before anything that follows from that is saved."""
         version = max(progress.machine.version, progress.announced_version)
-        bodies = {str(number): pack(Failed(version, reason)) for number, reason in progress.failed.items()}
+        bodies = {str(number): log.pack(log.Failed(version, reason)) for number, reason in progress.failed.items()}
         if bodies:
             time = self._clock.time()
-            self._storage.log.append([NewEvent(name, FAILED, key, time, body) for key, body in bodies.items()])
+            self._storage.log.append([NewEvent(name, log.FAILED, key, time, body) for key, body in bodies.items()])
             progress.failed.clear()
 
     # Publishing
@@ -588,10 +561,10 @@ class Term:
         """Save the versions that were published, and serve them: never one that a crash could lose."""
         for name, progress in self._progress.items():
             self._record_failures(name, progress)
-            if progress.unsaved is not None:
-                Versions(self._storage, progress.created).save(progress.unsaved)
-                self._rankers.serve(name, progress.unsaved)
-                progress.unsaved = None
+            if progress.unsaved_version is not None:
+                VersionStore(self._storage, progress.created).save(progress.unsaved_version)
+                self._rankers.serve(name, progress.unsaved_version)
+                progress.unsaved_version = None
             self._save_blocks(name, progress)
 
     def _save_blocks(self, name: str, progress: RankerProgress) -> None:
@@ -601,27 +574,27 @@ class Term:
             step, block = done[0]
             kind, (seconds, points) = block_kind(step), STEPS[step]
             begun = float(block.points[0].at * seconds)
-            self._storage.snapshots.save(name, kind, block.number, begun, pack(block))
+            self._storage.snapshots.save(name, kind, block.number, begun, log.pack(block))
             self._storage.snapshots.prune(name, kind, MAX_POINTS // points + 1)
             del done[0]
 
     def _publish(self) -> bool:
         """Append versions of rankers that have changed; each is served when its event is read from the log."""
         now = self._clock.monotonic()
-        due = [
-            (name, progress)
+        due = {
+            name: progress.machine.publication()
             for name, progress in self._progress.items()
             if progress.machine.changed
-            and progress.unsaved is None
+            and progress.unsaved_version is None
             and (progress.urgent or now - progress.published_at >= self._settings.publish_every)
-        ]
+        }
         time = self._clock.time()
-        bodies = [(name, progress.machine.publication()) for name, progress in due]
-        if bodies:
+        if due:
             self._storage.log.append(
-                [NewEvent(name, PUBLISHED, str(body.version), time, pack(body)) for name, body in bodies]
+                [NewEvent(name, log.PUBLISHED, str(body.version), time, log.pack(body)) for name, body in due.items()]
             )
-        for (_, progress), (_, body) in zip(due, bodies, strict=True):
+        for name, body in due.items():
+            progress = self._progress[name]
             progress.published_at, progress.urgent, progress.announced_version = now, False, body.version
         return bool(due)
 
@@ -635,7 +608,7 @@ class Term:
         if due:
             time = self._clock.time()
             self._storage.log.append(
-                [NewEvent(name, CONTROL, key, time, pack(control)) for name, (key, control) in due.items()]
+                [NewEvent(name, log.CONTROL, key, time, log.pack(control)) for name, (key, control) in due.items()]
             )
         return bool(due)
 
@@ -659,8 +632,8 @@ class Term:
         self._rankers.observer.guard_event(name, event, info)
         if (address := info.guard.webhook or self._settings.webhook) is not None:
             self._webhooks.send(address, event, info)
-        self._storage.snapshots.save(name, LAST_ANNOUNCED, machine.number, self._clock.time(), b"")
-        self._storage.snapshots.prune(name, LAST_ANNOUNCED, 1)
+        self._storage.snapshots.save(name, log.LAST_ANNOUNCED, machine.number, self._clock.time(), b"")
+        self._storage.snapshots.prune(name, log.LAST_ANNOUNCED, 1)
 
     # Regular work
 
@@ -715,8 +688,8 @@ class Term:
         machine = progress.machine
         behind, waited = progress.unsaved_events, self._clock.monotonic() - progress.saved_at
         enough = behind >= CHECKPOINT_EVENTS + len(machine.open) // 10 or waited >= CHECKPOINT_SECONDS
-        if behind and (enough or now) and progress.unsaved is None and not machine.history.done:
-            self._storage.snapshots.save(name, CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
+        if behind and (enough or now) and progress.unsaved_version is None and not machine.history.done:
+            self._storage.snapshots.save(name, log.CHECKPOINT, machine.number, self._clock.time(), machine.checkpoint())
             self._retention.note(name, machine)
             progress.unsaved_events, progress.saved_at = 0, self._clock.monotonic()
 
@@ -724,13 +697,13 @@ class Term:
         """Save for followers how far a ranker has come, and its recent history."""
         now, machine = self._clock.monotonic(), progress.machine
         if machine.number != progress.status_number and now - progress.status_at >= STATUS_SECONDS:
-            self._storage.snapshots.save(name, STATUS, machine.number, self._clock.time(), pack(machine.status))
-            self._storage.snapshots.prune(name, STATUS, 1)
+            self._storage.snapshots.save(name, log.STATUS, machine.number, self._clock.time(), log.pack(machine.status))
+            self._storage.snapshots.prune(name, log.STATUS, 1)
             progress.status_number, progress.status_at = machine.number, now
         if machine.number != progress.history_number and now - progress.history_at >= HISTORY_SECONDS:
-            body = pack(machine.history.copy(machine.end()))
-            self._storage.snapshots.save(name, HISTORY, machine.number, self._clock.time(), body)
-            self._storage.snapshots.prune(name, HISTORY, 1)
+            body = log.pack(machine.history.copy(machine.step_end()))
+            self._storage.snapshots.save(name, log.HISTORY, machine.number, self._clock.time(), body)
+            self._storage.snapshots.prune(name, log.HISTORY, 1)
             progress.history_number, progress.history_at = machine.number, now
 
     def _report_guard(self, name: str, progress: RankerProgress) -> None:

@@ -26,8 +26,7 @@ from duelrank.core.errors import InvalidValue, StoreCorrupt
 from duelrank.core.memory import flatten, nest
 from duelrank.core.registry import Part
 from duelrank.core.types import Features, State, frozen
-from duelrank.evidence import Guard
-from duelrank.service.domain import Change, RankerSpec, Tally, converted
+from duelrank.service.definition import Change, RankerSpec, converted
 from duelrank.storage import Event, EventLog, NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
 
@@ -178,7 +177,7 @@ class Created(_Body, frozen=True):
 
 
 class Deleted(_Body, frozen=True):
-    """A ranker was deleted: the one that the event of this number has created."""
+    """A ranker was deleted; ``number`` is that of the event that created it."""
 
     name: str
     number: int
@@ -259,9 +258,9 @@ class Published(_Body, frozen=True):
 
 
 class Failed(_Body, frozen=True):
-    """Learning from an event (key: its number) failed; and the reason.
+    """Learning from an event (key: its number) failed, for a reason.
 
-    ``version`` is the newest that the leader had announced: the event has no effect behind a newer one.
+    ``version`` is the newest version that the leader had announced; after a newer version, this event has no effect.
     """
 
     version: int
@@ -269,7 +268,7 @@ class Failed(_Body, frozen=True):
 
 
 class Evidence(_Body, frozen=True):
-    """The evidence on which a guard acts: the detector's statistic, and the decisive lists that were won and lost by then."""
+    """The evidence on which a guard acts: the detector's statistic, and the decisive lists that were won and lost until then."""
 
     statistic: float
     wins: int
@@ -290,35 +289,6 @@ class Control(_Body, frozen=True):
     features: tuple[str, ...] | None = None
     evidence: Evidence | None = None
     label: str = ""
-
-
-# Bodies of snapshots
-
-
-class StoredWatch(msgspec.Struct, array_like=True):
-    """The guard of a ranker in a checkpoint."""
-
-    guard: Guard
-    floor: int
-    due_since: int
-    proven: tuple[int, bytes] | None
-    voters: tuple[int, bytes]
-
-
-class StoredVersion(msgspec.Struct, array_like=True):
-    """A model version."""
-
-    version: int
-    number: int
-    time: float
-    frozen: bool
-    tally: Tally
-    open: int
-    state: bytes
-    pin: tuple[int, bytes] | None = None
-    spec: StoredSpec | None = None  # if it has changed since the ranker was created
-    guard: Guard | None = None
-    labels: dict[int, str] = {}
 
 
 # States, and digests
@@ -375,21 +345,6 @@ def digest(state: State) -> bytes:
 def document_digest(ids: list[str]) -> bytes:
     """Return a digest of a set of document ids, of 8 bytes."""
     return blake2b("\0".join(sorted(ids)).encode(), digest_size=8).digest()
-
-
-def hash63(text: str, salt: bytes = b"") -> int:
-    """Return a hash of a text as the number of a random stream; it cannot be predicted without the salt."""
-    return int.from_bytes(blake2b(text.encode(), key=salt, digest_size=8).digest(), "little") >> 1
-
-
-def pack_teams(teams: NDArray[np.int64]) -> bytes:
-    """Return the owners of the positions of a guard list, −1 for none, as one byte each."""
-    return (teams + 1).astype(np.uint8).tobytes()
-
-
-def unpack_teams(body: bytes) -> NDArray[np.int64]:
-    """Return the owners of the positions of a guard list."""
-    return np.frombuffer(body, np.uint8).astype(np.int64) - 1
 
 
 # Attachments: the features of an impression, compressed without loss
@@ -455,13 +410,13 @@ def _decompress(data: bytes) -> bytes:
 
 
 def read_events(log: EventLog, name: str, after: int, up_to: int) -> Iterator[Event]:
-    """Yield the events of a ranker with numbers above ``after`` and up to another one."""
+    """Yield the events of a ranker with numbers above ``after``, up to ``up_to``."""
     for found in read_chunks(log, name, after, up_to):
         yield from found
 
 
 def read_chunks(log: EventLog, name: str, after: int, up_to: int, chunk: int = 1000) -> Iterator[list[Event]]:
-    """Yield the same events in lists."""
+    """Yield the events of `read_events` in lists."""
     while after < up_to:
         found = log.read(after, chunk, name)
         yield [event for event in found if event.number <= up_to]
@@ -562,7 +517,7 @@ class Appender:
         The newest impressions of this process.
     """
 
-    def __init__(self, log: EventLog, tail: Tail, recent: RecentImpressions) -> None:
+    def __init__(self, log: EventLog, tail: Tail, recent: ImpressionCache) -> None:
         self._log, self._tail, self._recent, self._loop = log, tail, recent, asyncio.get_running_loop()
         self._events: list[NewEvent] = []
         self._waiting: _Waiting = []
@@ -644,7 +599,7 @@ class Appender:
 # Impressions by id
 
 
-class KnownImpression:
+class CachedImpression:
     """An impression: its number in the log, its body (None if it was deleted), its attachment, and whether it is closed."""
 
     __slots__ = ("attachment", "body", "closed", "number")
@@ -661,7 +616,7 @@ class KnownImpression:
         return size if self.body is None else size + 80 * len(self.body.ids)
 
 
-class RecentImpressions:
+class ImpressionCache:
     """A cache of impressions, bounded in number and bytes; the oldest is removed first. One thread writes, any thread reads.
 
     A ranker is named by the number of the event that created it, so a new ranker of the same name has no impressions here.
@@ -669,13 +624,13 @@ class RecentImpressions:
 
     def __init__(self, max_count: int, max_bytes: int = 64 << 20) -> None:
         self._max_count, self._max_bytes, self._bytes = max_count, max_bytes, 0
-        self._known: dict[tuple[int, str], KnownImpression] = {}
+        self._known: dict[tuple[int, str], CachedImpression] = {}
 
-    def get(self, ranker: int, id: str) -> KnownImpression | None:
+    def get(self, ranker: int, id: str) -> CachedImpression | None:
         """Return an impression, None if it is not in the cache."""
         return self._known.get((ranker, id))
 
-    def put(self, ranker: int, id: str, impression: KnownImpression) -> KnownImpression:
+    def put(self, ranker: int, id: str, impression: CachedImpression) -> CachedImpression:
         """Cache an impression, or return the cached one."""
         known = self._known.get((ranker, id))
         if known is not None:
@@ -690,7 +645,7 @@ class RecentImpressions:
         return len(self._known)
 
 
-class Impressions:
+class ImpressionFinder:
     """Finds impressions and feedback events by id, in the thread of an event loop; queries to the store run in threads.
 
     Parameters
@@ -703,13 +658,13 @@ class Impressions:
         Maximum length of an id.
     """
 
-    def __init__(self, storage: Storage, recent: RecentImpressions, max_id: int) -> None:
+    def __init__(self, storage: Storage, recent: ImpressionCache, max_id: int) -> None:
         self._storage, self._recent, self._max_id = storage, recent, max_id
         self._readers = ThreadPoolExecutor(4, "duelrank-reader")
 
     async def find(
         self, name: str, ranker: int, ids: Collection[str], trust_cache: bool
-    ) -> dict[str, KnownImpression | None]:
+    ) -> dict[str, CachedImpression | None]:
         """Return impressions by id, None for unknown ones.
 
         Parameters
@@ -742,11 +697,11 @@ class Impressions:
         """Stop the threads."""
         self._readers.shutdown(wait=False)
 
-    def _stored(self, name: str, known: dict[str, KnownImpression | None]) -> dict[str, KnownImpression | None]:
+    def _stored(self, name: str, known: dict[str, CachedImpression | None]) -> dict[str, CachedImpression | None]:
         missing = [id for id, each in known.items() if each is None and self._possible(id)]
         for id, event in self._storage.log.find(name, IMPRESSION, missing).items():
             body = unpack(event.body, StoredImpression) if event.body else None
-            known[id] = KnownImpression(event.number, body, closed=body is None)
+            known[id] = CachedImpression(event.number, body, closed=body is None)
         unclosed = {str(each.number): each for each in known.values() if each is not None and not each.closed}
         for number in self._storage.log.find(name, CLOSED, list(unclosed)):
             unclosed[number].closed = True

@@ -1,4 +1,4 @@
-"""Applies the events of a ranker, one by one: a pure function of them, in the leader, after a restart and in a replay."""
+"""Applies the events of a ranker, one by one; the result, live, after a restart or in a replay, depends on the events only."""
 
 from __future__ import annotations
 
@@ -17,48 +17,25 @@ from duelrank.core.types import Features, Feedback, Gains, State
 from duelrank.evidence import Guard, GuardSpec, Voters
 from duelrank.evidence.guard import Vote, outcome_of
 from duelrank.kernels.random import derive
-from duelrank.service.definition import Definition, normalized
-from duelrank.service.domain import (
+from duelrank.service import log
+from duelrank.service.definition import (
     CLICK,
     EXPLORED,
     GREEDY,
     GUARD,
     OLD,
     SHADOW,
-    OpenImpression,
+    Definition,
     Outcome,
     RankerSpec,
-    Status,
-    Tally,
-)
-from duelrank.service.history import End, HistoryState, Recorder
-from duelrank.service.log import (
-    CLOSED,
-    CONTROL,
-    FAILED,
-    FEEDBACK,
-    IMPRESSION,
-    LOGGED,
-    PUBLISHED,
-    Control,
-    Evidence,
-    Published,
-    StoredFeedback,
-    StoredImpression,
-    StoredLog,
-    StoredSpec,
-    StoredWatch,
-    digest,
-    pack,
-    pack_state,
-    unpack,
-    unpack_state,
+    normalized,
     unpack_teams,
 )
+from duelrank.service.history import HistoryState, Recorder, StepEnd
 from duelrank.storage import Event
 
 #: Returns the body of an impression and its features, by its id and its number; None if they are gone.
-FetchImpression: TypeAlias = Callable[[str, int], tuple[StoredImpression, Features] | None]
+FetchImpression: TypeAlias = Callable[[str, int], tuple[log.StoredImpression, Features] | None]
 #: Returns the features that are attached to the event of a number; None if they are gone.
 FetchFeatures: TypeAlias = Callable[[int], Features | None]
 
@@ -67,8 +44,75 @@ MAX_STATES = 256
 #: A process may serve a version for a while after a newer one was published. Impressions of a version that is older by more than
 #: this number of versions are not learned from, so that it is certain which states may be needed.
 VERSION_WINDOW = 16
-#: The most versions of a ranker that can have a label, which keeps them.
+#: The maximum number of labelled versions of a ranker; a label protects its version from removal.
 MAX_LABELS = 20
+
+
+# The state of a machine. These structs are parts of checkpoints: their fields are only appended, with defaults.
+
+
+class OpenImpression(msgspec.Struct, array_like=True, gc=False):
+    """An impression that is still open: its number in the log, and the feedback so far."""
+
+    number: int
+    time: float
+    version: int
+    list_kind: int
+    clicks: list[int]
+    examined: int | None
+    has_feedback: bool
+    teams: bytes = b""
+    user: bytes = b""
+    length: int = 0
+    weights: dict[int, float] = {}  # of clicked positions whose weight is not 1
+
+    def add_action(self, places: list[int], weight: float) -> None:
+        """Count an action of this weight at some places; the heaviest action at a place counts."""
+        known = set(self.clicks)
+        for place in places:
+            if place not in known or weight > self.weights.get(place, 1.0):
+                self.weights = {**self.weights, place: weight}
+                if weight == 1.0:
+                    del self.weights[place]
+        self.clicks = sorted(known.union(places))
+
+
+class Tally(msgspec.Struct, array_like=True, gc=False):
+    """Counts of impressions, and of closed ones by their outcome.
+
+    ``late`` counts feedback events that arrived after their impression was closed, ``backfilled`` the logged lists of other systems
+    that were learned from, and ``unused`` those that arrived too late for that.
+    """
+
+    impressions: int = 0
+    learned: int = 0
+    skipped: int = 0
+    failed: int = 0
+    late: int = 0
+    no_feedback: int = 0
+    backfilled: int = 0
+    unused: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, array_like=True):
+    """How far a ranker has come at an event; the leader saves it for followers."""
+
+    number: int
+    tally: Tally
+    open: int
+    updates: int
+    guard: Guard | None = None
+    labels: dict[int, str] = {}
+
+
+class StoredWatch(msgspec.Struct, array_like=True):
+    """The guard of a ranker in a checkpoint."""
+
+    guard: Guard
+    floor: int
+    due_since: int
+    proven: tuple[int, bytes] | None
+    voters: tuple[int, bytes]
 
 
 class _Checkpoint(msgspec.Struct, array_like=True):
@@ -81,7 +125,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     served: bytes
     open: dict[str, OpenImpression]
     pin: tuple[int, bytes] | None = None
-    spec: StoredSpec | None = None
+    spec: log.StoredSpec | None = None
     floor: int = 0
     watch: StoredWatch | None = None
     history: HistoryState | None = None
@@ -214,13 +258,13 @@ class Watch:
             self.proven, self.guard = made_by, self.guard.proved()
         return vote
 
-    def due(self) -> tuple[str, Control] | None:
+    def due(self) -> tuple[str, log.Control] | None:
         """Return the key and body of the event of the action that is due; None if none is."""
         reason = None if self.guard is None else self.guard.reason
         if reason is None:
             return None
-        evidence = Evidence(reason.statistic, reason.wins, reason.losses)
-        return f"{reason.due}/{self.due_since}", Control(reason.due, evidence=evidence)
+        evidence = log.Evidence(reason.statistic, reason.wins, reason.losses)
+        return f"{reason.due}/{self.due_since}", log.Control(reason.due, evidence=evidence)
 
     def act(self, action: str, due: int, time: float, version: int) -> State | None:
         """Perform the action that is due, unless an operator has made it obsolete; return the state to roll back to, if any.
@@ -248,7 +292,7 @@ class Watch:
         return proven[1]
 
     def resume(self, version: int) -> None:
-        """End an alarm, and start again with the versions after this one."""
+        """StepEnd an alarm, and start again with the versions after this one."""
         if self.guard is not None and (after := self.guard.resumed()) is not self.guard:
             self.guard, self.floor = after, version
 
@@ -256,7 +300,7 @@ class Watch:
         """Return the stored form."""
         if self.guard is None:
             return None
-        proven = None if self.proven is None else (self.proven[0], pack_state(self.proven[1]))
+        proven = None if self.proven is None else (self.proven[0], log.pack_state(self.proven[1]))
         return StoredWatch(self.guard, self.floor, self.due_since, proven, (self._voters.day, self._voters.hashes))
 
     @classmethod
@@ -265,13 +309,15 @@ class Watch:
         watch = cls(None)
         if stored is not None:
             watch.guard, watch.floor, watch.due_since = stored.guard, stored.floor, stored.due_since
-            watch.proven = None if stored.proven is None else (stored.proven[0], unpack_state(stored.proven[1], recipe))
+            watch.proven = (
+                None if stored.proven is None else (stored.proven[0], log.unpack_state(stored.proven[1], recipe))
+            )
             watch._voters = Voters(*stored.voters)
         return watch
 
 
 class Machine:
-    """Applies the events of one ranker, in the order of their numbers; it uses no clock and no other source of chance.
+    """Applies the events of one ranker, in the order of their numbers; it uses neither a clock nor other sources of randomness.
 
     Two machines that have applied the same events are equal, bit for bit. In addition to the events it needs the impressions
     (bodies and features of earlier events) and the states of earlier versions (which follow from earlier events).
@@ -320,29 +366,29 @@ class Machine:
         if event.number <= self.number:
             return None
         closed = None
-        self.history.begin(event.time, self.end)
-        if event.kind == IMPRESSION:
-            self._impression(event)
-        elif event.kind == FEEDBACK:
-            self._feedback(unpack(event.body, StoredFeedback))
-        elif event.kind == LOGGED:
-            closed = self._log(unpack(event.body, StoredLog), event)
-        elif event.kind == CLOSED:
-            closed = self._close(unpack(event.body, str), event)
-        elif event.kind == PUBLISHED:
-            self._publish(unpack(event.body, Published))
-        elif event.kind == CONTROL:
-            self._control(unpack(event.body, Control), event)
-        elif event.kind != FAILED:  # `failures` has these
+        self.history.begin_event(event.time, self.step_end)
+        if event.kind == log.IMPRESSION:
+            self._apply_impression(event)
+        elif event.kind == log.FEEDBACK:
+            self._apply_feedback(log.unpack(event.body, log.StoredFeedback))
+        elif event.kind == log.LOGGED:
+            closed = self._apply_logged(log.unpack(event.body, log.StoredLog), event)
+        elif event.kind == log.CLOSED:
+            closed = self._apply_closed(log.unpack(event.body, str), event)
+        elif event.kind == log.PUBLISHED:
+            self._apply_published(log.unpack(event.body, log.Published))
+        elif event.kind == log.CONTROL:
+            self._apply_control(log.unpack(event.body, log.Control), event)
+        elif event.kind != log.FAILED:  # `failures` has these
             raise StoreCorrupt(
                 f"event {event.number} is of an unknown kind, {event.kind!r}; a later version of duelrank may have written it"
             )
-        self.history.count()
+        self.history.count_event()
         self.number = event.number
         return closed
 
-    def _impression(self, event: Event) -> None:
-        stored = unpack(event.body, StoredImpression)
+    def _apply_impression(self, event: Event) -> None:
+        stored = log.unpack(event.body, log.StoredImpression)
         kind = stored.list_kind if stored.version > max(self.floor, self.version - VERSION_WINDOW - 1) else OLD
         if kind == GUARD and stored.version <= self.watch.floor:
             kind = OLD
@@ -352,7 +398,7 @@ class Machine:
         self.references[stored.version] += 1
         self.tally.impressions += 1
 
-    def _feedback(self, feedback: StoredFeedback) -> None:
+    def _apply_feedback(self, feedback: log.StoredFeedback) -> None:
         impression = self.open.get(feedback.impression)
         if impression is None:
             self.tally.late += 1
@@ -365,7 +411,7 @@ class Machine:
             impression.examined = max(feedback.examined, impression.examined or 0)
         impression.user = impression.user or feedback.user
 
-    def _close(self, id: str, event: Event) -> ClosedImpression | None:
+    def _apply_closed(self, id: str, event: Event) -> ClosedImpression | None:
         impression = self.open.get(id)
         if impression is None:
             return None
@@ -413,11 +459,11 @@ class Machine:
         feedback = feedback_on(impression, len(stored.order))
         return _checked(self.definition.algorithm.learn(self.state, rebuilt, feedback, fresh))
 
-    def _log(self, body: StoredLog, event: Event) -> ClosedImpression | None:
+    def _apply_logged(self, body: log.StoredLog, event: Event) -> ClosedImpression | None:
         """Learn from a logged list of another system, only before the first live one."""
         live = self.state.step > 0
         if live or self.frozen or self.watch.stepped_back or body.names != self.definition.names_digest:
-            self.tally.unused += 1  # it was accepted before this became so
+            self.tally.unused += 1  # it was accepted before that was the case
             return None
         try:
             self._check_learnable(event)
@@ -435,7 +481,7 @@ class Machine:
         self.changed = True
         return None
 
-    def _learned_from_log(self, body: StoredLog, raw: Features) -> tuple[State, State]:
+    def _learned_from_log(self, body: log.StoredLog, raw: Features) -> tuple[State, State]:
         """Return the state of the log learner after a list, and the state of the ranker that takes it over."""
         definition, teacher = self.definition, self.definition.log_learner
         before = teacher.start(self.state) if self.logged is None else self.logged
@@ -448,14 +494,14 @@ class Machine:
         logged = teacher.learn(before, *parts, fresh)
         return logged, _checked(teacher.handed_over(self.state, logged))
 
-    def end(self) -> End:
+    def step_end(self) -> StepEnd:
         """Return the state of the ranker for its history."""
         guard, found = self.guard, None
         if guard is not None:
             found = (guard.period.wins, guard.period.losses, guard.detector.statistic, guard.learned_share)
         # Between a change of features and the next version, the served version has other features than the definition.
         weights = b"" if self.floor == self.version else self.definition.rises(self.served)
-        return End(self.version, weights, found)
+        return StepEnd(self.version, weights, found)
 
     @property
     def guard(self) -> Guard | None:
@@ -479,12 +525,12 @@ class Machine:
         gains = feedback_on(impression, len(impression.teams)).gains
         return self.watch.vote(impression.teams, gains, impression.user, made_by, event.number, event.time)
 
-    def _publish(self, published: Published) -> None:
+    def _apply_published(self, published: log.Published) -> None:
         self._hold(self.version, self.served)
         self.version, self.served, self.changed = published.version, self.state, False
         self._discard(self.version - VERSION_WINDOW - 1)
 
-    def _control(self, control: Control, event: Event) -> None:
+    def _apply_control(self, control: log.Control, event: Event) -> None:
         before = (self.state, self.pin, self.frozen, self.definition, self.guard, self.labels)
         if control.action in ("rollback", "pin"):
             self._use_version(control)
@@ -510,9 +556,9 @@ class Machine:
         if control.action == "start" or any(one is not other for one, other in zip(before, after, strict=True)):
             self.history.mark(event.time, control.action, _description(control), self.version)
 
-    def _use_version(self, control: Control) -> None:
+    def _use_version(self, control: log.Control) -> None:
         """Roll back to the state of a version, or pin it, if it still fits the features of the ranker."""
-        old = None if control.state is None else unpack_state(control.state, self.definition.algorithm)
+        old = None if control.state is None else log.unpack_state(control.state, self.definition.algorithm)
         if old is not None and control.features is not None:
             old = self.definition.carry(old, control.features)  # they may have changed since that version, or just now
         if old is None or not self.definition.fits(old):
@@ -594,9 +640,9 @@ class Machine:
         if version < self.version - VERSION_WINDOW and version not in self.references:
             self._states.pop(version, None)
 
-    def publication(self) -> Published:
+    def publication(self) -> log.Published:
         """Return the event that publishes the current state as a version."""
-        return Published(self.version + 1, digest(self.served))
+        return log.Published(self.version + 1, log.digest(self.served))
 
     @property
     def changed_spec(self) -> RankerSpec | None:
@@ -605,34 +651,34 @@ class Machine:
 
     def checkpoint(self) -> bytes:
         """Return everything that is needed to continue from here; equal machines give equal bytes."""
-        states = pack_state(self.state), pack_state(self.served)
-        pin = None if self.pin is None else (self.pin[0], pack_state(self.pin[1]))
-        spec = None if self.changed_spec is None else StoredSpec.of(self.changed_spec)
+        states = log.pack_state(self.state), log.pack_state(self.served)
+        pin = None if self.pin is None else (self.pin[0], log.pack_state(self.pin[1]))
+        spec = None if self.changed_spec is None else log.StoredSpec.of(self.changed_spec)
         head = (self.number, self.version, self.changed, self.frozen, self.tally)
-        logged = None if self.logged is None else pack_state(self.logged)
+        logged = None if self.logged is None else log.pack_state(self.logged)
         parts = (*head, *states, self.open, pin, spec, self.floor)
-        return pack(_Checkpoint(*parts, self.watch.stored(), self.history.state, logged, self.labels))
+        return log.pack(_Checkpoint(*parts, self.watch.stored(), self.history.state, logged, self.labels))
 
     def restore(self, body: bytes) -> None:
         """Continue from a checkpoint."""
-        found, recipe = unpack(body, _Checkpoint), self.definition.algorithm
+        found, recipe = log.unpack(body, _Checkpoint), self.definition.algorithm
         self.number, self.version, self.changed, self.frozen = found.number, found.version, found.changed, found.frozen
         self.tally, self.open, self.floor = found.tally, found.open, found.floor
         self.labels = found.labels
         self.definition = self._created if found.spec is None else self._created.with_spec(found.spec.read())
-        self.served, self.state = unpack_state(found.served, recipe), unpack_state(found.state, recipe)
-        self.pin = None if found.pin is None else (found.pin[0], unpack_state(found.pin[1], recipe))
+        self.served, self.state = log.unpack_state(found.served, recipe), log.unpack_state(found.state, recipe)
+        self.pin = None if found.pin is None else (found.pin[0], log.unpack_state(found.pin[1], recipe))
         self.watch = Watch.restored(found.watch, recipe)
         self.logged = None
         if found.logged is not None:
-            self.logged = unpack_state(found.logged, self.definition.log_learner.algorithm)
+            self.logged = log.unpack_state(found.logged, self.definition.log_learner.algorithm)
         self.history.restore(found.history, found.number)
         self.references = Counter(impression.version for impression in self.open.values())
         self._states.clear()
 
     def equals(self, body: bytes) -> bool:
         """Whether a checkpoint is of this machine; the tally is not compared."""
-        mine, other = unpack(self.checkpoint(), _Checkpoint), unpack(body, _Checkpoint)
+        mine, other = log.unpack(self.checkpoint(), _Checkpoint), log.unpack(body, _Checkpoint)
         mine.tally = other.tally = Tally()
         if other.history is None or other.history.since != self.history.since:
             mine.forget_history()  # the other history began elsewhere, such as with a later version of duelrank
@@ -640,7 +686,7 @@ class Machine:
         if mine.watch is not None and other.watch is not None:  # a share that the oldest formats do not have
             guard = msgspec.structs.replace(mine.watch.guard, anonymous=other.watch.guard.anonymous)
             mine.watch.guard = guard
-        other.spec = None if other.spec is None else StoredSpec.of(normalized(other.spec.read()))
+        other.spec = None if other.spec is None else log.StoredSpec.of(normalized(other.spec.read()))
         return mine == other
 
     def needs(self) -> tuple[frozenset[int], frozenset[int]]:
@@ -654,7 +700,7 @@ def _checked(state: State) -> State:
     return state
 
 
-def _description(control: Control) -> str:
+def _description(control: log.Control) -> str:
     """Return the effect of a control event in a few words."""
     if control.action == "change" and control.change is not None:
         return ", ".join(control.change.read().given)
@@ -669,13 +715,13 @@ def _description(control: Control) -> str:
 
 def history_since(checkpoint: bytes) -> int | None:
     """Return the number of the event after which the history in a checkpoint began, None if it has none."""
-    found = unpack(checkpoint, _Checkpoint).history
+    found = log.unpack(checkpoint, _Checkpoint).history
     return None if found is None else found.since
 
 
 def needed(checkpoint: bytes) -> tuple[frozenset[int], frozenset[int]]:
     """Return what is needed to continue from a checkpoint: numbers of open impressions, and versions."""
-    found = unpack(checkpoint, _Checkpoint)
+    found = log.unpack(checkpoint, _Checkpoint)
     return _needed(found.version, found.open)
 
 

@@ -9,34 +9,14 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from duelrank.core.errors import NotReady, StoreCorrupt, UnknownName
 from duelrank.core.types import State
 from duelrank.evidence import Guard
+from duelrank.service import log
 from duelrank.service.definition import Definition
-from duelrank.service.domain import Status, Tally
-from duelrank.service.log import (
-    CHECKPOINT,
-    CLOSED,
-    CREATED,
-    DELETED,
-    FAILED,
-    LOGGED,
-    PUBLISHED,
-    RANKERS,
-    SALT,
-    VERSION,
-    Created,
-    Deleted,
-    Failed,
-    StoredSpec,
-    StoredVersion,
-    pack,
-    pack_state,
-    read_chunks,
-    unpack,
-    unpack_state,
-)
-from duelrank.service.machine import Machine
+from duelrank.service.machine import Machine, Status, Tally
 from duelrank.service.settings import Observer
 from duelrank.storage import Event, EventLog, SnapshotInfo, Storage
 
@@ -48,6 +28,22 @@ logger = logging.getLogger("duelrank.service")
 #: Which older versions are kept: the first of each period, up to an age, both in seconds. One per minute for an hour, one per
 #: hour for a day, one per day for a month.
 THINNED = ((60.0, 3600.0), (3600.0, 86400.0), (86400.0, 31 * 86400.0))
+
+
+class StoredVersion(msgspec.Struct, array_like=True):
+    """A model version."""
+
+    version: int
+    number: int
+    time: float
+    frozen: bool
+    tally: Tally
+    open: int
+    state: bytes
+    pin: tuple[int, bytes] | None = None
+    spec: log.StoredSpec | None = None  # if it has changed since the ranker was created
+    guard: Guard | None = None
+    labels: dict[int, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +82,8 @@ class Version:
         return cls(*head, machine.definition, machine.served, machine.pin)
 
 
-class Versions:
-    """The versions of one ranker in a store; each is immutable, and saved under its number.
+class VersionStore:
+    """Saves and loads the versions of one ranker; each is immutable, and stored under its number.
 
     Parameters
     ----------
@@ -103,22 +99,22 @@ class Versions:
     def save(self, version: Version) -> None:
         """Save a version; saving it again changes nothing."""
         status = version.status
-        pin = None if version.pin is None else (version.pin[0], pack_state(version.pin[1]))
-        spec = None if version.definition is self._definition else StoredSpec.of(version.definition.spec)
+        pin = None if version.pin is None else (version.pin[0], log.pack_state(version.pin[1]))
+        spec = None if version.definition is self._definition else log.StoredSpec.of(version.definition.spec)
         head = (version.version, version.number, version.time, version.frozen, status.tally, status.open)
-        body = pack(StoredVersion(*head, pack_state(version.state), pin, spec, status.guard, status.labels))
-        self._snapshots.save(self._name, VERSION, version.version, version.time, body)
+        body = log.pack(StoredVersion(*head, log.pack_state(version.state), pin, spec, status.guard, status.labels))
+        self._snapshots.save(self._name, log.VERSION, version.version, version.time, body)
 
     def load(self, version: int | None = None) -> Version | None:
         """Return a version, or the newest; None if it is not there."""
-        found = self._snapshots.load(self._name, VERSION, version)
+        found = self._snapshots.load(self._name, log.VERSION, version)
         if found is None:
             return None
-        stored, recipe = unpack(found.body, StoredVersion), self._definition.algorithm
+        stored, recipe = log.unpack(found.body, StoredVersion), self._definition.algorithm
         definition = self._definition if stored.spec is None else self._definition.with_spec(stored.spec.read())
-        state = unpack_state(stored.state, recipe)
+        state = log.unpack_state(stored.state, recipe)
         status = Status(stored.number, stored.tally, stored.open, state.updates, stored.guard, stored.labels)
-        pin = None if stored.pin is None else (stored.pin[0], unpack_state(stored.pin[1], recipe))
+        pin = None if stored.pin is None else (stored.pin[0], log.unpack_state(stored.pin[1], recipe))
         return Version(stored.version, stored.time, stored.frozen, status, definition, state, pin)
 
     def state(self, version: int) -> State | None:
@@ -128,9 +124,9 @@ class Versions:
 
     def list(self) -> list[SnapshotInfo]:
         """Return the saved versions, oldest first; their number is the version."""
-        return self._snapshots.list(self._name, VERSION)
+        return self._snapshots.list(self._name, log.VERSION)
 
-    def lasting(self, keep: int, now: float, labels: Collection[int]) -> Sequence[SnapshotInfo]:
+    def retained(self, keep: int, now: float, labels: Collection[int]) -> Sequence[SnapshotInfo]:
         """Return the versions that a rollback can use: the newest, fewer of older ones, and those with a label."""
         found = self.list()
         kept = {info.number for info in found[-keep:]}.union(labels, thinned(found, now))
@@ -138,13 +134,13 @@ class Versions:
 
     def event_of(self, version: int) -> int | None:
         """Return the number of the event that published a version, None if the version is not there."""
-        found = self._snapshots.load(self._name, VERSION, version)
-        return None if found is None else unpack(found.body, StoredVersion).number
+        found = self._snapshots.load(self._name, log.VERSION, version)
+        return None if found is None else log.unpack(found.body, StoredVersion).number
 
     def prune(self, keep: int, now: float, labels: Collection[int], needed: Collection[int]) -> int:
-        """Remove all versions except the lasting and the needed ones."""
-        lasting = {info.number for info in self.lasting(keep, now, labels)}
-        return self._snapshots.prune(self._name, VERSION, keep, lasting.union(needed))
+        """Remove all versions except the retained and the needed ones."""
+        retained = {info.number for info in self.retained(keep, now, labels)}
+        return self._snapshots.prune(self._name, log.VERSION, keep, retained.union(needed))
 
 
 def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
@@ -162,39 +158,41 @@ def thinned(versions: Sequence[SnapshotInfo], now: float) -> set[int]:
     return kept
 
 
-def read_checkpoints(storage: Storage, name: str) -> Iterator[bytes]:
-    """Yield the intact checkpoints of a ranker, newest first; raise if all are damaged and events were dropped."""
+def newest_checkpoint(storage: Storage, name: str) -> bytes | None:
+    """Return the newest intact checkpoint of a ranker; raise if all are damaged and events were dropped."""
     damage: StoreCorrupt | None = None
-    for info in reversed(storage.snapshots.list(name, CHECKPOINT)):
+    for info in reversed(storage.snapshots.list(name, log.CHECKPOINT)):
         try:
-            found = storage.snapshots.load(name, CHECKPOINT, info.number)
+            found = storage.snapshots.load(name, log.CHECKPOINT, info.number)
         except StoreCorrupt as error:
             damage = error
         else:
             if found is not None:
-                yield found.body
+                return found.body
     if damage is not None and storage.log.dropped(name) > 0:
         raise damage
+    return None
 
 
-def new_events(log: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
+def new_events(events: EventLog, name: str, machine: Machine, up_to: int) -> Iterator[Event]:
     """Yield the events of a ranker that a machine has not applied; sets those from which learning has failed before."""
-    for found in read_chunks(log, name, machine.number, up_to):
-        machine.failures = _failures(log, name, [event.number for event in found if event.kind in (CLOSED, LOGGED)])
+    for found in log.read_chunks(events, name, machine.number, up_to):
+        closings = [event.number for event in found if event.kind in (log.CLOSED, log.LOGGED)]
+        machine.failures = _failures(events, name, closings)
         yield from found
     machine.failures = ()
 
 
-def _failures(log: EventLog, name: str, numbers: list[int]) -> frozenset[int]:
+def _failures(events: EventLog, name: str, numbers: list[int]) -> frozenset[int]:
     """Return those of the events from which learning has failed.
 
     The record of a leader that hung has no effect if its successor could learn, and has published since.
     """
     recorded = {
-        event: unpack(event.body, Failed).version
-        for event in log.find(name, FAILED, [str(each) for each in numbers]).values()
+        event: log.unpack(event.body, log.Failed).version
+        for event in events.find(name, log.FAILED, [str(each) for each in numbers]).values()
     }
-    next_versions = log.find(name, PUBLISHED, [str(version + 1) for version in recorded.values()])
+    next_versions = events.find(name, log.PUBLISHED, [str(version + 1) for version in recorded.values()])
     published = {int(key): event.number for key, event in next_versions.items()}
     return frozenset(
         int(event.key)
@@ -203,8 +201,8 @@ def _failures(log: EventLog, name: str, numbers: list[int]) -> frozenset[int]:
     )
 
 
-class Changes:
-    """Wakes coroutines that wait for something which other threads change."""
+class Notifier:
+    """Wakes coroutines that wait for a change that another thread makes."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -276,8 +274,8 @@ class Rankers:
         self.broken: dict[str, tuple[int, str]] = {}
         self.observer = Observer()
         #: Notified when another version of a ranker is served, or a ranker was deleted.
-        self.changes = Changes()
-        self._read, self._refreshing = 0, Lock()
+        self.changes = Notifier()
+        self._last_read, self._refreshing = 0, Lock()
         #: Salt of the hashes of user ids; None until the first feedback with a user.
         self.salt: bytes | None = None
 
@@ -295,32 +293,32 @@ class Rankers:
     def refresh(self) -> None:
         """Read which rankers were created or deleted since the last call."""
         with self._refreshing:
-            while found := self._storage.log.read(self._read, 1000, RANKERS):
+            while found := self._storage.log.read(self._last_read, 1000, log.RANKERS):
                 for event in found:
                     self._apply(event)
-                    self._read = event.number
+                    self._last_read = event.number
 
     def _apply(self, event: Event) -> None:
-        if event.kind == CREATED:
-            created = unpack(event.body, Created)
+        if event.kind == log.CREATED:
+            created = log.unpack(event.body, log.Created)
             try:
                 definition = Definition.read(event, created)
                 definition.warm_up()
-            except Exception as error:  # such as a recipe of an extension that is not loaded: the other rankers go on
+            except Exception as error:  # such as a recipe of an extension that is not loaded; others are served
                 logger.error("the ranker %r cannot be served: %s", event.key, error)
                 self.broken[event.key] = event.number, str(error)
             else:
                 self.by_name[event.key] = Ranker(definition)
-        elif event.kind == DELETED:
-            deleted = unpack(event.body, Deleted)
+        elif event.kind == log.DELETED:
+            deleted = log.unpack(event.body, log.Deleted)
             self.broken.pop(deleted.name, None)
             known = self.by_name.get(deleted.name)
             if known is not None and known.created.number <= deleted.number:
                 del self.by_name[deleted.name]
                 self.observer.deleted(deleted.name)
                 self.changes.notify()
-        elif event.kind == SALT:
-            self.salt = unpack(event.body, bytes)
+        elif event.kind == log.SALT:
+            self.salt = log.unpack(event.body, bytes)
 
     def serve(self, name: str, version: Version) -> None:
         """Make impressions from this version, unless a newer one is served."""

@@ -11,7 +11,7 @@ from duelrank.core.errors import StoreCorrupt
 from duelrank.service.definition import Definition
 from duelrank.service.log import CHECKPOINT, CREATED, DELETED, PURGED, RANKERS, Deleted, pack, read_events, unpack
 from duelrank.service.machine import Machine, needed
-from duelrank.service.rankers import Ranker, Rankers, Versions
+from duelrank.service.rankers import Ranker, Rankers, VersionStore
 from duelrank.service.settings import Clock, Settings
 from duelrank.storage import NewEvent, SnapshotInfo, Storage
 
@@ -56,7 +56,7 @@ class Retention:
         wanted = {(name, info.number): self._needed_at(name, info.number) for info in kept}
         self._needed = {key: value for key, value in self._needed.items() if key[0] != name} | wanted
         versions = set(machine.references).union(*(each[1] for each in wanted.values()))
-        Versions(self._storage, created).prune(settings.keep_versions, now, machine.labels, versions)
+        VersionStore(self._storage, created).prune(settings.keep_versions, now, machine.labels, versions)
         # The impressions that were open at a checkpoint are needed to learn from them after it.
         open_then = {impression.number for impression in machine.open.values()}.union(
             *(each[0] for each in wanted.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from functools import partial
 from secrets import token_bytes
 from typing import Literal, get_args
 
@@ -13,11 +14,20 @@ from duelrank.core.types import Features
 from duelrank.core.validation import printable_name, whole_number
 from duelrank.evidence import GuardSpec
 from duelrank.export import LinearModel
-from duelrank.service.definition import Definition, check_names, default_representation, initial_state, normalized
-from duelrank.service.domain import Change, RankerSpec, Step, converted
+from duelrank.service import log, views
+from duelrank.service.definition import (
+    Change,
+    Definition,
+    RankerSpec,
+    Step,
+    check_names,
+    converted,
+    default_representation,
+    initial_state,
+    normalized,
+)
 from duelrank.service.history import STEPS
 from duelrank.service.http import schema
-from duelrank.service.http.schema import FeedbackEvent
 from duelrank.service.intake import (
     DocumentReader,
     FeatureTroubles,
@@ -27,55 +37,20 @@ from duelrank.service.intake import (
     add_counts,
 )
 from duelrank.service.leader import Background, Leader
-from duelrank.service.log import (
-    CONTROL,
-    CREATED,
-    DELETED,
-    IMPRESSION,
-    RANKERS,
-    SALT,
-    Appender,
-    Control,
-    Created,
-    Deleted,
-    Impressions,
-    KnownImpression,
-    RecentImpressions,
-    StoredChange,
-    StoredImpression,
-    StoredSpec,
-    Tail,
-    pack,
-    pack_features,
-    pack_state,
-    read_features,
-    unpack,
-)
 from duelrank.service.machine import MAX_LABELS
-from duelrank.service.rankers import Ranker, Rankers, Version, Versions
+from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore
 from duelrank.service.retention import remove_creation
 from duelrank.service.settings import Clock, Observer, Settings
 from duelrank.service.viewer import Viewer
-from duelrank.service.views import (
-    compare_versions,
-    explain_step,
-    explained_answer,
-    guard_info,
-    model_curves,
-    ranker_info,
-    ranking_answer,
-    read_history,
-    recent_impressions,
-)
 from duelrank.service.webhooks import check_public
 from duelrank.storage import NewEvent, Receipt, Storage
 from duelrank.storage.base import checked_text
 
 Action = Literal["freeze", "resume", "rollback", "pin", "unpin"]
 
-#: Seconds that a change of a ranker may take until a leader has applied it, and between two looks whether it has.
+#: Seconds that a change of a ranker may take until a leader has applied it, and seconds between two checks.
 CONTROL_TIMEOUT, CONTROL_POLL = 15.0, 0.02
-#: The most characters in the label of a version.
+#: The maximum number of characters in the label of a version.
 MAX_LABEL = 100
 #: The number of feedback events that are processed at once; the event loop handles other requests in between.
 FEEDBACK_BATCH = 200
@@ -89,9 +64,9 @@ class Service:
     """Serves the rankers of a store, and learns. All coroutines belong to the event loop in which `start` was called.
 
     Errors: `NotReady` before everything was restored, `UnknownName` for a ranker that does not exist, `Conflict` for a name or
-    an id that is in use, `LimitExceeded` for too much of something, `InvalidValue`, `ShapeMismatch` and `InvalidRecipe` for invalid
-    requests, `ReadOnly` for changes of a read-only service, `StorageFailure` for failures of the store (its ``retryable`` says
-    whether to try again).
+    an id that is in use, `LimitExceeded` for requests that exceed a limit, `InvalidValue`, `ShapeMismatch` and `InvalidRecipe` for
+    invalid requests, `ReadOnly` for changes of a read-only service, `StorageFailure` for failures of the store (its ``retryable``
+    says whether to try again).
 
     Parameters
     ----------
@@ -138,14 +113,14 @@ class Service:
         self.read_only = read_only
         #: Whether the process was asked to stop: endless answers, such as live streams, have to end.
         self.ending = False
-        #: Why the newest checkpoints could not be saved when it stopped; the event log has everything nevertheless.
+        #: Why the newest checkpoints could not be saved when it stopped; the event log is complete all the same.
         self.unsaved: Exception | None = None
         self.storage, self.settings, self._clock = storage, settings or Settings(), clock or Clock()
         self._rankers = Rankers(storage)
-        self._recent, self._tail = RecentImpressions(self.settings.recent), Tail()
-        self._impressions = Impressions(storage, self._recent, self.settings.max_id)
+        self._recent, self._tail = log.ImpressionCache(self.settings.recent), log.Tail()
+        self._impressions = log.ImpressionFinder(storage, self._recent, self.settings.max_id)
         self._background: Background | None = None
-        self._appender: Appender | None = None
+        self._appender: log.Appender | None = None
 
     @property
     def observer(self) -> Observer:
@@ -188,7 +163,7 @@ class Service:
             return
         self._rankers.changes.bind()
         self.claim()
-        self._appender = Appender(self.storage.log, self._tail, self._recent)
+        self._appender = log.Appender(self.storage.log, self._tail, self._recent)
         assert self._background is not None
         self._background.start(self._appender)
 
@@ -222,7 +197,7 @@ class Service:
 
     async def rank(self, name: str, request: schema.RankRequest) -> schema.RankAnswer:
         """Return the ranking to show; when it returns, the impression is in the store."""
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         id = self._checked_id(request.impression_id)
         version, reader = ranker.version, self._reader(ranker)
         if isinstance(request.documents, list):
@@ -230,10 +205,8 @@ class Service:
         else:
             n_values = len(request.documents.features) // 4
         known = self._recent.get(ranker.created.number, id)
-        if n_values <= INLINE_VALUES:
-            ids, raw, stored, attachment = self._make(reader, version, id, request, known)
-        else:
-            ids, raw, stored, attachment = await asyncio.to_thread(self._make, reader, version, id, request, known)
+        make = partial(self._make_impression, reader, version, id, request, known)
+        ids, raw, stored, attachment = make() if n_values <= INLINE_VALUES else await asyncio.to_thread(make)
         if known is None or known.body is None:
             known = await self._append_impression(ranker, id, stored, attachment)
             if known.body is stored:
@@ -243,7 +216,7 @@ class Service:
             raise Conflict(f"the impression {id!r} exists, and has other documents; use a new impression_id")
         if request.explain:
             return await self._explain(ranker, id, known, raw if known.body is stored else None)
-        return ranking_answer(id, known.body)
+        return views.ranking_answer(id, known.body)
 
     def _reader(self, ranker: Ranker) -> DocumentReader:
         definition = ranker.version.definition
@@ -251,14 +224,14 @@ class Service:
             ranker.reader = DocumentReader(definition, self.settings)
         return ranker.reader
 
-    def _make(
+    def _make_impression(
         self,
         reader: DocumentReader,
         version: Version,
         id: str,
         request: schema.RankRequest,
-        known: KnownImpression | None,
-    ) -> tuple[list[str], Features, StoredImpression | None, bytes]:
+        known: log.CachedImpression | None,
+    ) -> tuple[list[str], Features, log.StoredImpression | None, bytes]:
         """Read the documents, and order them if the impression is not known."""
         definition, troubles = version.definition, FeatureTroubles(self.observer)
         length = definition.spec.length if request.length is None else request.length
@@ -270,41 +243,42 @@ class Service:
         share = version.learned_share
         order, kind, teams = definition.order(version.state, version.frozen, id, raw, length, pinned, share)
         rest = (troubles.missing, troubles.out_of_range, definition.names_digest)
-        return ids, raw, StoredImpression.of(version.version, ids, order, kind, teams, *rest), pack_features(raw)
+        stored = log.StoredImpression.of(version.version, ids, order, kind, teams, *rest)
+        return ids, raw, stored, log.pack_features(raw)
 
     async def _append_impression(
-        self, ranker: Ranker, id: str, stored: StoredImpression | None, attachment: bytes
-    ) -> KnownImpression:
-        """Append an impression; return the one with this id that is already in the log, if there is one."""
+        self, ranker: Ranker, id: str, stored: log.StoredImpression | None, attachment: bytes
+    ) -> log.CachedImpression:
+        """Append an impression, and return it; if the log has an impression with this id already, return that one."""
         assert stored is not None
         name, number = ranker.name, ranker.created.number
-        event = NewEvent(name, IMPRESSION, id, self._clock.time(), pack(stored), attachment)
+        event = NewEvent(name, log.IMPRESSION, id, self._clock.time(), log.pack(stored), attachment)
         receipt = (await self._append([event]))[0]
         if receipt.new:
-            return self._recent.put(number, id, KnownImpression(receipt.number, stored, attachment))
+            return self._recent.put(number, id, log.CachedImpression(receipt.number, stored, attachment))
         found = (await self._impressions.find(name, number, [id], self._sole_writer))[id]
         if found is None or found.body is None:
             raise Conflict(f"the impression {id!r} was made long ago and is gone; use a new impression_id")
         return found
 
     async def _explain(
-        self, ranker: Ranker, id: str, known: KnownImpression, raw: Features | None
+        self, ranker: Ranker, id: str, known: log.CachedImpression, raw: Features | None
     ) -> schema.RankAnswer:
         """Return a ranking with the scores of its documents, by the version that made it."""
         body = known.body
         assert body is not None
         if raw is None:
-            raw = await self._impressions.read(lambda: read_features(self.storage, ranker.name, known.number))
-        version = await self._version(ranker, body.version)
+            raw = await self._impressions.read(lambda: log.read_features(self.storage, ranker.name, known.number))
+        version = await self._read_version(ranker, body.version)
         if raw is None or version is None:
-            return ranking_answer(id, body)  # its features or its version are gone; the order is not
-        return await asyncio.to_thread(explained_answer, id, body, version, raw)
+            return views.ranking_answer(id, body)  # its features or its version are gone; the order is not
+        return await asyncio.to_thread(views.explained_answer, id, body, version, raw)
 
     # Feedback: validate events, append them, acknowledge them
 
-    async def feedback(self, name: str, events: Sequence[FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
-        """Take feedback events; when it returns, the accepted ones are in the store."""
-        ranker = await self._ranker(name)
+    async def feedback(self, name: str, events: Sequence[schema.FeedbackEvent | Rejected]) -> schema.FeedbackCounts:
+        """Accept feedback events; when it returns, they are in the store."""
+        ranker = await self._writable_ranker(name)
         if len(events) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} events, got {len(events):,}")
         starts = range(0, len(events), FEEDBACK_BATCH) or [0]
@@ -319,14 +293,16 @@ class Service:
         return counts
 
     async def _feedback_batch(
-        self, ranker: Ranker, events: Sequence[FeedbackEvent | Rejected], first: int
+        self, ranker: Ranker, events: Sequence[schema.FeedbackEvent | Rejected], first: int
     ) -> schema.FeedbackCounts:
-        """Take some events of a request."""
+        """Accept some events of a request."""
         assert self._appender is not None
         name = ranker.name
-        ids = {event.impression_id for event in events if isinstance(event, FeedbackEvent)}
+        ids = {event.impression_id for event in events if isinstance(event, schema.FeedbackEvent)}
         impressions = await self._impressions.find(name, ranker.created.number, ids, self._sole_writer)
-        if self._rankers.salt is None and any(isinstance(event, FeedbackEvent) and event.user_id for event in events):
+        if self._rankers.salt is None and any(
+            isinstance(event, schema.FeedbackEvent) and event.user_id for event in events
+        ):
             await self._make_salt()
         time, salt = self._clock.time(), self._rankers.salt
         intake = FeedbackIntake(name, events, first, impressions, time, self.settings, salt)
@@ -337,7 +313,7 @@ class Service:
             intake.settle(receipts)
         if not intake.late:
             return intake.count(receipts, {})
-        await self._appender.settled()  # earlier events, also of other requests, are in the log
+        await self._appender.settled()  # now earlier events, including those of other requests, are in the log
         return intake.count(receipts, await self._impressions.events(name, intake.late))
 
     @property
@@ -347,7 +323,7 @@ class Service:
 
     async def _make_salt(self) -> None:
         """Choose the salt of the hashes of user ids in this store, once; if two processes do, the first one counts."""
-        event = NewEvent(RANKERS, SALT, SALT, self._clock.time(), pack(os.urandom(16)))
+        event = NewEvent(log.RANKERS, log.SALT, log.SALT, self._clock.time(), log.pack(os.urandom(16)))
         await self._append([event])
         await asyncio.to_thread(self._rankers.refresh)
 
@@ -358,7 +334,7 @@ class Service:
 
         When it returns, the accepted ones are in the store; the ranker learns from them in the background.
         """
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         _check_backfill(ranker)
         if len(impressions) > self.settings.max_events:
             raise LimitExceeded(f"a request has at most {self.settings.max_events:,} lists, got {len(impressions):,}")
@@ -373,8 +349,8 @@ class Service:
         return schema.BackfillCounts(accepted, len(receipts) - accepted, invalid)
 
     def check_backfill(self, name: str) -> None:
-        """Raise if a ranker cannot learn from logged lists of other systems (any more); also if the service is read-only."""
-        _check_backfill(self._known(name))
+        """Raise if a ranker cannot learn, or can no longer learn, from logged lists; available on a read-only service, too."""
+        _check_backfill(self._readable_ranker(name))
 
     # Rankers
 
@@ -395,9 +371,9 @@ class Service:
             if name not in self._rankers.by_name and name not in self._rankers.broken:
                 raise NotReady(f"the ranker {name!r} is being deleted; try again in a moment")
             known = self._rankers[name]
-        if not created and not await asyncio.to_thread(_same, asked, known.created):
+        if not created and not await asyncio.to_thread(_has_same_meaning, asked, known.created):
             raise Conflict(f"there is a ranker {name!r} already, with another spec; choose another name")
-        return ranker_info(known), created
+        return views.ranker_info(known), created
 
     async def _create(self, asked: RankerSpec) -> bool:
         """Append the creation of a ranker; return whether it is new."""
@@ -411,27 +387,27 @@ class Service:
         if len(self._rankers.by_name) >= self.settings.max_rankers:
             raise LimitExceeded(f"there may be at most {self.settings.max_rankers:,} rankers")
         salt = token_bytes(16) if self.settings.salt is None else self.settings.salt
-        body = pack(Created(StoredSpec.of(spec), *start, salt))
-        return (await self._append([NewEvent(RANKERS, CREATED, spec.name, definition.created, body)]))[0].new
+        body = log.pack(log.Created(log.StoredSpec.of(spec), *start, salt))
+        return (await self._append([NewEvent(log.RANKERS, log.CREATED, spec.name, definition.created, body)]))[0].new
 
     async def change(self, name: str, change: schema.Change) -> schema.RankerInfo:
         """Change the definition of a ranker, without losing what it has learned; returns when it is applied."""
-        ranker, wanted = await self._ranker(name), converted(change, Change)
+        ranker, wanted = await self._writable_ranker(name), converted(change, Change)
         if isinstance(wanted.guard, GuardSpec):
             self._check_webhook(wanted.guard)
         after = await asyncio.to_thread(ranker.version.definition.changed, wanted)
         after.check_limits(self.settings)
         check_names(wanted.add_features, wanted.actions or ())
         await asyncio.to_thread(after.warm_up)
-        return await self._control(ranker, Control("change", change=StoredChange.of(wanted)))
+        return await self._control(ranker, log.Control("change", change=log.StoredChange.of(wanted)))
 
     async def delete(self, name: str) -> None:
         """Delete a ranker and all its data; the name is free when it returns."""
         self._check_ready()
         self._check_writable()
         broken = self._rankers.broken.get(name)
-        deleted = Deleted(name, (await self._ranker(name)).created.number if broken is None else broken[0])
-        event = NewEvent(RANKERS, DELETED, f"{name}/{deleted.number}", self._clock.time(), pack(deleted))
+        deleted = log.Deleted(name, (await self._writable_ranker(name)).created.number if broken is None else broken[0])
+        event = NewEvent(log.RANKERS, log.DELETED, f"{name}/{deleted.number}", self._clock.time(), log.pack(deleted))
         number = (await self._append([event]))[0].number
         # The name is free only when no ids of impressions and events are left; the leader removes the rest.
         await asyncio.to_thread(self.storage.log.delete, name, number)
@@ -441,21 +417,21 @@ class Service:
     def rankers(self) -> list[schema.RankerInfo]:
         """Return all rankers, by name."""
         self._check_ready()
-        return [ranker_info(ranker) for _, ranker in sorted(self._rankers.by_name.items())]
+        return [views.ranker_info(ranker) for _, ranker in sorted(self._rankers.by_name.items())]
 
     def ranker(self, name: str) -> schema.RankerInfo:
         """Return one ranker; may read the store."""
-        return ranker_info(self._known(name))
+        return views.ranker_info(self._readable_ranker(name))
 
     def guard(self, name: str) -> schema.GuardInfo:
         """Return the evidence of the guard of a ranker; may read the store."""
-        ranker = self._known(name)
+        ranker = self._readable_ranker(name)
         guard = ranker.newest_status().guard
         if guard is None:
             raise InvalidValue(
                 f'the ranker {name!r} has no guard; give it one with a change, such as {{"guard": {{}}}}'
             )
-        return guard_info(name, ranker.version.version, guard)
+        return views.guard_info(name, ranker.version.version, guard)
 
     def history(
         self, name: str, step: Step = "minute", start: float | None = None, end: float | None = None
@@ -473,7 +449,7 @@ class Service:
         """
         if step not in STEPS:
             raise InvalidValue(f"a step is {', '.join(STEPS)}; got {step!r}")
-        return read_history(self.storage, self._known(name), step, start, end)
+        return views.read_history(self.storage, self._readable_ranker(name), step, start, end)
 
     async def control(self, name: str, action: Action, version: int | None = None) -> schema.RankerInfo:
         """Freeze, resume, roll back, pin or unpin a ranker; returns when it is applied.
@@ -488,7 +464,7 @@ class Service:
         version
             The version of a rollback or a pin.
         """
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         if action not in get_args(Action):
             raise InvalidValue(f"a ranker can {', '.join(get_args(Action))}; got {action!r}")
         definition = ranker.version.definition
@@ -500,24 +476,24 @@ class Service:
         if action in ("rollback", "pin"):
             if version is None:
                 raise InvalidValue(f"to {action}, name the version")
-            found = await self._version(ranker, version)
+            found = await self._read_version(ranker, version)
             if found is None:
                 raise _no_version(name, version)
-            state, features = pack_state(found.state), found.definition.spec.features
-        return await self._control(ranker, Control(action, version, state, features=features))
+            state, features = log.pack_state(found.state), found.definition.spec.features
+        return await self._control(ranker, log.Control(action, version, state, features=features))
 
-    async def _control(self, ranker: Ranker, control: Control) -> schema.RankerInfo:
+    async def _control(self, ranker: Ranker, control: log.Control) -> schema.RankerInfo:
         """Append a control event, and wait until a version after it is served."""
         number = await self._append_control(ranker, control)
         try:
             await self._rankers.changes.wait_until(lambda: ranker.version.number > number, CONTROL_TIMEOUT)
         except TimeoutError:
-            raise _pending(ranker.name) from None
-        return ranker_info(ranker)
+            raise _not_applied(ranker.name) from None
+        return views.ranker_info(ranker)
 
-    async def _append_control(self, ranker: Ranker, control: Control) -> int:
+    async def _append_control(self, ranker: Ranker, control: log.Control) -> int:
         """Append a control event, and return its number."""
-        event = NewEvent(ranker.name, CONTROL, os.urandom(12).hex(), self._clock.time(), pack(control))
+        event = NewEvent(ranker.name, log.CONTROL, os.urandom(12).hex(), self._clock.time(), log.pack(control))
         return (await self._append([event]))[0].number
 
     # Versions and models
@@ -527,9 +503,9 @@ class Service:
         self._check_ready()
         ranker = self._rankers[name]
         current = ranker.version.version
-        stored, labels = Versions(self.storage, ranker.created), ranker.newest_status().labels
-        lasting = stored.lasting(self.settings.keep_versions, self._clock.time(), labels)
-        made = [(each.number, each.time, stored.event_of(each.number)) for each in lasting]
+        stored, labels = VersionStore(self.storage, ranker.created), ranker.newest_status().labels
+        retained = stored.retained(self.settings.keep_versions, self._clock.time(), labels)
+        made = [(each.number, each.time, stored.event_of(each.number)) for each in retained]
         first = Version.first(ranker.created)
         return [
             schema.VersionInfo(version, time, number, version == current, labels.get(version, ""))
@@ -539,25 +515,25 @@ class Service:
 
     async def label(self, name: str, version: int, label: str) -> schema.VersionInfo:
         """Keep a version under a label, or with "" remove the label; returns when it is applied."""
-        ranker = await self._ranker(name)
+        ranker = await self._writable_ranker(name)
         labels = ranker.newest_status().labels
         if label:
             printable_name("a label", label, MAX_LABEL)
-            if await self._version(ranker, version) is None:
+            if await self._read_version(ranker, version) is None:
                 raise _no_version(name, version)
             if version not in labels and len(labels) >= MAX_LABELS:
                 raise LimitExceeded(f"{name!r} has {len(labels)} versions with a label, the limit; remove one first")
         elif version not in labels:
             raise UnknownName(f"version {version} of {name!r} has no label")
-        await self._append_label(ranker, Control("label", version, label=label))
-        found = await self._version(ranker, version)
+        await self._append_label(ranker, log.Control("label", version, label=label))
+        found = await self._read_version(ranker, version)
         if found is None:  # it was removed in the same moment
-            await self._append_label(ranker, Control("label", version))
+            await self._append_label(ranker, log.Control("label", version))
             raise _no_version(name, version)
         labels = ranker.newest_status().labels
         return schema.VersionInfo(version, found.time, found.number, found is ranker.version, labels.get(version, ""))
 
-    async def _append_label(self, ranker: Ranker, control: Control) -> None:
+    async def _append_label(self, ranker: Ranker, control: log.Control) -> None:
         """Append a label, and wait until the leader has applied it; no version follows from it."""
         number = await self._append_control(ranker, control)
         try:
@@ -565,7 +541,7 @@ class Service:
                 while ranker.newest_status().number < number:
                     await asyncio.sleep(CONTROL_POLL)
         except TimeoutError:
-            raise _pending(ranker.name) from None
+            raise _not_applied(ranker.name) from None
 
     def model(self, name: str, version: int | None = None) -> LinearModel:
         """Return the model of a version, or the current one; earlier ones are read from the store."""
@@ -574,7 +550,7 @@ class Service:
 
     def curves(self, name: str, version: int | None = None) -> schema.ModelCurves:
         """Return what each feature adds to the score, in a version or the current one; the most important first."""
-        return model_curves(self._version_of(name, version))
+        return views.model_curves(self._version_of(name, version))
 
     def last_step(self, name: str) -> schema.LastStep:
         """Return what was learned from the last impression, computed again; reads the store.
@@ -588,17 +564,17 @@ class Service:
         kept = None if ranker.machine is None else ranker.machine.last_step
         if kept is None:
             raise UnknownName(f"{name!r} has learned from no impression since this process began to learn")
-        event = self.storage.log.find(name, IMPRESSION, [kept.id]).get(kept.id)
-        stored = unpack(event.body, StoredImpression) if event is not None and event.body else None
-        raw = None if stored is None else read_features(self.storage, name, kept.impression.number)
+        event = self.storage.log.find(name, log.IMPRESSION, [kept.id]).get(kept.id)
+        stored = log.unpack(event.body, log.StoredImpression) if event is not None and event.body else None
+        raw = None if stored is None else log.read_features(self.storage, name, kept.impression.number)
         if stored is None or raw is None:
             raise UnknownName(f"the features of the last impression that {name!r} has learned from were dropped")
-        return explain_step(kept, stored, raw, ranker.version.version)
+        return views.explain_step(kept, stored, raw, ranker.version.version)
 
     def impressions(self, name: str) -> list[schema.ImpressionInfo]:
         """Return the newest impressions whose features are still there, newest first; reads the store."""
         self._check_ready()
-        return recent_impressions(self.storage, self._rankers[name].name, RECENT_IMPRESSIONS)
+        return views.recent_impressions(self.storage, self._rankers[name].name, RECENT_IMPRESSIONS)
 
     def compare(self, name: str, id: str, one: int | None = None, other: int | None = None) -> schema.Comparison:
         """Return the rankings of an impression by two versions, by default the first and the current one; reads the store."""
@@ -606,7 +582,7 @@ class Service:
         ranker = self._rankers[name]
         versions = self._version_of(name, 1 if one is None else one), self._version_of(name, other)
         key = checked_text("key", id)
-        return compare_versions(self.storage, name, key, *versions, lambda each: self._stored_version(ranker, each))
+        return views.compare_versions(self.storage, name, key, *versions, lambda each: self._find_version(ranker, each))
 
     def lag(self) -> int:
         """Return the number of events that are not applied yet, as far as this process knows; reads the store."""
@@ -620,35 +596,35 @@ class Service:
         """Return a version of a ranker, or the current one; may read the store."""
         self._check_ready()
         ranker = self._rankers[name]
-        found = self._stored_version(ranker, ranker.version.version if version is None else version)
+        found = self._find_version(ranker, ranker.version.version if version is None else version)
         if found is None:
             raise _no_version(name, version)
         return found
 
-    def _stored_version(self, ranker: Ranker, version: int) -> Version | None:
+    def _find_version(self, ranker: Ranker, version: int) -> Version | None:
         if version == ranker.version.version:
             return ranker.version
         if version == 1:
             return Version.first(ranker.created)
-        return Versions(self.storage, ranker.created).load(version) if version > 1 else None
+        return VersionStore(self.storage, ranker.created).load(version) if version > 1 else None
 
-    async def _version(self, ranker: Ranker, version: int) -> Version | None:
+    async def _read_version(self, ranker: Ranker, version: int) -> Version | None:
         if version in (1, ranker.version.version):
-            return self._stored_version(ranker, version)
-        return await self._impressions.read(lambda: self._stored_version(ranker, version))
+            return self._find_version(ranker, version)
+        return await self._impressions.read(lambda: self._find_version(ranker, version))
 
     # Checks
 
-    async def _ranker(self, name: str) -> Ranker:
-        """Return a ranker to write to, also one that another process has just created."""
+    async def _writable_ranker(self, name: str) -> Ranker:
+        """Return a ranker to write to, even if another process has just created it."""
         self._check_ready()
         self._check_writable()
         if name not in self._rankers and self.storage.shared:
             await asyncio.to_thread(self._rankers.refresh)
         return self._rankers[name]
 
-    def _known(self, name: str) -> Ranker:
-        """Return a ranker to read from, also one that another process has just created."""
+    def _readable_ranker(self, name: str) -> Ranker:
+        """Return a ranker to read from, even if another process has just created it."""
         self._check_ready()
         if name not in self._rankers and self.storage.shared:
             self._rankers.refresh()
@@ -681,7 +657,7 @@ class Service:
 
 
 def _check_backfill(ranker: Ranker) -> None:
-    """Raise if a ranker cannot learn from logged lists of other systems (any more)."""
+    """Raise if a ranker cannot learn, or can no longer learn, from logged lists; available on a read-only service, too."""
     status, name = ranker.newest_status(), ranker.name
     _ = ranker.version.definition.log_learner  # raises if the algorithm cannot start from what they teach
     if status.tally.learned:
@@ -695,8 +671,8 @@ def _check_backfill(ranker: Ranker) -> None:
         raise Conflict(f"the guard of {name!r} has raised an alarm, so it learns nothing; resume it first")
 
 
-def _same(spec: RankerSpec, known: Definition) -> bool:
-    """Whether a spec means the one of an existing ranker; if it gives no representation, that is not compared."""
+def _has_same_meaning(spec: RankerSpec, known: Definition) -> bool:
+    """Whether a spec has the same meaning as that of an existing ranker; a representation that it does not give is not compared."""
     own = known.spec.representation
     assert own is not None
     if spec.features != known.spec.features:  # fixed scalings by name are of these features
@@ -704,7 +680,7 @@ def _same(spec: RankerSpec, known: Definition) -> bool:
     return known.same_as(Definition(normalized(spec, own), 0.0))
 
 
-def _pending(name: str) -> NotReady:
+def _not_applied(name: str) -> NotReady:
     return NotReady(f"the change of {name!r} is in the log, and is applied as soon as a process leads again")
 
 

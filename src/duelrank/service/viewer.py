@@ -10,7 +10,7 @@ from duelrank.core.types import Features, State
 from duelrank.service.leader import RETRY_SECONDS, Background
 from duelrank.service.log import CHECKPOINT, PUBLISHED, StoredImpression, read_features, read_impression
 from duelrank.service.machine import Machine
-from duelrank.service.rankers import Ranker, Rankers, Version, Versions, new_events, read_checkpoints
+from duelrank.service.rankers import Ranker, Rankers, Version, VersionStore, new_events, newest_checkpoint
 from duelrank.service.settings import Settings
 from duelrank.storage import Storage
 
@@ -84,7 +84,7 @@ class Viewer(Background):
 
     def _begin(self, name: str, ranker: Ranker) -> _Followed:
         """Restore one ranker from its newest checkpoint."""
-        versions = Versions(self._storage, ranker.created)
+        versions = VersionStore(self._storage, ranker.created)
 
         def fetch_impression(id: str, number: int) -> tuple[StoredImpression, Features] | None:
             found = read_impression(self._storage, name, id)
@@ -103,10 +103,9 @@ class Viewer(Background):
 
         machine = Machine(ranker.created, fetch_impression, load_state, fetch_features=fetch_features)
         followed = _Followed(ranker.created.number, machine)
-        for body in read_checkpoints(self._storage, name):
+        if (body := newest_checkpoint(self._storage, name)) is not None:
             machine.restore(body)
             followed.since = machine.number
-            break
         newest = versions.load()
         if newest is not None and newest.version <= machine.version:
             self._rankers.serve(name, newest)
@@ -115,8 +114,8 @@ class Viewer(Background):
     def _advance(self, name: str, ranker: Ranker, known: _Followed, last: int) -> None:
         """Apply new events, and note whether something was missing.
 
-        A service may drop features faster than they are read here: then its next checkpoint is the one to begin from. Events from
-        which the service itself could not learn are no such case.
+        A service may drop features faster than they are read here: then this process continues from the next checkpoint. Events
+        from which the service itself could not learn do not count as missing.
         """
         machine = known.machine
         for event in new_events(self._storage.log, name, machine, last):

@@ -1,4 +1,4 @@
-"""Builds the answers of the API from rankers, versions and stored events: domain values in, structs of the HTTP schema out."""
+"""Builds the answers of the API from rankers, versions and stored events."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from duelrank.core.errors import UnknownName
 from duelrank.core.types import Features, Feedback
 from duelrank.evidence import ConfidenceSequence
 from duelrank.evidence.guard import LEVEL, SLACK, Alarm, Guard
+from duelrank.export import LinearModel
 from duelrank.kernels.random import derive
 from duelrank.representation.base import by_feature
-from duelrank.service.definition import HISTORY_FEATURES, Definition
-from duelrank.service.domain import LIST_KINDS, OLD, GuardEvent, Status, Step, converted
+from duelrank.representation.fixed import write_representation
+from duelrank.service import log
+from duelrank.service.definition import HISTORY_FEATURES, LIST_KINDS, OLD, Definition, GuardEvent, Step, converted
 from duelrank.service.history import (
     MAX_POINTS,
     STEPS,
@@ -30,19 +32,7 @@ from duelrank.service.history import (
     sum_lists,
 )
 from duelrank.service.http import schema
-from duelrank.service.log import (
-    CLOSED,
-    FEEDBACK,
-    HISTORY,
-    IMPRESSION,
-    StoredFeedback,
-    StoredImpression,
-    read_events,
-    read_features,
-    read_impression,
-    unpack,
-)
-from duelrank.service.machine import LearnedStep, feedback_on
+from duelrank.service.machine import LearnedStep, Status, feedback_on
 from duelrank.service.rankers import Ranker, Version
 from duelrank.storage import Event, Storage
 
@@ -62,23 +52,16 @@ COLD_WARNING = (
 def ranker_info(ranker: Ranker) -> schema.RankerInfo:
     """Return a ranker; in the leader, up to the last event that was applied."""
     version, status = ranker.version, ranker.newest_status()
-    spec, tally = version.definition.spec, status.tally
-    fields = {name: getattr(spec, name) for name in spec.__struct_fields__} | {
-        "impressions": tally.impressions,
-        "learned": tally.learned,
-        "no_feedback": tally.no_feedback,
-        "skipped": tally.skipped,
-        "failed": tally.failed,
+    own = {
         "open": status.open,
         "model_version": version.version,
         "updates": status.updates,
         "created": ranker.created.created,
         "frozen": version.frozen,
         "pinned": None if version.pin is None else version.pin[0],
-        "backfilled": tally.backfilled,
-        "unused": tally.unused,
         "warnings": tuple(_warnings(ranker, status)),
     }
+    fields = msgspec.structs.asdict(version.definition.spec) | msgspec.structs.asdict(status.tally) | own
     return msgspec.convert(fields, schema.RankerInfo, from_attributes=True)
 
 
@@ -99,13 +82,13 @@ def _warnings(ranker: Ranker, status: Status) -> Iterator[str]:
 # Rankings
 
 
-def ranking_answer(id: str, body: StoredImpression) -> schema.RankAnswer:
+def ranking_answer(id: str, body: log.StoredImpression) -> schema.RankAnswer:
     """Return the ranking of an impression."""
     ranking = [schema.RankedDocument(shown, place) for place, shown in enumerate(body.shown, 1)]
     return schema.RankAnswer(id, body.version, ranking)
 
 
-def explained_answer(id: str, body: StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
+def explained_answer(id: str, body: log.StoredImpression, version: Version, raw: Features) -> schema.RankAnswer:
     """Return the ranking of an impression with the scores of its documents, and what each feature adds to them."""
     definition = version.definition
     added = definition.contributions(version.state, raw)
@@ -114,6 +97,17 @@ def explained_answer(id: str, body: StoredImpression, version: Version, raw: Fea
         parts = dict(zip(definition.spec.features, added[document].tolist(), strict=True))
         ranking.append(schema.RankedDocument(shown, place, float(added[document].sum()), parts))
     return schema.RankAnswer(id, body.version, ranking)
+
+
+def model_answer(model: LinearModel) -> schema.Model:
+    """Return the weights of a model by feature; a list of weights for a feature with several columns."""
+    rows = by_feature(model.weights, len(model.features))
+    weights = dict(zip(model.features, (rows[:, 0] if rows.shape[1] == 1 else rows).tolist(), strict=True))
+    knots = None
+    if model.knots is not None and not np.isnan(model.knots[0, 0]):
+        knots = dict(zip(model.features, model.knots.tolist(), strict=True))
+    representation = write_representation(model.representation, model.features)
+    return schema.Model(model.name, model.version, weights, representation, knots)
 
 
 def model_curves(version: Version) -> schema.ModelCurves:
@@ -261,20 +255,19 @@ def read_history(
     """Return the history of a ranker, from its machine, or from what the leader has saved for other processes."""
     name, definition = ranker.name, ranker.version.definition
     machine, state, pending = ranker.machine, HistoryState(0), list[Block]()
-    if (
-        machine is not None
-    ):  # in this order, and the store last: a block that is saved meanwhile is then found twice, not never
-        state = machine.history.copy(machine.end())
+    if machine is not None:
+        # In this order, and the store last: a block that is saved meanwhile is then found twice, not never.
+        state = machine.history.copy(machine.step_end())
         pending = [block for of, block in list(machine.history.done) if of == step]
-    elif (found := storage.snapshots.load(name, HISTORY)) is not None:
-        state = unpack(found.body, HistoryState)
+    elif (found := storage.snapshots.load(name, log.HISTORY)) is not None:
+        state = log.unpack(found.body, HistoryState)
     kind, kept, count = block_kind(step), dict[int, Block](), 0
     for info in reversed(storage.snapshots.list(name, kind)):
         if count >= MAX_POINTS:
             break
         body = storage.snapshots.load(name, kind, info.number)
         if body is not None:
-            kept[info.number] = unpack(body.body, Block)
+            kept[info.number] = log.unpack(body.body, Block)
             count += len(kept[info.number].points)
         if start is not None and info.time <= start:  # earlier blocks end before this one begins
             break
@@ -366,7 +359,7 @@ def _guard_history(points: list[Point]) -> schema.HistoryGuard | None:
 # The last step
 
 
-def explain_step(kept: LearnedStep, stored: StoredImpression, raw: Features, served: int) -> schema.LastStep:
+def explain_step(kept: LearnedStep, stored: log.StoredImpression, raw: Features, served: int) -> schema.LastStep:
     """Repeat a step of learning, without effect, and return its intermediate results.
 
     Parameters
@@ -401,7 +394,9 @@ def explain_step(kept: LearnedStep, stored: StoredImpression, raw: Features, ser
     )
 
 
-def _step_documents(stored: StoredImpression, feedback: Feedback, found: StepExplanation) -> list[schema.StepDocument]:
+def _step_documents(
+    stored: log.StoredImpression, feedback: Feedback, found: StepExplanation
+) -> list[schema.StepDocument]:
     examined = [None] * len(stored.order) if found.examined is None else found.examined.tolist()
     rows = zip(stored.shown, feedback.clicks.tolist(), examined, strict=True)
     return [schema.StepDocument(id, place, clicked, seen) for place, (id, clicked, seen) in enumerate(rows, 1)]
@@ -432,11 +427,11 @@ def recent_impressions(storage: Storage, name: str, count: int) -> list[schema.I
     found: list[schema.ImpressionInfo] = []
     clicks: dict[str, set[int]] = {}
     for event in _backwards(storage, name):
-        if event.kind == FEEDBACK:
+        if event.kind == log.FEEDBACK:
             _add_clicks(clicks, event)
-        elif event.kind == IMPRESSION:
-            body = unpack(event.body, StoredImpression)
-            features = read_features(storage, name, event.number)
+        elif event.kind == log.IMPRESSION:
+            body = log.unpack(event.body, log.StoredImpression)
+            features = log.read_features(storage, name, event.number)
             if features is None:  # features are dropped in the order of age
                 break
             found.append(_impression_info(event, body, features, clicks.get(event.key, set())))
@@ -459,7 +454,7 @@ def compare_versions(
     load
         Returns another version, None if it is gone.
     """
-    found = read_impression(storage, name, id)
+    found = log.read_impression(storage, name, id)
     if found is None:
         raise UnknownName(
             f"the impression {id!r} of {name!r} is not known, or its features were dropped after it was learned from"
@@ -467,10 +462,10 @@ def compare_versions(
     event, body, raw = found
     definition = _definition_of(body, raw, load(body.version), (one, other, load(1)))
     clicks: dict[str, set[int]] = {}
-    for each in islice(read_events(storage.log, name, event.number, storage.log.last_number()), MAX_CLICK_DISTANCE):
-        if each.kind == FEEDBACK:
+    for each in islice(log.read_events(storage.log, name, event.number, storage.log.last_number()), MAX_CLICK_DISTANCE):
+        if each.kind == log.FEEDBACK:
             _add_clicks(clicks, each)
-        elif each.kind == CLOSED and each.key == str(event.number):  # later clicks are too late
+        elif each.kind == log.CLOSED and each.key == str(event.number):  # later clicks are too late
             break
     info = _impression_info(event, body, raw, clicks.get(id, set()))
     return schema.Comparison(
@@ -498,11 +493,13 @@ def _backwards(storage: Storage, name: str) -> Iterator[Event]:
 
 
 def _add_clicks(clicks: dict[str, set[int]], event: Event) -> None:
-    feedback = unpack(event.body, StoredFeedback)
+    feedback = log.unpack(event.body, log.StoredFeedback)
     clicks.setdefault(feedback.impression, set()).update(feedback.clicks)
 
 
-def _impression_info(event: Event, body: StoredImpression, raw: Features, clicks: set[int]) -> schema.ImpressionInfo:
+def _impression_info(
+    event: Event, body: log.StoredImpression, raw: Features, clicks: set[int]
+) -> schema.ImpressionInfo:
     shown = body.shown
     clicked = [shown[place] for place in sorted(clicks) if place < len(shown)]
     kind = LIST_KINDS[body.list_kind]
@@ -510,7 +507,7 @@ def _impression_info(event: Event, body: StoredImpression, raw: Features, clicks
 
 
 def _definition_of(
-    body: StoredImpression, raw: Features, made_by: Version | None, others: Sequence[Version | None]
+    body: log.StoredImpression, raw: Features, made_by: Version | None, others: Sequence[Version | None]
 ) -> Definition:
     """Return the definition of the version that made an impression, or if that is gone, another one with the same features.
 
@@ -529,7 +526,7 @@ def _definition_of(
 
 
 def _version_ranking(
-    definition: Definition, version: Version, id: str, body: StoredImpression, raw: Features
+    definition: Definition, version: Version, id: str, body: log.StoredImpression, raw: Features
 ) -> schema.VersionRanking:
     state = definition.carry(version.state, version.definition.spec.features)
     scores = definition.contributions(state, raw).sum(axis=1).tolist()

@@ -18,17 +18,22 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from duelrank.core.errors import InvalidValue
-from duelrank.service.domain import GuardEvent
+from duelrank.service.definition import GuardEvent
 from duelrank.service.http.schema import GuardInfo
 
 #: Seconds that one attempt may take in all.
 ATTEMPT_SECONDS = 5.0
 #: Seconds between one attempt and the next; there is one attempt more than pauses.
 PAUSES = (1.0, 2.0, 4.0, 8.0)
-#: The most messages that may wait; beyond that the oldest is dropped.
+#: The maximum number of messages that may wait; beyond that the oldest is dropped.
 MAX_WAITING = 100
 #: Seconds for which `close` waits for messages that are due.
 CLOSE_SECONDS = 1.0
+
+#: Fields of `GuardInfo` that a message repeats.
+_COPIED = (
+    "summary", "state", "model_version", "win_rate", "low", "high", "lately", "decisive", "e_value", "statistic", "threshold",
+)  # fmt: skip
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
@@ -173,17 +178,7 @@ def message(event: GuardEvent, info: GuardInfo) -> bytes:
         "ranker": info.name,
         "event": event,
         "time": time.time() if alarm is None else alarm.time,
-        "summary": info.summary,
-        "state": info.state,
-        "model_version": info.model_version,
-        "win_rate": info.win_rate,
-        "low": info.low,
-        "high": info.high,
-        "lately": info.lately,
-        "decisive": info.decisive,
-        "e_value": info.e_value,
-        "statistic": info.statistic,
-        "threshold": info.threshold,
+        **{name: getattr(info, name) for name in _COPIED},
         "rung": info.rung.number,
         "rungs": info.rung.rungs,
         "learned_share": info.learned_share,

@@ -183,7 +183,7 @@ class TestCompact:
     @pytest.mark.parametrize("form", ["json", "msgpack"])
     @pytest.mark.parametrize("documents", ["table", "float64", "listed"])
     @pytest.mark.parametrize("heavy", [1, 1 << 20])
-    def test_all_forms_say_the_same(self, serve, service, form, documents, heavy):
+    def test_all_forms_have_the_same_meaning(self, serve, service, form, documents, heavy):
         client = serve(service, WebSettings(heavy=heavy))
         client.post("/v1/rankers", json=SHOP)
         given = {"table": self.table, "float64": lambda: self.table("float64"), "listed": self.listed}[documents]()
@@ -351,7 +351,7 @@ class TestOperations:
 
 
 class TestRequestIds:
-    def test_the_clients_own_comes_back(self, client):
+    def test_the_clients_own_id_is_returned(self, client):
         for path in ("/healthz", "/nowhere", "/v1/rankers/nobody"):
             assert client.get(path, headers={"X-Request-ID": "abc-1.2"}).headers["x-request-id"] == "abc-1.2"
 

@@ -16,8 +16,8 @@ from tests.service.http import test_openapi
 from tests.service.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER, until
 
-from duelrank.service import Service, views
-from duelrank.service.domain import EXPLORED
+from duelrank.service import Service, log, views
+from duelrank.service.definition import EXPLORED
 from duelrank.service.http import WebSettings
 from duelrank.service.http.auth import make_key
 from duelrank.service.http.dashboard import FILES, POLICY, read_file, render
@@ -66,7 +66,7 @@ class TestPageItself:
     def test_the_licence_of_what_is_not_ours_comes_with_it(self, client):
         assert "MIT License" in client.get("/dashboard/files/uplot.LICENSE").text
 
-    def test_where_there_are_keys_it_has_no_data(self, serve, service, storage, client):
+    def test_with_keys_it_contains_no_data(self, serve, service, storage, client):
         _, kept = make_key(["admin"])
         storage.keys.add(kept)
         asked = serve(service)
@@ -138,7 +138,7 @@ class TestLive:
             assert (desk.streams, desk.requests) == (1, 0)
         until(lambda: desk.streams == 0)
 
-    def test_there_are_only_so_many(self, served):
+    def test_their_number_is_limited(self, served):
         with following(served), following(served), following(served):
             refused = httpx.get(f"{served.url}/v1/rankers/shop/live", timeout=FOR_EVER)
             assert refused.status_code == 503
@@ -257,15 +257,15 @@ class TestComparing:
         assert self.get(learned, "compare", impression="i7").status_code == 200  # the features of version 1
         assert self.get(learned, "compare", impression="i229").status_code == 200
 
-    def test_a_list_that_does_not_say_its_features_needs_the_version_that_made_it(self, learned, monkeypatch):
+    def test_a_list_without_feature_names_needs_the_version_that_made_it(self, learned, monkeypatch):
         """As lists do that were stored by earlier versions of duelrank."""
-        read = views.read_impression
+        read = log.read_impression
 
         def older(*given):
             event, body, raw = read(*given)
             return event, msgspec.structs.replace(body, names=b""), raw
 
-        monkeypatch.setattr(views, "read_impression", older)
+        monkeypatch.setattr(log, "read_impression", older)
         assert self.get(learned, "compare", impression="i7").status_code == 200
         assert self.get(learned, "compare", impression=self.replace_a_feature(learned)).status_code == 404
 
@@ -353,7 +353,7 @@ class TestOnlyLooking:
             or (tmp_path / "store.db.learner.lock").stat().st_size == 0
         )
 
-    def test_beside_a_service_it_follows(self, tmp_path):
+    def test_it_follows_a_running_service(self, tmp_path):
         url = f"sqlite:///{tmp_path}/store.db"
         with open_storage(url) as one, serving(Service(one, FAST)) as served:
             served.do(served.service.create(SPEC))

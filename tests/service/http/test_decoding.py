@@ -36,7 +36,7 @@ def decode(content, media_type=b"application/json", most=100):
 
 
 class TestForms:
-    def test_one_an_array_and_lines_say_the_same(self):
+    def test_one_event_an_array_and_lines_are_equivalent(self):
         lines = b"\n".join(json.dumps(each).encode() for each in (NATIVE, UBI))
         expected = decode(NATIVE) + decode(UBI)
         assert decode([NATIVE, UBI]) == expected
@@ -92,7 +92,7 @@ class TestBadNeighbours:
         assert isinstance(rejected, Rejected)
         assert rejected.reason
 
-    def test_the_id_of_a_bad_one_is_told(self):
+    def test_the_id_of_an_invalid_event_is_returned(self):
         assert decode([{"event_id": "e7"}])[0].event_id == "e7"
         assert decode([{"event_id": 7}])[0].event_id is None
 

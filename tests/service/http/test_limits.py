@@ -40,7 +40,7 @@ class Crowd:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-def test_those_who_wait_take_turns():
+def test_waiting_callers_are_served_round_robin():
     async def check():
         crowd = Crowd(FairSemaphore(slots=1, max_waiting=10))
         await crowd.send("a", "a", "a", "a", "b", "b", "c")
@@ -63,7 +63,7 @@ def test_several_slots():
     asyncio.run(check())
 
 
-def test_a_caller_may_only_wait_so_often():
+def test_waiting_requests_of_a_caller_are_limited():
     async def check():
         turns = FairSemaphore(slots=1, max_waiting=2)
         crowd = Crowd(turns)

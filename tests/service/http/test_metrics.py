@@ -116,7 +116,7 @@ def test_a_guard_that_is_gone_leaves_its_counters_alone():
     ]
 
 
-def test_who_learns_no_longer_says_nothing_of_guards():
+def test_a_former_leader_reports_no_guards():
     """Another process does, and an alarm that it has ended must not stand here for ever."""
     metrics = Metrics()
     metrics.guard("shop", guard_info(state="alarm"))
@@ -124,7 +124,7 @@ def test_who_learns_no_longer_says_nothing_of_guards():
     assert 'duelrank_guard_alarm{ranker="shop"}' not in metrics.text().decode()
 
 
-def test_where_workers_share_numbers_a_guard_that_is_gone_is_not_known(tmp_path):
+def test_with_shared_metrics_a_removed_guard_is_nan(tmp_path):
     """Nothing can be removed there; NaN is above and below nothing, so no alert goes on for ever."""
     code = """
         from tests.service.guards import guard_info
@@ -174,7 +174,7 @@ def test_a_ranker_that_is_gone_leaves_no_labels():
     metrics = Metrics()
     for name in ("shop", "other"):
         metrics.ranked(name, 3)
-        metrics.listed(name, 0.1)
+        metrics.record_rank_time(name, 0.1)
         metrics.fed(name, "accepted", 1)
         metrics.closed(name, "learned", 0.1, 1, 1.0)
         metrics.published(name, 2)
@@ -186,5 +186,5 @@ def test_a_ranker_that_is_gone_leaves_no_labels():
     text = metrics.text().decode()
     assert 'ranker="shop"' not in text
     assert 'ranker="other"' in text
-    metrics.listed("shop", 0.1)
+    metrics.record_rank_time("shop", 0.1)
     assert samples(metrics.text().decode())["duelrank_rank_latency_seconds_count", "ranker=shop"] == 1

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.service.http.conftest import DOCUMENTS
 
-from duelrank.service.http.errors import TABLE
-from duelrank.service.http.openapi import describe
+from duelrank.service.http.errors import PROBLEMS
+from duelrank.service.http.openapi import openapi_document
 from duelrank.service.http.routes import OPERATIONS
 
-DOCUMENT = describe(OPERATIONS, "1")
+DOCUMENT = openapi_document(OPERATIONS, "1")
 ADDRESSES = [(one.method, one.path) for one in OPERATIONS if not one.hidden]
 
 
@@ -92,7 +92,7 @@ class TestDocument:
         for name in re.findall(r"#/components/schemas/(\w+)", text):
             assert name in DOCUMENT["components"]["schemas"]
 
-    def test_nothing_says_who_placed_a_document(self):
+    def test_teams_are_not_revealed(self):
         ranked = DOCUMENT["components"]["schemas"]["RankedDocument"]["properties"]
         assert set(ranked) == {"id", "position", "score", "explain"}
 
@@ -103,7 +103,7 @@ class TestDocument:
 
     def test_all_statuses_are_documented_somewhere(self):
         said = {status for each in DOCUMENT["paths"].values() for one in each.values() for status in one["responses"]}
-        assert {str(kind.status) for kind in TABLE.values()} <= said
+        assert {str(kind.status) for kind in PROBLEMS.values()} <= said
 
 
 class TestExamples:
@@ -177,4 +177,4 @@ class TestPage:
         assert "SwaggerUIBundle" in client.get("/docs/swagger-ui-bundle.js").text
 
     def test_it_explains_every_problem(self, page):
-        assert {kind.slug for kind in TABLE.values()} <= page.ids
+        assert {kind.slug for kind in PROBLEMS.values()} <= page.ids

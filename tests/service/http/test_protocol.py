@@ -15,15 +15,14 @@ from tests.waiting import FOR_EVER, until
 
 from duelrank.core.errors import StoreCorrupt
 from duelrank.service.http import KeyRing, WebSettings, create_app
-from duelrank.service.http.server import Protocol as ServerProtocol
-from duelrank.service.http.server import listen, run_server
+from duelrank.service.http.server import LimitedProtocol, listen, run_server
 
 
 @contextmanager
 def running(app, patience):
     """Run a server in a thread; gives its port and its connections."""
 
-    class Protocol(ServerProtocol):
+    class Protocol(LimitedProtocol):
         pass
 
     Protocol.request_seconds = patience
@@ -160,16 +159,16 @@ class TestHeaders:
         ids=["a header", "a trailer"],
     )
     def test_megabytes_are_not_collected(self, service, storage, begin, monkeypatch):
-        monkeypatch.setattr(ServerProtocol, "discard_seconds", 0.2)
+        monkeypatch.setattr(LimitedProtocol, "discard_seconds", 0.2)
         seen = []
 
-        class Counting(ServerProtocol):
+        class Counting(LimitedProtocol):
             def data_received(self, data):
                 refused = self._refused
                 super().data_received(data)
                 seen.append(0 if refused else len(data))
 
-        monkeypatch.setattr("tests.service.http.test_protocol.ServerProtocol", Counting)
+        monkeypatch.setattr("tests.service.http.test_protocol.LimitedProtocol", Counting)
         with (
             running(create_app(service, KeyRing(storage)), patience=100.0) as (port, _),
             socket.create_connection(("127.0.0.1", port), timeout=FOR_EVER) as connection,

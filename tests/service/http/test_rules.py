@@ -57,7 +57,7 @@ def test_names_differ():
     assert len({rule["alert"] for rule in RULES}) == len(RULES)
 
 
-def test_what_a_guard_says_is_heard():
+def test_alerts_use_the_metrics_of_guards():
     heard = {name.removeprefix("duelrank_guard_") for rule in RULES for name in named(rule) if "_guard_" in name}
     assert heard == HEARD
     assert {f"duelrank_guard_{name}" for name in HEARD} <= set(exported())

@@ -55,7 +55,7 @@ class TestKeys:
     def test_known_and_unknown(self, storage, new_key):
         token = new_key("rank")
         ring = KeyRing(storage)
-        assert ring.holder(token, "rank") == Caller(token.split("_")[1])
+        assert ring.caller_of(token, "rank") == Caller(token.split("_")[1])
         id = token.split("_")[1]
         for number, wrong in enumerate(
             (
@@ -72,18 +72,18 @@ class TestKeys:
             )
         ):
             with pytest.raises(NoKey):
-                ring.holder(wrong, "rank", address=f"10.0.0.{number}")
+                ring.caller_of(wrong, "rank", address=f"10.0.0.{number}")
 
     def test_scopes(self, storage, new_key):
         ring_of = {scope: new_key(scope) for scope in auth.SCOPES}
         ring = KeyRing(storage)
         for scope in auth.SCOPES:
-            ring.holder(ring_of["admin"], scope)
-            ring.holder(ring_of[scope], scope)
+            ring.caller_of(ring_of["admin"], scope)
+            ring.caller_of(ring_of[scope], scope)
         with pytest.raises(WrongScope, match="feedback"):
-            ring.holder(ring_of["rank"], "feedback")
+            ring.caller_of(ring_of["rank"], "feedback")
         with pytest.raises(WrongScope):
-            ring.holder(ring_of["feedback"], "admin")
+            ring.caller_of(ring_of["feedback"], "admin")
 
     def test_the_last_one_revoked_shuts_everybody_out(self, storage, new_key):
         token = new_key("rank")
@@ -92,7 +92,7 @@ class TestKeys:
         ring.refresh()
         assert ring.in_force
         with pytest.raises(NoKey):
-            ring.holder(token, "rank")
+            ring.caller_of(token, "rank")
 
 
 class TestWebhooks:
@@ -370,44 +370,44 @@ class TestBadKeys:
     def test_an_address_runs_out_of_patience_without_hashing(self, storage, new_key, monkeypatch):
         good = new_key("rank")
         ring = KeyRing(storage)
-        ring.holder(good, "rank", "10.0.0.1")
+        ring.caller_of(good, "rank", "10.0.0.1")
         hashed = []
         monkeypatch.setattr(auth, "_hash", lambda secret: hashed.append(secret) or bytes(32))
         for _ in range(10):
             with pytest.raises(NoKey):
-                ring.holder("dr_unknown_x", "rank", "10.0.0.1")
+                ring.caller_of("dr_unknown_x", "rank", "10.0.0.1")
         with pytest.raises(TooManyRequests, match="unknown API keys"):
-            ring.holder("dr_unknown_x", "rank", "10.0.0.1")
+            ring.caller_of("dr_unknown_x", "rank", "10.0.0.1")
         with pytest.raises(NoKey):
-            ring.holder("dr_unknown_x", "rank", "10.0.0.2")
-        ring.holder(good, "rank", "10.0.0.1")
+            ring.caller_of("dr_unknown_x", "rank", "10.0.0.2")
+        ring.caller_of(good, "rank", "10.0.0.1")
         assert hashed == []
 
     def test_guesses_at_the_secret_of_a_known_id(self, storage, new_key, monkeypatch):
         good, other = new_key("rank"), new_key("rank")
         ring = KeyRing(storage)
-        ring.holder(good, "rank", "10.0.0.1")
+        ring.caller_of(good, "rank", "10.0.0.1")
         for _ in range(10):
             with pytest.raises(NoKey):
-                ring.holder(good[:-1], "rank", "10.0.0.1")
+                ring.caller_of(good[:-1], "rank", "10.0.0.1")
         hashed = []
         hash = auth._hash
         monkeypatch.setattr(auth, "_hash", lambda secret: hashed.append(secret) or hash(secret))
         with pytest.raises(TooManyRequests):
-            ring.holder(good[:-1], "rank", "10.0.0.1")
+            ring.caller_of(good[:-1], "rank", "10.0.0.1")
         assert hashed == []
-        ring.holder(good, "rank", "10.0.0.1")  # verified before: it is recognised
-        ring.holder(other, "rank", "10.0.0.1")
+        ring.caller_of(good, "rank", "10.0.0.1")  # verified before: it is recognised
+        ring.caller_of(other, "rank", "10.0.0.1")
         assert len(hashed) == 1
 
     def test_a_verified_key_that_is_revoked_is_refused(self, storage, new_key):
         token = new_key("rank")
         ring = KeyRing(storage)
-        ring.holder(token, "rank")
+        ring.caller_of(token, "rank")
         storage.keys.revoke(token.split("_")[1])
         ring.refresh()
         with pytest.raises(NoKey):
-            ring.holder(token, "rank")
+            ring.caller_of(token, "rank")
 
     def test_over_http(self, serve, service, new_key):
         good = new_key("rank")

@@ -200,7 +200,7 @@ def test_keys_made_and_revoked_at_the_command_line(server, store, cli):
 
 
 @pytest.mark.processes
-def test_it_says_so_where_not_everything_is_saved(server, store):
+def test_it_reports_if_not_everything_is_saved(server, store):
     httpx.post(f"{server.url}/v1/rankers", json=SHOP, timeout=FOR_EVER)
     httpx.post(f"{server.url}/v1/rankers/shop/rank", json={"documents": DOCUMENTS}, timeout=FOR_EVER)
     Path(store.removeprefix("sqlite:///")).unlink()
@@ -343,7 +343,7 @@ class TestTelemetry:
         assert all(re.match(r"\d{4}-\d\d-\d\dT", line["time"]) for line in lines)
         assert not server.said.startswith("{")
 
-    def test_traces_where_they_are_configured(self, store):
+    def test_traces_if_configured(self, store):
         pytest.importorskip("opentelemetry.instrumentation.asgi")
         server = Server("--store", store, env={"OTEL_TRACES_EXPORTER": "console"})
         httpx.get(f"{server.url}/v1/rankers/nobody", timeout=FOR_EVER)

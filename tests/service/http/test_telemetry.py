@@ -53,7 +53,7 @@ class TestLog:
         assert first == {"level": "WARNING", "logger": "duelrank.service", "message": "two\nlines of ü"}
         assert "ValueError: oh" in second["exception"]
 
-    def test_requests_where_they_are_asked_for(self, configured):
+    def test_requests_if_wanted(self, configured):
         access = logging.getLogger("uvicorn.access")
         lines = configured("text", False)
         access.info("GET /healthz")

@@ -35,7 +35,7 @@ def is_alive(process):
     return True
 
 
-def test_one_dies_and_comes_back_and_all_stop(server):
+def test_a_worker_that_dies_is_restarted_and_all_stop(server):
     assert server.said.count("listens on") == server.said.count("ready:") == 1
     until(lambda: server.logged().count("is ready") == 2, server.logged)
     first, second = processes(server)

@@ -32,7 +32,7 @@ from duelrank.service.http.errors import (
 )
 from duelrank.service.http.limits import BodyReader, FairSemaphore, WebSettings, discard_body
 from duelrank.service.http.metrics import Metrics
-from duelrank.service.http.openapi import describe, page
+from duelrank.service.http.openapi import docs_page, openapi_document
 from duelrank.service.http.routes import OPERATIONS, Call, Operation, Reply, Stream
 from duelrank.service.service import Service
 
@@ -107,8 +107,8 @@ def create_app(
         BodyReader(settings.max_body, settings.max_waiting),
         FairSemaphore(settings.heavy_at_once, settings.heavy_waiting),
         metrics,
-        _encode(describe(operations, __version__)),
-        page("duelrank"),
+        _encode(openapi_document(operations, __version__)),
+        docs_page("duelrank"),
     )
     routes = [Route(one.path, Endpoint(one, state), methods=[one.method]) for one in operations]
     app = _Application(routes=routes, lifespan=_lifespan)
@@ -154,7 +154,7 @@ async def _answer_not_routed(app: Starlette, scope: Scope, send: Send) -> None:
     if allowed:
         refusal = WrongMethod(f"{path} has {allowed}, not {method}", allowed)
     request_id = state.request_id(dict(scope["headers"]))
-    reply = _refusal(refusal, request_id)
+    reply = _error_reply(refusal, request_id)
     state.metrics.requests("other", "other")(reply.status, 0.0)
     await _send(send, reply, request_id)
 
@@ -177,11 +177,11 @@ class Endpoint:
         self._count = state.metrics.requests(operation.method, operation.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, also if it fails."""
+        """Answer one request; an exception becomes an error answer."""
         began = perf_counter()
         state = self.state
         headers = dict(scope["headers"])
-        request_id, ending = state.request_id(headers), None
+        request_id, before_closing = state.request_id(headers), None
         try:
             state.reserve_request()
             try:
@@ -193,14 +193,14 @@ class Endpoint:
         except ClientGone:
             return
         except BodyTooLarge as error:
-            reply, ending = _refusal(error, request_id), partial(discard_body, receive)
+            reply, before_closing = _error_reply(error, request_id), partial(discard_body, receive)
         except Exception as error:
-            reply = _refusal(error, request_id)
+            reply = _error_reply(error, request_id)
         if isinstance(reply, Stream):
             self._count(200, perf_counter() - began)
             await _send_stream(send, receive, reply, request_id, state.release_stream)
         else:
-            await _send(send, reply, request_id, ending)
+            await _send(send, reply, request_id, before_closing)
             self._count(reply.status, perf_counter() - began)
 
     async def _reply(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Reply | Stream:
@@ -209,7 +209,7 @@ class Endpoint:
         path = scope["path_params"]
         if caller.rankers:
             self._check_rankers(caller, path)
-        if not operation.always and not state.service.ready:
+        if not operation.before_ready and not state.service.ready:
             raise NotReady(
                 "kernels are being compiled, or rankers are being restored; GET /readyz says when that is done"
             )
@@ -225,7 +225,7 @@ class Endpoint:
         return await self._answer(call)
 
     async def _answer_heavy(self, call: Call, body: bytes) -> Reply | Stream:
-        """Answer a heavy request: a few at a time, in turns between callers and rankers."""
+        """Answer a heavy request: a few at a time, scheduled fairly between callers and rankers."""
         assert self.operation.decode is not None
         async with self.state.heavy.slot((call.path.get("name"), call.caller.id)):
             call.body = await asyncio.to_thread(self.operation.decode, body, call)
@@ -243,13 +243,15 @@ class Endpoint:
             raise WrongScope(f"this shows all rankers, and this API key is for {names} only")
 
 
-def _refusal(error: Exception, request_id: str) -> Reply:
+def _error_reply(error: Exception, request_id: str) -> Reply:
     problem, headers = explain(error, request_id)
     return Reply(_encode(problem), problem.status, b"application/problem+json", headers)
 
 
-async def _send(send: Send, reply: Reply, request_id: str, ending: Callable[[], Awaitable[None]] | None = None) -> None:
-    """Send a whole answer, with the id of its request; the connection stays open until ``ending`` is done."""
+async def _send(
+    send: Send, reply: Reply, request_id: str, before_closing: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Send a whole answer, with the id of its request; ``before_closing`` is awaited before the connection may be closed."""
     headers = [
         (b"content-type", reply.media_type),
         (b"content-length", b"%d" % len(reply.body)),
@@ -260,11 +262,11 @@ async def _send(send: Send, reply: Reply, request_id: str, ending: Callable[[], 
     if reply.status == 204:
         del headers[:2]  # there is no content to describe
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    if ending is None:
+    if before_closing is None:
         await send({"type": "http.response.body", "body": reply.body})
         return
     await send({"type": "http.response.body", "body": reply.body, "more_body": True})
-    await ending()
+    await before_closing()
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 def make_key(scopes: Sequence[str], rankers: Sequence[str] = (), now: float | None = None) -> tuple[str, ApiKey]:
     """Create a key: the text for its holder, shown once, and the entry of the store, which does not contain it.
 
-    The secret has 256 random bits, so a SHA-256 of it can be neither guessed nor looked up. A key with ``rankers`` is for these
+    The secret has 256 random bits, so its SHA-256 can be neither guessed nor looked up. A key with ``rankers`` is valid for these
     only.
     """
     wanted = tuple(dict.fromkeys(scopes))
@@ -61,9 +61,9 @@ def token_of(headers: Mapping[bytes, bytes]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request: the id of a key, or an address if there are no keys ("" for this machine).
+    """The caller of a request: the id of a key, or an IP address if there are no keys ("" for this machine).
 
-    A caller with ``rankers`` may read and change these only. ``admin`` is whether the key has that scope; False without keys.
+    If ``rankers`` is not empty, the caller may use only these. ``admin``: whether the key has that scope; False without keys.
     """
 
     id: str = ""
@@ -83,13 +83,13 @@ class Caller:
 class KeyRing:
     """The keys of a store, as a running server knows them; read again every second.
 
-    Without a key in the store everybody may do everything. Once there was a key, this ends until the server is restarted: to revoke
-    the last key locks everybody out, instead of letting everybody in.
+    Without a key in the store everybody may do everything. Once there has been a key, a key is required until the server is
+    restarted: revoking the last key locks everybody out, instead of letting everybody in.
 
     Unknown keys are rate-limited per address. Ids of keys are not secret, so a key with an unknown id is refused without hashing;
     each refusal takes a token from the bucket of the address, and without a token the answer is 429. A wrong secret of a known id
     takes one from a bucket of that address and id. Valid keys are not limited by this: a key that was verified once is recognized
-    without hashing, and for another one there is a bucket that only guesses of its own secret can empty.
+    without hashing, and every other key has a bucket that only guesses of its own secret can empty.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class KeyRing:
             except StorageFailure as error:
                 log.warning("the API keys could not be read: %s", error)
 
-    def holder(self, token: str | None, needs: str, address: str = "") -> Caller:
+    def caller_of(self, token: str | None, needs: str, address: str = "") -> Caller:
         """Return the caller with a key; raise if the key is unknown or lacks the scope; "admin" includes all scopes."""
         if token is None:
             raise NoKey("this needs an API key, as 'Authorization: Bearer KEY' or as 'X-API-Key: KEY'")
@@ -134,7 +134,7 @@ class KeyRing:
         id, _, secret = rest.partition("_")
         key = self._keys.get(id)
         if key is None or prefix != _PREFIX:
-            raise self._refused(address)
+            raise self._refusal(address)
         if not hmac.compare_digest(self._verified.get(id, "").encode(), token.encode()):
             self._verify(key, token, secret, address)
         if needs not in key.scopes and "admin" not in key.scopes:
@@ -142,21 +142,21 @@ class KeyRing:
         return self._callers.get(id) or Caller(id)
 
     def _verify(self, key: ApiKey, token: str, secret: str, address: str) -> None:
-        who = (address, key.id)
-        wait = self._bad.needed(who, time.monotonic())
+        bucket = (address, key.id)
+        wait = self._bad.peek(bucket, time.monotonic())
         if wait > 0.0:
             raise _too_many(wait)
         if not hmac.compare_digest(_hash(secret), key.hash):
-            raise self._refused(who)
+            raise self._refusal(bucket)
         self._verified[key.id] = token
 
-    def _refused(self, who: object) -> Exception:
-        wait = self._bad.wait(who, time.monotonic())
+    def _refusal(self, bucket: object) -> Exception:
+        wait = self._bad.wait(bucket, time.monotonic())
         return _too_many(wait) if wait > 0.0 else NoKey("this API key is not known; it may have been revoked")
 
 
 class NoKeys(KeyRing):
-    """No keys: for a local read-only service, whose user can read the store anyway."""
+    """An empty key ring, for a local read-only service: its user can read the store without the service, too."""
 
     def refresh(self) -> None:
         """Read nothing."""
@@ -167,7 +167,7 @@ def _too_many(wait: float) -> TooManyRequests:
 
 
 class Gate:
-    """Admits requests, or raises the reason against it."""
+    """Admits requests, or raises the reason for refusing them."""
 
     def __init__(self, keys: KeyRing, settings: WebSettings) -> None:
         self.keys = keys
@@ -175,13 +175,13 @@ class Gate:
         self.buckets = Buckets(settings.rate, settings.rate * settings.burst)
 
     def admit(self, scope: Scope, headers: Mapping[bytes, bytes], needs: str | None) -> Caller:
-        """Check the key and the rate; operations without a scope are for everybody, at any rate."""
+        """Check the key and the rate, and return the caller; operations without a scope need no key and have no rate limit."""
         if not self.keys.in_force:
             caller = self._without_key(scope, headers)
         elif needs is None:
             return _ANYBODY
         else:
-            caller = self.keys.holder(token_of(headers), needs, _address(scope))
+            caller = self.keys.caller_of(token_of(headers), needs, _address(scope))
         if needs is not None and caller.id and self.settings.rate > 0.0:
             wait = self.buckets.wait(caller.id, time.monotonic())
             if wait > 0.0:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
-from functools import cache
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache, partial
 from hashlib import blake2b
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import msgspec
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from duelrank.core.errors import DuelrankError
-from duelrank.service.domain import Step
+from duelrank.service.definition import Step
 from duelrank.service.history import STEPS
 from duelrank.service.http.auth import token_of
 from duelrank.service.http.schema import Live
@@ -34,15 +34,6 @@ POLICY = (
     (b"cache-control", b"no-store"),
 )
 
-_STYLE, _SCRIPT = b"text/css; charset=utf-8", b"text/javascript; charset=utf-8"
-#: The files that the page loads, with their types.
-FILES: Mapping[str, bytes] = {
-    "dashboard.css": _STYLE,
-    "dashboard.js": _SCRIPT,
-    "uplot.min.css": _STYLE,
-    "uplot.min.js": _SCRIPT,
-    "uplot.LICENSE": b"text/plain; charset=utf-8",
-}
 #: Seconds between two messages of a live stream.
 LIVE_SECONDS = 1.0
 
@@ -54,6 +45,20 @@ _encode = msgspec.json.Encoder().encode
 def read_file(name: str) -> bytes:
     """Return a static file of this package."""
     return files("duelrank.service.http").joinpath("static", name).read_bytes()
+
+
+_STYLE, _SCRIPT = b"text/css; charset=utf-8", b"text/javascript; charset=utf-8"
+_TYPES = {
+    "dashboard.css": _STYLE,
+    "dashboard.js": _SCRIPT,
+    "uplot.min.css": _STYLE,
+    "uplot.min.js": _SCRIPT,
+    "uplot.LICENSE": b"text/plain; charset=utf-8",
+}
+#: The files that the page loads: their types, and functions that read them.
+FILES: Mapping[str, tuple[bytes, Callable[[], bytes]]] = {
+    name: (media_type, partial(read_file, name)) for name, media_type in _TYPES.items()
+}
 
 
 @cache
@@ -106,8 +111,8 @@ async def live_messages(call: Call, step: Step) -> AsyncIterator[bytes]:
 
 def _live(call: Call, step: Step, rate: float | None) -> Live:
     service, name, now = call.service, call.name, time.time()
-    info = call.shown(service.ranker(name))
-    guard = None if info.guard is None else call.shown(service.guard(name))
+    info = call.redacted(service.ranker(name))
+    guard = None if info.guard is None else call.redacted(service.guard(name))
     history = service.history(name, step, now - STEPS[step][0])
     return Live(now, info, guard, service.lag(), rate, history)
 
@@ -116,4 +121,4 @@ def _check_key(call: Call) -> None:
     """Raise if the key was revoked."""
     keys = call.state.gate.keys
     if keys.in_force:
-        keys.holder(token_of(call.headers), "admin")
+        keys.caller_of(token_of(call.headers), "admin")

@@ -1,6 +1,6 @@
-"""Decodes bodies of requests: errors suggest what was meant, and large requests are decoded in pieces.
+"""Decodes the bodies of requests: errors suggest the field that was meant, and large requests are decoded in pieces.
 
-Feedback is one event, an array or lines, in our own form or as UBI 1.3.0; an invalid event does not affect the others.
+Feedback is one event, an array or one event per line, in our own form or as UBI 1.3.0; an invalid event does not affect the others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from duelrank.adapters.ubi import UbiEvent, action_of, fingerprint, id_text, user_of
 from duelrank.core.errors import LimitExceeded
+from duelrank.service.http import schema
 from duelrank.service.http.errors import MalformedBody, wrong_shape
-from duelrank.service.http.schema import Document, DocumentTable, FeedbackEvent, LoggedImpression, RankRequest
 from duelrank.service.intake import InView, Rejected
 
 T = TypeVar("T")
@@ -23,15 +23,15 @@ NDJSON = "application/x-ndjson"
 
 #: The exceptions of decoders; a `ValidationError` is a `DecodeError`.
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_anything = msgspec.json.Decoder().decode
-_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_logged = msgspec.json.Decoder(LoggedImpression).decode
-_native = msgspec.json.Decoder(FeedbackEvent).decode
-_natives = msgspec.json.Decoder(list[FeedbackEvent]).decode
-_ubi = msgspec.json.Decoder(UbiEvent).decode
+_decode_any = msgspec.json.Decoder().decode
+_decode_pieces = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_logged_list = msgspec.json.Decoder(schema.LoggedImpression).decode
+_decode_own = msgspec.json.Decoder(schema.FeedbackEvent).decode
+_decode_own_list = msgspec.json.Decoder(list[schema.FeedbackEvent]).decode
+_decode_ubi_struct = msgspec.json.Decoder(UbiEvent).decode
 
 
-def decoded(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str = "JSON") -> Any:
+def decode_body(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str = "JSON") -> Any:
     """Decode a body, or raise an error that explains what is wrong with it."""
     try:
         return decode(body)
@@ -47,7 +47,7 @@ def decoded(decode: Callable[[bytes], Any], body: bytes, wanted: Any, form: str 
 class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A `RankRequest` whose documents are not decoded yet."""
 
-    documents: list[msgspec.Raw] | DocumentTable
+    documents: list[msgspec.Raw] | schema.DocumentTable
     impression_id: str | None = None
     length: int | None = None
     explain: bool = False
@@ -56,34 +56,34 @@ class _Pieces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _RankDecoder:
     """Decodes requests for a ranking, at once or, if they are large, document by document.
 
-    A decoder holds Python's lock until it is done, 45 ms for 1,000 documents of 800 features: between two documents, other
-    threads can run.
+    A decoder holds the GIL until it is done, 45 ms for 1,000 documents of 800 features; between two documents, other threads can
+    run.
     """
 
     def __init__(self, codec: Any, form: str) -> None:
         self._form = form
-        self._whole = codec.Decoder(RankRequest).decode
+        self._whole = codec.Decoder(schema.RankRequest).decode
         self._pieces = codec.Decoder(_Pieces).decode
-        self._document = codec.Decoder(Document).decode
+        self._document = codec.Decoder(schema.Document).decode
 
-    def __call__(self, body: bytes, large: bool) -> RankRequest:
+    def __call__(self, body: bytes, large: bool) -> schema.RankRequest:
         if not large:
-            request: RankRequest = decoded(self._whole, body, RankRequest, self._form)
+            request: schema.RankRequest = decode_body(self._whole, body, schema.RankRequest, self._form)
             return request
-        found: _Pieces = decoded(self._pieces, body, RankRequest, self._form)
+        found: _Pieces = decode_body(self._pieces, body, schema.RankRequest, self._form)
         documents = found.documents
-        return RankRequest(
-            documents=documents if isinstance(documents, DocumentTable) else self._each(documents),
+        return schema.RankRequest(
+            documents=documents if isinstance(documents, schema.DocumentTable) else self._decode_documents(documents),
             impression_id=found.impression_id,
             length=found.length,
             explain=found.explain,
         )
 
-    def _each(self, pieces: list[msgspec.Raw]) -> list[Document]:
+    def _decode_documents(self, pieces: list[msgspec.Raw]) -> list[schema.Document]:
         documents = []
         for place, piece in enumerate(pieces):
             try:
-                documents.append(decoded(self._document, piece, Document, self._form))
+                documents.append(decode_body(self._document, piece, schema.Document, self._form))
             except msgspec.ValidationError as error:
                 message = str(error).partition(" - at `$")
                 rest = message[2] or "`"
@@ -91,13 +91,13 @@ class _RankDecoder:
         return documents
 
 
-_from_json = _RankDecoder(msgspec.json, "JSON")
-_from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
+_rank_from_json = _RankDecoder(msgspec.json, "JSON")
+_rank_from_msgpack = _RankDecoder(msgspec.msgpack, "MessagePack")
 
 
-def decode_rank(body: bytes, content_type: bytes, large: bool) -> RankRequest:
+def decode_rank(body: bytes, content_type: bytes, large: bool) -> schema.RankRequest:
     """Decode a request for a ranking, in JSON or MessagePack."""
-    return (_from_msgpack if b"msgpack" in content_type else _from_json)(body, large)
+    return (_rank_from_msgpack if b"msgpack" in content_type else _rank_from_json)(body, large)
 
 
 # Feedback and logged lists
@@ -124,11 +124,12 @@ def _decode_many(
     lines = content_type.partition(b";")[0].strip().lower() in (b"application/x-ndjson", b"application/ndjson")
     alone = not lines and body.lstrip(b" \t\r\n")[:1] != b"["
     if lines:
-        _check(body.count(b"\n") // 2, limit, what)  # before there are millions of lines; every second one may be empty
+        # Check before there are millions of lines; every second one may be empty.
+        _check_count(body.count(b"\n") // 2, limit, what)
         pieces = [line for line in body.splitlines() if line.strip()]
     else:
-        pieces = [body] if alone else [bytes(piece) for piece in decoded(_raw, body, list)]
-    _check(len(pieces), limit, what)
+        pieces = [body] if alone else [bytes(piece) for piece in decode_body(_decode_pieces, body, list)]
+    _check_count(len(pieces), limit, what)
     found: list[T | Rejected] = []
     for piece in pieces:
         try:
@@ -136,49 +137,51 @@ def _decode_many(
         except _BROKEN as error:
             if alone and not isinstance(error, msgspec.ValidationError):  # the body is invalid, not only the item in it
                 raise MalformedBody(f"the body is not valid JSON: {error}") from None
-            found.append(Rejected(_text_at(piece, id), wrong_shape(error, kind)))
+            found.append(Rejected(_text_field(piece, id), wrong_shape(error, kind)))
     return found
 
 
-def _check(count: int, limit: int, what: str) -> None:
+def _check_count(count: int, limit: int, what: str) -> None:
     if count > limit:
         raise LimitExceeded(f"a request may have {limit:,} {what}")
 
 
-def _text_at(body: bytes, field: str) -> str | None:
-    """Return the text in a field of a JSON object, None if there is none."""
+def _text_field(body: bytes, field: str) -> str | None:
+    """Return the text in a field of a JSON object, or None."""
     try:
-        content = _anything(body)
+        content = _decode_any(body)
     except _BROKEN:
         return None
     found = content.get(field) if isinstance(content, dict) else None
     return found if isinstance(found, str) else None
 
 
-def decode_logged(body: bytes, content_type: bytes, limit: int) -> list[LoggedImpression | Rejected]:
+def decode_logged(body: bytes, content_type: bytes, limit: int) -> list[schema.LoggedImpression | Rejected]:
     """Decode logged lists of another system; an invalid one becomes a `Rejected` in its place."""
-    return _decode_many(body, content_type, limit, "lists", _logged, LoggedImpression, "impression_id")
+    return _decode_many(
+        body, content_type, limit, "lists", _decode_logged_list, schema.LoggedImpression, "impression_id"
+    )
 
 
-def decode_events(body: bytes, content_type: bytes, limit: int) -> Sequence[FeedbackEvent | Rejected]:
+def decode_events(body: bytes, content_type: bytes, limit: int) -> Sequence[schema.FeedbackEvent | Rejected]:
     """Decode feedback events; an invalid one becomes a `Rejected` in its place."""
     if body[:1] == b"[":
         with suppress(*_BROKEN):  # otherwise decode each event separately
-            return _natives(body)
-    return _decode_many(body, content_type, limit, "events", _event, FeedbackEvent, "event_id")
+            return _decode_own_list(body)
+    return _decode_many(body, content_type, limit, "events", _decode_event, schema.FeedbackEvent, "event_id")
 
 
-def _event(text: bytes) -> FeedbackEvent | Rejected:
+def _decode_event(text: bytes) -> schema.FeedbackEvent | Rejected:
     try:
-        return _native(text)
+        return _decode_own(text)
     except _BROKEN:
         if b'"action_name"' in text and b'"impression_id"' not in text:
-            return _from_ubi(text)
+            return _decode_ubi(text)
         raise
 
 
-def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
-    event, content = _ubi(text), _anything(text)
+def _decode_ubi(text: bytes) -> schema.FeedbackEvent | Rejected:
+    event, content = _decode_ubi_struct(text), _decode_any(text)
     own = content.get("event_id")
     id = own if own and isinstance(own, str) else fingerprint(content)
     if event.query_id is None:
@@ -189,7 +192,7 @@ def _from_ubi(text: bytes) -> FeedbackEvent | Rejected:
     if action.document is None:
         if action.name == "click":
             return Rejected(id, "a UBI click needs event_attributes.object.object_id")
-        return FeedbackEvent(**common, examined=action.depth)
+        return schema.FeedbackEvent(**common, examined=action.depth)
     if action.looking:
         return InView(**common, examined=action.depth, document=action.document)
-    return FeedbackEvent(**common, clicks=[action.document], action=action.name)
+    return schema.FeedbackEvent(**common, clicks=[action.document], action=action.name)

@@ -109,7 +109,7 @@ class ClientGone(Refusal):
 
 
 @dataclass(frozen=True)
-class Kind:
+class ProblemKind:
     """A kind of problem.
 
     Parameters
@@ -119,9 +119,9 @@ class Kind:
     slug
         End of its type, ``/docs#slug``, an address that explains it.
     title
-        Description without the particulars.
+        Description without details of the request.
     detail
-        Text that replaces the message of the error, which may contain internal details and is logged instead.
+        Text that replaces the message of the error, if that may contain internal details; the message is logged instead.
     retry
         Whether the same request may succeed later; then the answer has a ``Retry-After``.
     """
@@ -135,43 +135,45 @@ class Kind:
 
 _LATER = "no data was lost; send the same request again in a moment"
 
-TABLE: dict[type[BaseException], Kind] = {
-    MalformedBody: Kind(400, "malformed-body", "The body is not valid JSON"),
-    NoKey: Kind(401, "no-key", "An API key is needed"),
-    WrongScope: Kind(403, "wrong-scope", "The API key is not for this"),
-    FromAWebPage: Kind(403, "from-a-web-page", "Web pages may not call a service without API keys"),
-    Forwarded: Kind(403, "forwarded", "A service without API keys does not answer requests through a proxy"),
-    NoWebhook: Kind(403, "no-webhook", "Only an admin key for all rankers may set a webhook"),
-    ReadOnly: Kind(403, "read-only", "The service is read-only"),
-    UnknownName: Kind(404, "unknown-name", "There is nothing with this name"),
-    NoSuchPage: Kind(404, "no-such-page", "There is nothing at this address"),
-    WrongMethod: Kind(405, "wrong-method", "This address does not have that method"),
-    Conflict: Kind(409, "conflict", "The request conflicts with the present state"),
-    BodyTooLarge: Kind(413, "body-too-large", "The body is too large"),
-    msgspec.ValidationError: Kind(422, "wrong-shape", "The request has the wrong shape"),
-    InvalidValue: Kind(422, "invalid-value", "A value is not allowed"),
-    InvalidRecipe: Kind(422, "invalid-recipe", "The algorithm is unknown or cannot do this"),
-    ShapeMismatch: Kind(422, "shape-mismatch", "The number of features is wrong"),
-    DataFormatError: Kind(422, "invalid-data", "The data cannot be read"),
-    LimitExceeded: Kind(422, "limit-exceeded", "The request exceeds a limit"),
-    TooManyRequests: Kind(429, "too-many-requests", "Too many requests"),
-    HeadersTooLarge: Kind(431, "headers-too-large", "The headers are too large"),
-    Exception: Kind(500, "internal-error", "Internal error", "the server's log has the details under the request_id"),
-    StorageFailure: Kind(
+PROBLEMS: dict[type[BaseException], ProblemKind] = {
+    MalformedBody: ProblemKind(400, "malformed-body", "The body is not valid JSON"),
+    NoKey: ProblemKind(401, "no-key", "An API key is needed"),
+    WrongScope: ProblemKind(403, "wrong-scope", "The API key is not for this"),
+    FromAWebPage: ProblemKind(403, "from-a-web-page", "Web pages may not call a service without API keys"),
+    Forwarded: ProblemKind(403, "forwarded", "A service without API keys does not answer requests through a proxy"),
+    NoWebhook: ProblemKind(403, "no-webhook", "Only an admin key for all rankers may set a webhook"),
+    ReadOnly: ProblemKind(403, "read-only", "The service is read-only"),
+    UnknownName: ProblemKind(404, "unknown-name", "There is nothing with this name"),
+    NoSuchPage: ProblemKind(404, "no-such-page", "There is nothing at this address"),
+    WrongMethod: ProblemKind(405, "wrong-method", "This address does not have that method"),
+    Conflict: ProblemKind(409, "conflict", "The request conflicts with the present state"),
+    BodyTooLarge: ProblemKind(413, "body-too-large", "The body is too large"),
+    msgspec.ValidationError: ProblemKind(422, "wrong-shape", "The request has the wrong shape"),
+    InvalidValue: ProblemKind(422, "invalid-value", "A value is not allowed"),
+    InvalidRecipe: ProblemKind(422, "invalid-recipe", "The algorithm is unknown or cannot do this"),
+    ShapeMismatch: ProblemKind(422, "shape-mismatch", "The number of features is wrong"),
+    DataFormatError: ProblemKind(422, "invalid-data", "The data cannot be read"),
+    LimitExceeded: ProblemKind(422, "limit-exceeded", "The request exceeds a limit"),
+    TooManyRequests: ProblemKind(429, "too-many-requests", "Too many requests"),
+    HeadersTooLarge: ProblemKind(431, "headers-too-large", "The headers are too large"),
+    Exception: ProblemKind(
+        500, "internal-error", "Internal error", "the server's log has the details under the request_id"
+    ),
+    StorageFailure: ProblemKind(
         500, "store-failed", "The store failed", "the server's log has the details under the request_id"
     ),
-    MissingExtra: Kind(501, "missing-extra", "The server lacks a package for this"),
-    NotReady: Kind(503, "not-ready", "The service is not ready yet", retry=True),
-    TooBusy: Kind(503, "too-busy", "Too many requests at once", retry=True),
-    StoreLocked: Kind(503, "store-locked", "The store is held by another process", _LATER, retry=True),
-    StoreFull: Kind(503, "store-full", "The store's disk is full", _LATER, retry=True),
-    StoreUnavailable: Kind(503, "store-unavailable", "The store does not answer", _LATER, retry=True),
+    MissingExtra: ProblemKind(501, "missing-extra", "The server lacks a package for this"),
+    NotReady: ProblemKind(503, "not-ready", "The service is not ready yet", retry=True),
+    TooBusy: ProblemKind(503, "too-busy", "Too many requests at once", retry=True),
+    StoreLocked: ProblemKind(503, "store-locked", "The store is held by another process", _LATER, retry=True),
+    StoreFull: ProblemKind(503, "store-full", "The store's disk is full", _LATER, retry=True),
+    StoreUnavailable: ProblemKind(503, "store-unavailable", "The store does not answer", _LATER, retry=True),
 }
 
 
-def kind_of(error: BaseException) -> Kind:
+def kind_of(error: BaseException) -> ProblemKind:
     """Return the row of the nearest base class in the table."""
-    return next(TABLE[cls] for cls in type(error).__mro__ if cls in TABLE)
+    return next(PROBLEMS[cls] for cls in type(error).__mro__ if cls in PROBLEMS)
 
 
 def explain(error: Exception, request_id: str) -> tuple[Problem, Headers]:

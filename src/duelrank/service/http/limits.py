@@ -39,7 +39,7 @@ class WebSettings:
     insecure
         Whether to answer everybody if there is no API key: also requests from other machines, through a proxy or from a web page.
     heavy
-        Number of bytes above which a body is heavy: it is decoded in a thread, and such requests are scheduled in turns.
+        Number of bytes above which a body is heavy: it is decoded in a thread, and such requests are scheduled fairly.
     heavy_at_once
         Maximum number of concurrent heavy requests.
     heavy_waiting
@@ -88,8 +88,8 @@ class Buckets:
             self._levels.popitem(last=False)
         return 0.0 if allowed else (1.0 - level) / self.rate
 
-    def needed(self, caller: Hashable, now: float) -> float:
-        """Return the seconds until there is a token, without taking it."""
+    def peek(self, caller: Hashable, now: float) -> float:
+        """Return the seconds until there is a token, without taking one."""
         return max(0.0, 1.0 - self._level(caller, now)) / self.rate
 
     def _level(self, caller: Hashable, now: float) -> float:
@@ -153,10 +153,10 @@ async def discard_body(receive: Receive) -> None:
 
 
 class FairSemaphore:
-    """A semaphore for heavy work that serves callers in turns.
+    """A semaphore for heavy work that serves callers round-robin.
 
-    Every caller that waits has a queue; a free slot goes to the first of the queue that was served longest ago (round-robin).
-    So a caller that sends a hundred heavy requests delays another one's by one of them, not by a hundred.
+    Every waiting caller has a queue; a free slot goes to the head of the queue that was served longest ago. A caller that sends a
+    hundred heavy requests delays another caller's request by one of them, not by a hundred.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
-from duelrank.service.domain import GuardEvent
+from duelrank.service.definition import GuardEvent
 from duelrank.service.http.schema import GuardInfo
 from duelrank.service.settings import Observer
 
@@ -161,7 +161,7 @@ class Metrics(Observer):
 
         return count
 
-    def listed(self, name: str, seconds: float) -> None:
+    def record_rank_time(self, name: str, seconds: float) -> None:
         """Record the time to make and store an impression."""
         if name not in self._latencies:
             self._latencies[name] = self._latency.labels(name).observe

@@ -14,20 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 
 from duelrank.core.errors import NotReady, ReadOnly, StorageFailure, StoreFull, StoreLocked, StoreUnavailable
-from duelrank.service.http.errors import (
-    TABLE,
-    BodyTooLarge,
-    Forwarded,
-    FromAWebPage,
-    HeadersTooLarge,
-    MalformedBody,
-    NoKey,
-    NoSuchPage,
-    TooBusy,
-    TooManyRequests,
-    WrongMethod,
-    WrongScope,
-)
+from duelrank.service.http import errors
 from duelrank.service.http.schema import Problem
 
 if TYPE_CHECKING:
@@ -45,7 +32,7 @@ To try it here: create a ranker with the first example of `POST /v1/rankers`, ra
 Errors are answered as `application/problem+json` (RFC 9457); [all problems](#problems) are listed below."""
 
 
-def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
+def openapi_document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     """Return the OpenAPI document of a service."""
     table = sorted((one for one in operations if not one.hidden), key=lambda one: one.path.count("/"))
     bodies = [leaf for one in table for each in _bodies(one).values() for leaf in _leaves(each)]
@@ -67,19 +54,26 @@ def describe(operations: Iterable[Operation], version: str) -> dict[str, Any]:
 
 def problems_of(one: Operation) -> list[type[BaseException]]:
     """Return the errors of an operation: its own, and those of every request."""
-    found: list[type[BaseException]] = [FromAWebPage, Forwarded, WrongMethod, HeadersTooLarge, TooBusy, Exception]
+    found: list[type[BaseException]] = [
+        errors.FromAWebPage,
+        errors.Forwarded,
+        errors.WrongMethod,
+        errors.HeadersTooLarge,
+        errors.TooBusy,
+        Exception,
+    ]
     if one.needs is not None:
-        found += [NoKey, WrongScope, TooManyRequests]
-    if not one.always:
+        found += [errors.NoKey, errors.WrongScope, errors.TooManyRequests]
+    if not one.before_ready:
         found += [NotReady, StorageFailure, StoreLocked, StoreFull, StoreUnavailable]
     if one.method != "GET":
         found.append(ReadOnly)
     if one.takes is not None:
-        found += [MalformedBody, BodyTooLarge, msgspec.ValidationError]
+        found += [errors.MalformedBody, errors.BodyTooLarge, msgspec.ValidationError]
     if one.query is not None:
         found.append(msgspec.ValidationError)
     if "{" in one.path:
-        found.append(NoSuchPage)  # a name with a slash in it
+        found.append(errors.NoSuchPage)  # a name with a slash in it
     return list(dict.fromkeys([*one.raises, *found]))
 
 
@@ -105,7 +99,7 @@ def _operation(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 def _names(one: Operation) -> list[dict[str, Any]]:
     if "{name}" not in one.path:
         return []
-    about = {"description": "Name of the ranker.", "schema": {"type": "string"}, "example": one.named}
+    about = {"description": "Name of the ranker.", "schema": {"type": "string"}, "example": one.example_ranker}
     return [{"name": "name", "in": "path", "required": True, **about}]
 
 
@@ -150,7 +144,7 @@ def _responses(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     responses = {str(status): answer for status in one.statuses}
     refused = {"application/problem+json": {"schema": by_type[repr(Problem)]}}
     titles: dict[int, list[str]] = {}
-    for kind in sorted((TABLE[error] for error in problems_of(one)), key=lambda kind: kind.status):
+    for kind in sorted((errors.PROBLEMS[error] for error in problems_of(one)), key=lambda kind: kind.status):
         titles.setdefault(kind.status, []).append(kind.title)
     for status, several in titles.items():
         responses[str(status)] = {"description": "; ".join(several) + ".", "content": refused}
@@ -223,12 +217,12 @@ ASSETS: dict[str, tuple[bytes, Callable[[], bytes]]] = {
 }
 
 
-def page(title: str) -> bytes:
+def docs_page(title: str) -> bytes:
     """Return the documentation page: Swagger UI, and below it the table of problems, to which their types link."""
     rows = "".join(
         f"<tr id='{kind.slug}'><td>{kind.status}<td><code>/docs#{kind.slug}</code><td>{escape(kind.title)}"
         + ("; the same request may succeed later" if kind.retry else "")
-        for kind in sorted(TABLE.values(), key=lambda kind: kind.status)
+        for kind in sorted(errors.PROBLEMS.values(), key=lambda kind: kind.status)
     )
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"

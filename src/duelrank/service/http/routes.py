@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, get_origi
 from urllib.parse import parse_qsl
 
 import msgspec
-import numpy as np
 
 from duelrank.adapters.ubi import UbiEvent
 from duelrank.core.errors import (
@@ -24,42 +23,18 @@ from duelrank.core.errors import (
     ShapeMismatch,
     UnknownName,
 )
-from duelrank.export import FORMATS, LinearModel
-from duelrank.export import export as write
+from duelrank.export import FORMATS
+from duelrank.export import export as export_model
 from duelrank.export.base import export_query, options_of
-from duelrank.representation.base import by_feature
-from duelrank.representation.fixed import write_representation
-from duelrank.service.domain import Step
+from duelrank.service.definition import Step
+from duelrank.service.http import schema
 from duelrank.service.http.auth import Caller
-from duelrank.service.http.dashboard import FILES, POLICY, live_messages, read_file, render
-from duelrank.service.http.decoding import NDJSON, decode_events, decode_logged, decode_rank, decoded
+from duelrank.service.http.dashboard import FILES, POLICY, live_messages, render
+from duelrank.service.http.decoding import NDJSON, decode_body, decode_events, decode_logged, decode_rank
 from duelrank.service.http.errors import NoSuchPage, NoWebhook, wrong_shape
 from duelrank.service.http.openapi import ASSETS, CONTENT_SECURITY_POLICY
-from duelrank.service.http.schema import (
-    BackfillCounts,
-    Change,
-    Comparison,
-    FeedbackCounts,
-    FeedbackEvent,
-    GuardInfo,
-    GuardSpec,
-    Health,
-    History,
-    ImpressionInfo,
-    LastStep,
-    Live,
-    LoggedImpression,
-    Model,
-    ModelCurves,
-    RankAnswer,
-    RankerInfo,
-    RankerSpec,
-    RankRequest,
-    VersionInfo,
-    VersionLabel,
-    VersionNumber,
-)
 from duelrank.service.service import Service
+from duelrank.service.views import model_answer
 from duelrank.service.webhooks import without_secrets
 
 if TYPE_CHECKING:
@@ -68,7 +43,7 @@ if TYPE_CHECKING:
 JSON = b"application/json"
 MSGPACK = "application/msgpack"
 
-Guarded = TypeVar("Guarded", RankerInfo, GuardInfo)
+Guarded = TypeVar("Guarded", schema.RankerInfo, schema.GuardInfo)
 
 
 class Reply(NamedTuple):
@@ -88,7 +63,7 @@ class Stream(NamedTuple):
 
 
 class Call(msgspec.Struct):
-    """A request as a handler gets it: the caller, the parts of the path, the decoded body, the decoded query."""
+    """A request as a handler receives it: the caller, the parameters of the path, the decoded query and the decoded body."""
 
     state: AppState
     service: Service
@@ -103,12 +78,14 @@ class Call(msgspec.Struct):
         """The name of the ranker in the path."""
         return self.path["name"]
 
-    def check_webhook(self, guard: GuardSpec | msgspec.UnsetType | None, present: GuardSpec | None = None) -> None:
+    def check_webhook(
+        self, guard: schema.GuardSpec | msgspec.UnsetType | None, present: schema.GuardSpec | None = None
+    ) -> None:
         """Raise if a caller without an admin key for all rankers sets a webhook.
 
         A caller that may change the ranker may repeat the address of the present guard.
         """
-        if not isinstance(guard, GuardSpec) or guard.webhook is None:
+        if not isinstance(guard, schema.GuardSpec) or guard.webhook is None:
             return
         if self.caller.rankers and (present is None or guard.webhook != present.webhook):
             raise NoWebhook(
@@ -121,7 +98,7 @@ class Call(msgspec.Struct):
                 "'duelrank serve --webhook URL', or with a key ('duelrank keys create --scope admin')"
             )
 
-    def shown(self, info: Guarded) -> Guarded:
+    def redacted(self, info: Guarded) -> Guarded:
         """Return an answer without the secret parts of a webhook's address, unless the caller has an admin key."""
         guard = info.guard
         if guard is None or guard.webhook is None or self.caller.admin:
@@ -144,7 +121,7 @@ class Operation:
     handle
         Handler: returns a value that is encoded as JSON, a `Reply` or a `Stream`; its docstring is the documentation.
     needs
-        Scope that the key needs; None for everybody.
+        Scope that the key needs; None if no key is needed.
     takes
         Type of the body; None if there is none.
     decode
@@ -157,20 +134,20 @@ class Operation:
         Statuses of success.
     raises
         Errors of this operation, in addition to those of every request.
-    always
-        Whether it also answers before the rankers are restored.
+    before_ready
+        Whether it is available before the rankers are restored.
     all_rankers
-        Whether it shows all rankers, so that it is not for a key for some of them.
+        Whether it shows all rankers; keys for some rankers are refused.
     bodies
         Documented types of the body by media type; by default ``takes`` as JSON.
     examples
         Example bodies by name.
-    named
+    example_ranker
         Name of the ranker in the examples.
     media_types
         Media types of the answer.
     hidden
-        Whether it is not documented.
+        Whether it is left out of the documentation.
     """
 
     method: str
@@ -183,11 +160,11 @@ class Operation:
     answers: Any = None
     statuses: tuple[int, ...] = (200,)
     raises: tuple[type[Exception], ...] = ()
-    always: bool = False
+    before_ready: bool = False
     all_rankers: bool = False
     bodies: Mapping[str, Any] = field(default_factory=dict)
     examples: Mapping[str, Any] = field(default_factory=dict)
-    named: str = "shop"
+    example_ranker: str = "shop"
     media_types: tuple[str, ...] = ("application/json",)
     hidden: bool = False
 
@@ -216,13 +193,13 @@ class Operation:
 
 def _json_decoder(wanted: Any) -> Callable[[bytes, Call], Any]:
     decode = msgspec.json.Decoder(wanted).decode
-    return lambda body, call: decoded(decode, body, wanted)
+    return lambda body, call: decode_body(decode, body, wanted)
 
 
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
-def _decode_rank(body: bytes, call: Call) -> RankRequest:
+def _decode_rank(body: bytes, call: Call) -> schema.RankRequest:
     return decode_rank(body, call.headers.get(b"content-type", b""), len(body) > call.state.settings.heavy)
 
 
@@ -271,14 +248,14 @@ class CompareQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     other: int | None = None
 
 
-#: Made from the registered formats, also those of an extension, which is loaded before the service is imported.
+#: Made from the registered formats, including those of extensions, which are loaded before the service is imported.
 ExportQuery = export_query()
 
 
 # Rank and feedback
 
 
-async def rank(call: Call) -> RankAnswer | Reply:
+async def rank(call: Call) -> schema.RankAnswer | Reply:
     """Order the documents of one query.
 
     Show them in this order, and send feedback with the same impression_id. A request with a known impression_id, such as after a
@@ -287,13 +264,13 @@ async def rank(call: Call) -> RankAnswer | Reply:
     """
     began = perf_counter()
     answer = await call.service.rank(call.name, call.body)
-    call.state.metrics.listed(call.name, perf_counter() - began)
+    call.state.metrics.record_rank_time(call.name, perf_counter() - began)
     if b"msgpack" in call.headers.get(b"accept", b""):
         return Reply(_encode_msgpack(answer), 200, MSGPACK.encode())
     return answer
 
 
-async def feedback(call: Call) -> FeedbackCounts:
+async def feedback(call: Call) -> schema.FeedbackCounts:
     """Accept feedback on impressions.
 
     One event, an array of events, or one on each line (application/x-ndjson), in our own form or as UBI 1.3.0. An invalid event
@@ -310,7 +287,7 @@ async def create(call: Call) -> Reply:
 
     The same request again changes nothing and answers 200 instead of 201; another ranker with the same name is a conflict.
     """
-    spec: RankerSpec = call.body
+    spec: schema.RankerSpec = call.body
     call.caller.check(spec.name)
     call.check_webhook(spec.guard)
     if spec.start is not None and spec.start.ranker is not None:
@@ -319,26 +296,26 @@ async def create(call: Call) -> Reply:
         info, new = await call.service.create(spec)
     except UnknownName as error:  # of an algorithm: the path was valid, the body was not
         raise InvalidRecipe(str(error)) from None
-    return Reply(msgspec.json.encode(call.shown(info)), 201 if new else 200)
+    return Reply(msgspec.json.encode(call.redacted(info)), 201 if new else 200)
 
 
-async def rankers(call: Call) -> list[RankerInfo]:
+async def rankers(call: Call) -> list[schema.RankerInfo]:
     """List the rankers that the key is for."""
-    return [call.shown(info) for info in call.service.rankers() if call.caller.may_use(info.name)]
+    return [call.redacted(info) for info in call.service.rankers() if call.caller.may_use(info.name)]
 
 
-async def ranker(call: Call) -> RankerInfo:
+async def ranker(call: Call) -> schema.RankerInfo:
     """Show one ranker."""
-    return call.shown(await asyncio.to_thread(call.service.ranker, call.name))
+    return call.redacted(await asyncio.to_thread(call.service.ranker, call.name))
 
 
-async def guard(call: Call) -> GuardInfo:
+async def guard(call: Call) -> schema.GuardInfo:
     """Show the evidence of the guard of a ranker.
 
     Wins and losses against your own order, the confidence band of the win rate and the evidence of gain, which are valid at all
     times; the distance to an alarm; the rung; and the last alarm, with its reason.
     """
-    return call.shown(await asyncio.to_thread(call.service.guard, call.name))
+    return call.redacted(await asyncio.to_thread(call.service.guard, call.name))
 
 
 async def live(call: Call) -> Stream:
@@ -351,7 +328,7 @@ async def live(call: Call) -> Stream:
     return Stream(live_messages(call, call.query.step), b"text/event-stream")
 
 
-async def impressions(call: Call) -> list[ImpressionInfo]:
+async def impressions(call: Call) -> list[schema.ImpressionInfo]:
     """List the newest impressions whose features are still in the store, newest first.
 
     Features are dropped some time after an impression was learned from; see `duelrank serve --keep-features`.
@@ -359,7 +336,7 @@ async def impressions(call: Call) -> list[ImpressionInfo]:
     return await asyncio.to_thread(call.service.impressions, call.name)
 
 
-async def backfill(call: Call) -> BackfillCounts:
+async def backfill(call: Call) -> schema.BackfillCounts:
     """Let a ranker learn from logged lists of another system, before it gets traffic.
 
     One list, an array of lists, or one on each line (application/x-ndjson), each with its documents in the order in which they were
@@ -368,13 +345,13 @@ async def backfill(call: Call) -> BackfillCounts:
     return await call.service.backfill(call.name, call.body)
 
 
-async def compare(call: Call) -> Comparison:
+async def compare(call: Call) -> schema.Comparison:
     """Rank a stored impression by two versions, by default the first and the current one."""
     query: CompareQuery = call.query
     return await asyncio.to_thread(call.service.compare, call.name, query.impression, query.one, query.other)
 
 
-async def change(call: Call) -> RankerInfo:
+async def change(call: Call) -> schema.RankerInfo:
     """Change a ranker, without losing what it has learned.
 
     Fields that are not given stay as they are. New features start with zero weight; retired features may still be sent, and are
@@ -382,7 +359,7 @@ async def change(call: Call) -> RankerInfo:
     """
     present = (await asyncio.to_thread(call.service.ranker, call.name)).guard if call.caller.rankers else None
     call.check_webhook(call.body.guard, present)
-    return call.shown(await call.service.change(call.name, call.body))
+    return call.redacted(await call.service.change(call.name, call.body))
 
 
 async def delete(call: Call) -> Reply:
@@ -398,22 +375,22 @@ async def delete(call: Call) -> Reply:
     return Reply(b"", 204)
 
 
-async def freeze(call: Call) -> RankerInfo:
+async def freeze(call: Call) -> schema.RankerInfo:
     """Stop learning, and serve the current weights without exploration."""
-    return call.shown(await call.service.control(call.name, "freeze"))
+    return call.redacted(await call.service.control(call.name, "freeze"))
 
 
-async def resume(call: Call) -> RankerInfo:
+async def resume(call: Call) -> schema.RankerInfo:
     """Continue learning, after a freeze or an alarm; the guard then starts again."""
-    return call.shown(await call.service.control(call.name, "resume"))
+    return call.redacted(await call.service.control(call.name, "resume"))
 
 
-async def rollback(call: Call) -> RankerInfo:
+async def rollback(call: Call) -> schema.RankerInfo:
     """Restore the weights of an earlier version, as a new version."""
-    return call.shown(await call.service.control(call.name, "rollback", call.body.version))
+    return call.redacted(await call.service.control(call.name, "rollback", call.body.version))
 
 
-async def label(call: Call) -> VersionInfo:
+async def label(call: Call) -> schema.VersionInfo:
     """Keep a version under a label; "" removes the label.
 
     Older versions without a label are removed, except some at regular intervals.
@@ -421,37 +398,28 @@ async def label(call: Call) -> VersionInfo:
     return await call.service.label(call.name, call.body.version, call.body.label)
 
 
-async def pin(call: Call) -> RankerInfo:
+async def pin(call: Call) -> schema.RankerInfo:
     """Let a shadow serve the rankings of one version, instead of your own order, while it continues to learn."""
-    return call.shown(await call.service.control(call.name, "pin", call.body.version))
+    return call.redacted(await call.service.control(call.name, "pin", call.body.version))
 
 
-async def unpin(call: Call) -> RankerInfo:
+async def unpin(call: Call) -> schema.RankerInfo:
     """Let a shadow serve your own order again."""
-    return call.shown(await call.service.control(call.name, "unpin"))
+    return call.redacted(await call.service.control(call.name, "unpin"))
 
 
 # Models
 
 
-async def model(call: Call) -> Model:
+async def model(call: Call) -> schema.Model:
     """Show the weights by feature, of the current version or of an earlier one.
 
     The weights of a feature are a list if its representation has several columns; its curve is easier to interpret.
     """
-    return _shown(await asyncio.to_thread(call.service.model, call.name, call.query.version))
+    return model_answer(await asyncio.to_thread(call.service.model, call.name, call.query.version))
 
 
-def _shown(found: LinearModel) -> Model:
-    rows = by_feature(found.weights, len(found.features))
-    weights = dict(zip(found.features, (rows[:, 0] if rows.shape[1] == 1 else rows).tolist(), strict=True))
-    knots = None
-    if found.knots is not None and not np.isnan(found.knots[0, 0]):
-        knots = dict(zip(found.features, found.knots.tolist(), strict=True))
-    return Model(found.name, found.version, weights, write_representation(found.representation, found.features), knots)
-
-
-async def curves(call: Call) -> ModelCurves:
+async def curves(call: Call) -> schema.ModelCurves:
     """Show what each feature adds to the score, as a curve, the most important feature first.
 
     For the current version or an earlier one.
@@ -459,7 +427,7 @@ async def curves(call: Call) -> ModelCurves:
     return await asyncio.to_thread(call.service.curves, call.name, call.query.version)
 
 
-async def last_step(call: Call) -> LastStep:
+async def last_step(call: Call) -> schema.LastStep:
     """Show what was learned from the last impression.
 
     Its clicked and examined documents, the direction of the clicks, the direction after the projection, and the weights before and
@@ -468,7 +436,7 @@ async def last_step(call: Call) -> LastStep:
     return await asyncio.to_thread(call.service.last_step, call.name)
 
 
-async def history(call: Call) -> History:
+async def history(call: Call) -> schema.History:
     """Show the history of a ranker, in steps of a minute, an hour or a day.
 
     Lists, clicks, reward, weights and the guard as one list of numbers each, of at most the 2,000 newest steps; and control
@@ -478,7 +446,7 @@ async def history(call: Call) -> History:
     return await asyncio.to_thread(call.service.history, call.name, query.step, query.start, query.end)
 
 
-async def versions(call: Call) -> list[VersionInfo]:
+async def versions(call: Call) -> list[schema.VersionInfo]:
     """List the versions that a rollback can use, oldest first."""
     return await asyncio.to_thread(call.service.versions, call.name)
 
@@ -487,7 +455,7 @@ async def export(call: Call) -> Reply:
     """Export a model in the format of a search engine, or explain why that format cannot represent it."""
     query = call.query
     found = await asyncio.to_thread(call.service.model, call.name, query.version)
-    content = await asyncio.to_thread(write, found, query.format, **options_of(query))
+    content = await asyncio.to_thread(export_model, found, query.format, **options_of(query))
     form = FORMATS[query.format]
     file = f'attachment; filename="{found.versioned_name}{form.suffix}"'
     return Reply(content, 200, form.media_type.encode(), ((b"content-disposition", file.encode()),))
@@ -496,18 +464,18 @@ async def export(call: Call) -> Reply:
 # The service itself
 
 
-async def healthz(call: Call) -> Health:
+async def healthz(call: Call) -> schema.Health:
     """Report that the process is alive."""
-    return Health("ok")
+    return schema.Health("ok")
 
 
-async def readyz(call: Call) -> Health:
+async def readyz(call: Call) -> schema.Health:
     """Report that all rankers are restored; 503 until then, and while the store fails."""
     if not call.service.ready:
         raise NotReady("kernels are being compiled, or rankers are being restored")
     if call.service.failure is not None:
         raise NotReady("the background of the service fails; the server's log has the reason")
-    return Health("ready")
+    return schema.Health("ready")
 
 
 async def metrics(call: Call) -> Reply:
@@ -527,11 +495,7 @@ async def docs(call: Call) -> Reply:
 
 async def asset(call: Call) -> Reply:
     """Send a file of the documentation."""
-    found = ASSETS.get(call.path["file"])
-    if found is None:
-        raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
-    media_type, read = found
-    return Reply(read(), 200, media_type, ((b"cache-control", b"max-age=86400"),))
+    return _file(call, ASSETS)
 
 
 async def dashboard(call: Call) -> Reply:
@@ -543,17 +507,22 @@ async def dashboard(call: Call) -> Reply:
 
 async def dashboard_file(call: Call) -> Reply:
     """Send a file of the dashboard."""
-    media_type = FILES.get(call.path["file"])
-    if media_type is None:
-        raise NoSuchPage(f"there is no file {call.path['file'][:200]!r} here")
-    return Reply(read_file(call.path["file"]), 200, media_type, ((b"cache-control", b"max-age=86400"),))
+    return _file(call, FILES)
+
+
+def _file(call: Call, files: Mapping[str, tuple[bytes, Callable[[], bytes]]]) -> Reply:
+    name = call.path["file"]
+    if name not in files:
+        raise NoSuchPage(f"there is no file {name[:200]!r} here")
+    media_type, read = files[name]
+    return Reply(read(), 200, media_type, ((b"cache-control", b"max-age=86400"),))
 
 
 _RANKERS = "/v1/rankers"
-_ONE = "/v1/rankers/{name}"
-_FILES = ("application/json", "text/plain", "application/octet-stream")
-_CONTROL = (InvalidValue, UnknownName, Conflict)
-_READ = (UnknownName, InvalidValue)
+_RANKER = "/v1/rankers/{name}"
+_EXPORT_TYPES = ("application/json", "text/plain", "application/octet-stream")
+_CONTROL_ERRORS = (InvalidValue, UnknownName, Conflict)
+_READ_ERRORS = (UnknownName, InvalidValue)
 
 _SPEC = {
     "name": "shop",
@@ -589,8 +558,12 @@ _UBI = {
     "timestamp": "2026-01-02T03:04:05Z",
     "event_attributes": {"object": {"object_id": "d1"}, "position": {"ordinal": 1}},
 }
-_EVENT = FeedbackEvent | UbiEvent
-_FIRST = {"the first one": {"version": 1}}
+_EVENT = schema.FeedbackEvent | UbiEvent
+_OF_A_VERSION: Mapping[str, Any] = {
+    "takes": schema.VersionNumber,
+    "examples": {"the first one": {"version": 1}},
+    "raises": _CONTROL_ERRORS,
+}
 _LOGGED = {
     "impression_id": "2025-11-03-7",
     "documents": [
@@ -601,39 +574,39 @@ _LOGGED = {
 }
 
 
-def _of_ranker(method: str, path: str, handle: Handler, answers: Any, **others: Any) -> Operation:
+def _on_ranker(method: str, path: str, handle: Handler, answers: Any, **others: Any) -> Operation:
     """Return an operation of one ranker, by default for keys with the scope admin."""
     return Operation(
         method=method,
-        path=f"{_ONE}{path}",
+        path=f"{_RANKER}{path}",
         handle=handle,
         answers=answers,
-        **{"needs": "admin", "raises": _READ} | others,
+        **{"needs": "admin", "raises": _READ_ERRORS} | others,
     )
 
 
 # The router tries them in this order, so the most frequent ones are first.
 OPERATIONS = (
-    _of_ranker(
+    _on_ranker(
         "POST",
         "/rank",
         rank,
-        RankAnswer,
+        schema.RankAnswer,
         needs="rank",
-        takes=RankRequest,
+        takes=schema.RankRequest,
         decode=_decode_rank,
-        bodies={"application/json": RankRequest, MSGPACK: RankRequest},
+        bodies={"application/json": schema.RankRequest, MSGPACK: schema.RankRequest},
         examples=_RANK,
         media_types=("application/json", MSGPACK),
         raises=(UnknownName, InvalidValue, ShapeMismatch, LimitExceeded, Conflict),
     ),
-    _of_ranker(
+    _on_ranker(
         "POST",
         "/feedback",
         feedback,
-        FeedbackCounts,
+        schema.FeedbackCounts,
         needs="feedback",
-        takes=FeedbackEvent,
+        takes=schema.FeedbackEvent,
         decode=_decode_feedback,
         bodies={"application/json": _EVENT | list[_EVENT], NDJSON: str},
         examples={"a click": _CLICK, "UBI 1.3.0": _UBI, "several events": [{"impression_id": "i2", "close": True}]},
@@ -644,9 +617,9 @@ OPERATIONS = (
         path=_RANKERS,
         handle=create,
         needs="admin",
-        takes=RankerSpec,
+        takes=schema.RankerSpec,
         examples={"a ranker that learns": _SPEC, "a shadow": _SHADOW, "a guarded ranker": _GUARDED},
-        answers=RankerInfo,
+        answers=schema.RankerInfo,
         statuses=(200, 201),
         raises=(
             NoWebhook,
@@ -659,74 +632,84 @@ OPERATIONS = (
             UnknownName,
         ),
     ),
-    Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[RankerInfo]),
-    _of_ranker("GET", "", ranker, RankerInfo, needs="rank", raises=(UnknownName,)),
-    _of_ranker(
+    Operation(method="GET", path=_RANKERS, handle=rankers, needs="rank", answers=list[schema.RankerInfo]),
+    _on_ranker("GET", "", ranker, schema.RankerInfo, needs="rank", raises=(UnknownName,)),
+    _on_ranker(
         "PATCH",
         "",
         change,
-        RankerInfo,
-        takes=Change,
+        schema.RankerInfo,
+        takes=schema.Change,
         examples={
             "explore less": {"exploration": 0.5},
             "longer rankings, closed earlier": {"length": 20, "close_after": 600},
             "a guard that only tells": {"guard": {"on_alarm": "tell", "promote": [1.0]}},
             "no guard": {"guard": None},
         },
-        raises=(*_CONTROL, LimitExceeded, NoWebhook),
+        raises=(*_CONTROL_ERRORS, LimitExceeded, NoWebhook),
     ),
-    _of_ranker("GET", "/guard", guard, GuardInfo, needs="rank", named="guarded"),
-    _of_ranker("GET", "/live", live, Live, query=LiveQuery, media_types=("text/event-stream",)),
-    _of_ranker("GET", "/impressions", impressions, list[ImpressionInfo], raises=(UnknownName,)),
-    _of_ranker(
+    _on_ranker("GET", "/guard", guard, schema.GuardInfo, needs="rank", example_ranker="guarded"),
+    _on_ranker("GET", "/live", live, schema.Live, query=LiveQuery, media_types=("text/event-stream",)),
+    _on_ranker("GET", "/impressions", impressions, list[schema.ImpressionInfo], raises=(UnknownName,)),
+    _on_ranker(
         "POST",
         "/impressions",
         backfill,
-        BackfillCounts,
-        takes=LoggedImpression,
+        schema.BackfillCounts,
+        takes=schema.LoggedImpression,
         decode=_decode_logged,
-        bodies={"application/json": LoggedImpression | list[LoggedImpression], NDJSON: str},
+        bodies={"application/json": schema.LoggedImpression | list[schema.LoggedImpression], NDJSON: str},
         examples={"a list of a log": _LOGGED},
-        named="guarded",
+        example_ranker="guarded",
         raises=(UnknownName, InvalidValue, InvalidRecipe, LimitExceeded, Conflict),
     ),
-    _of_ranker("GET", "/compare", compare, Comparison, query=CompareQuery),
-    _of_ranker("DELETE", "", delete, None, query=DeleteQuery, statuses=(204,), media_types=(), raises=_CONTROL),
-    _of_ranker("GET", "/model", model, Model, query=ModelQuery),
-    _of_ranker("GET", "/curves", curves, ModelCurves, query=ModelQuery),
-    _of_ranker("GET", "/last-step", last_step, LastStep, raises=(UnknownName,)),
-    _of_ranker("GET", "/history", history, History, query=HistoryQuery),
-    _of_ranker("GET", "/model/versions", versions, list[VersionInfo], raises=(UnknownName,)),
-    _of_ranker("POST", "/freeze", freeze, RankerInfo, raises=_CONTROL),
-    _of_ranker("POST", "/resume", resume, RankerInfo, raises=_CONTROL),
-    _of_ranker(
+    _on_ranker("GET", "/compare", compare, schema.Comparison, query=CompareQuery),
+    _on_ranker("DELETE", "", delete, None, query=DeleteQuery, statuses=(204,), media_types=(), raises=_CONTROL_ERRORS),
+    _on_ranker("GET", "/model", model, schema.Model, query=ModelQuery),
+    _on_ranker("GET", "/curves", curves, schema.ModelCurves, query=ModelQuery),
+    _on_ranker("GET", "/last-step", last_step, schema.LastStep, raises=(UnknownName,)),
+    _on_ranker("GET", "/history", history, schema.History, query=HistoryQuery),
+    _on_ranker("GET", "/model/versions", versions, list[schema.VersionInfo], raises=(UnknownName,)),
+    _on_ranker("POST", "/freeze", freeze, schema.RankerInfo, raises=_CONTROL_ERRORS),
+    _on_ranker("POST", "/resume", resume, schema.RankerInfo, raises=_CONTROL_ERRORS),
+    _on_ranker(
         "POST",
         "/label",
         label,
-        VersionInfo,
-        takes=VersionLabel,
+        schema.VersionInfo,
+        takes=schema.VersionLabel,
         examples={"keep the first version": {"version": 1, "label": "before the sale"}},
-        raises=(*_CONTROL, LimitExceeded),
+        raises=(*_CONTROL_ERRORS, LimitExceeded),
     ),
-    _of_ranker("POST", "/rollback", rollback, RankerInfo, takes=VersionNumber, examples=_FIRST, raises=_CONTROL),
-    _of_ranker("POST", "/pin", pin, RankerInfo, takes=VersionNumber, examples=_FIRST, named="shadow", raises=_CONTROL),
-    _of_ranker("POST", "/unpin", unpin, RankerInfo, named="shadow", raises=_CONTROL),
-    _of_ranker("GET", "/export", export, None, query=ExportQuery, media_types=_FILES, raises=(*_READ, MissingExtra)),
-    Operation(method="GET", path="/healthz", handle=healthz, answers=Health, always=True),
-    Operation(method="GET", path="/readyz", handle=readyz, answers=Health, always=True, raises=(NotReady,)),
+    _on_ranker("POST", "/rollback", rollback, schema.RankerInfo, **_OF_A_VERSION),
+    _on_ranker("POST", "/pin", pin, schema.RankerInfo, example_ranker="shadow", **_OF_A_VERSION),
+    _on_ranker("POST", "/unpin", unpin, schema.RankerInfo, example_ranker="shadow", raises=_CONTROL_ERRORS),
+    _on_ranker(
+        "GET",
+        "/export",
+        export,
+        None,
+        query=ExportQuery,
+        media_types=_EXPORT_TYPES,
+        raises=(*_READ_ERRORS, MissingExtra),
+    ),
+    Operation(method="GET", path="/healthz", handle=healthz, answers=schema.Health, before_ready=True),
+    Operation(
+        method="GET", path="/readyz", handle=readyz, answers=schema.Health, before_ready=True, raises=(NotReady,)
+    ),
     Operation(
         method="GET",
         path="/metrics",
         handle=metrics,
         needs="admin",
         media_types=("text/plain",),
-        always=True,
+        before_ready=True,
         all_rankers=True,
     ),
-    Operation(method="GET", path="/openapi.json", handle=openapi, always=True),
-    Operation(method="GET", path="/docs", handle=docs, media_types=("text/html",), always=True),
-    Operation(method="GET", path="/docs/{file}", handle=asset, always=True, hidden=True),
-    Operation(method="GET", path="/dashboard", handle=dashboard, media_types=("text/html",), always=True),
-    Operation(method="GET", path="/dashboard/{name}", handle=dashboard, always=True, hidden=True),
-    Operation(method="GET", path="/dashboard/files/{file}", handle=dashboard_file, always=True, hidden=True),
+    Operation(method="GET", path="/openapi.json", handle=openapi, before_ready=True),
+    Operation(method="GET", path="/docs", handle=docs, media_types=("text/html",), before_ready=True),
+    Operation(method="GET", path="/docs/{file}", handle=asset, before_ready=True, hidden=True),
+    Operation(method="GET", path="/dashboard", handle=dashboard, media_types=("text/html",), before_ready=True),
+    Operation(method="GET", path="/dashboard/{name}", handle=dashboard, before_ready=True, hidden=True),
+    Operation(method="GET", path="/dashboard/files/{file}", handle=dashboard_file, before_ready=True, hidden=True),
 )

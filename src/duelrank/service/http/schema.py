@@ -6,46 +6,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-__all__ = [
-    "CLICK",
-    "BackfillCounts",
-    "Change",
-    "Comparison",
-    "Document",
-    "DocumentTable",
-    "FeatureCurve",
-    "FeedbackCounts",
-    "FeedbackEvent",
-    "GuardAlarm",
-    "GuardInfo",
-    "GuardRung",
-    "GuardSpec",
-    "Health",
-    "History",
-    "HistoryGuard",
-    "HistoryMark",
-    "ImpressionInfo",
-    "Invalid",
-    "LastStep",
-    "Live",
-    "LoggedImpression",
-    "Mode",
-    "Model",
-    "ModelCurves",
-    "Problem",
-    "RankAnswer",
-    "RankRequest",
-    "RankedDocument",
-    "RankerInfo",
-    "RankerSpec",
-    "Start",
-    "StepDocument",
-    "VersionInfo",
-    "VersionLabel",
-    "VersionNumber",
-    "VersionRanking",
-]
-
 #: The action of a feedback event that names none.
 CLICK = "click"
 

@@ -17,11 +17,10 @@ import time
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, ClassVar
-from typing import Protocol as StructuralType
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 import uvicorn
@@ -70,17 +69,17 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
         raise InvalidValue(f"{host} is not an address to listen on: {error}") from None
-    found = socket.socket(family, kind, protocol)
+    listening = socket.socket(family, kind, protocol)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen(2048)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
     except OSError as error:
-        found.close()
+        listening.close()
         if error.errno == errno.EADDRINUSE:
             raise InvalidValue(f"port {port} of {host} is in use; choose another with --port") from None
         raise InvalidValue(f"cannot listen on port {port} of {host}: {error.strerror or error}") from None
-    return found
+    return listening
 
 
 def run_server(
@@ -89,7 +88,7 @@ def run_server(
     """Serve until SIGINT or SIGTERM; raise if the service cannot become ready."""
     config = uvicorn.Config(
         app,
-        http=Protocol,
+        http=LimitedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -103,7 +102,7 @@ def run_server(
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
-        with _own_signals(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with _ignored_signals(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(_Server(config, service), service, listening, when_ready))
     finally:
         sys.setswitchinterval(before)
@@ -166,7 +165,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 @contextmanager
-def _own_signals() -> Iterator[None]:
+def _ignored_signals() -> Iterator[None]:
     """Ignore the signals that uvicorn raises again when it has stopped."""
     names = (signal.SIGINT, signal.SIGTERM)
     before = {name: signal.signal(name, lambda number, frame: None) for name in names}
@@ -177,12 +176,12 @@ def _own_signals() -> Iterator[None]:
             signal.signal(name, handler)
 
 
-class Protocol(HttpToolsProtocol):
+class LimitedProtocol(HttpToolsProtocol):
     """Uvicorn's HTTP protocol with time limits and a limit of headers.
 
     It closes a connection whose request takes too long to arrive, or whose answer is not read: uvicorn has a time limit
-    between two requests only, so a client that sends half a header, or a body byte by byte, would hold a connection for ever. It
-    also refuses headers that are too large, which uvicorn would collect until they are complete.
+    between two requests only, and a client that sends half a header, or a body byte by byte, could hold a connection indefinitely.
+    It also refuses headers that are too large, which uvicorn would collect until they are complete.
     """
 
     #: Seconds until a request must be complete.
@@ -300,11 +299,8 @@ class Protocol(HttpToolsProtocol):
 # Workers
 
 
-class Work(StructuralType):
-    """The function of a worker: serves on a socket, and sends the names of the rankers when it is ready. Must be picklable."""
-
-    def __call__(self, listening: socket.socket, ready: Connection) -> None:
-        """Serve until SIGTERM."""
+#: The function of a worker, which must be picklable: serves on a socket until SIGTERM; sends the rankers' names when it is ready.
+Work: TypeAlias = Callable[[socket.socket, Connection], None]
 
 
 @dataclass
@@ -316,7 +312,6 @@ class _Worker:
     served: bool = False  # whether it was ready: before that there is nothing to save
     pause: float = RESTART_PAUSES[0]
     due: float | None = None  # when to restart it, by the monotonic clock
-    sentinels: list[Any] = field(default_factory=list)
 
 
 class Supervisor:
@@ -381,10 +376,8 @@ class Supervisor:
     def _wait(self, woken: socket.socket) -> None:
         """Wait until a worker is ready or ends, a signal arrives, or a worker has to be restarted."""
         events: list[Any] = [woken]
-        for worker in self._alive():
-            assert worker.process is not None
-            events.append(worker.process.sentinel)
-            events += [worker.ready] if worker.ready is not None else []
+        events += [worker.process.sentinel for worker in self._workers if worker.process is not None]
+        events += [worker.ready for worker in self._alive() if worker.ready is not None]
         due = [worker.due for worker in self._workers if worker.due is not None]
         wait(events, max(0.0, min(due) - time.monotonic()) if due else None)
         with suppress(BlockingIOError):
