@@ -100,10 +100,10 @@ def cost_of_timing(n: int = 2000) -> float:
 
 def naive(spec: RunSpec) -> float:
     """Return microseconds per impression with the slow references in place of the kernels."""
-    from tests.swap import swapped, twin
+    from tests.swap import reference, swapped
 
     short = RunSpec(spec.algorithm, spec.dataset, spec.user, impressions=min(50, spec.impressions))
-    with swapped(lambda module, name, kernel: kernel if module in COMPILED_ANYWAY else twin(module, name)):
+    with swapped(lambda module, name, kernel: kernel if module in COMPILED_ANYWAY else reference(module, name)):
         return median(total(short) for _ in range(3))
 
 

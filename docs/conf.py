@@ -22,7 +22,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
-TYPES = re.findall(r"^(\w+): TypeAlias", (ROOT / "src/duelrank/core/types.py").read_text(encoding="utf-8"), re.MULTILINE)
+TYPES = re.findall(
+    r"^(\w+): TypeAlias", (ROOT / "src/duelrank/core/types.py").read_text(encoding="utf-8"), re.MULTILINE
+)
 
 project = "duelrank"
 author = "The duelrank authors"

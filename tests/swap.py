@@ -1,4 +1,4 @@
-"""Replaces the kernels for a while, by their slow twins or by timed versions."""
+"""Replaces the kernels temporarily by their reference versions, or by timed versions."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def kernels() -> dict[tuple[str, str], Any]:
     return found
 
 
-def twin(module: str, name: str) -> Callable[..., Any]:
-    """Return the slow twin of a kernel."""
+def reference(module: str, name: str) -> Callable[..., Any]:
+    """Return the reference version of a kernel."""
     found: Callable[..., Any] = getattr(importlib.import_module(f"tests.reference.{module}"), name)
     return found
 

@@ -155,7 +155,7 @@ def test_the_endpoint_answers_and_is_documented(files, serve):
     assert client.get("/v1/rankers/shop/share").json() == {"learned": 0.0}
     assert client.get("/v1/rankers/nobody/share").status_code == 404
     described = client.get("/openapi.json").json()["paths"]["/v1/rankers/{name}/share"]["get"]
-    assert described["summary"] == "Show which share of the impressions was learned from"
+    assert described["summary"] == "Show the share of the impressions that the ranker has learned from"
     assert {"200", "401", "404"} <= set(described["responses"])
 
 

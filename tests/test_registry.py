@@ -1,4 +1,4 @@
-"""Names, recipes and the grammar: what parses, what comes back out, and that no text is ever executed."""
+"""Names, recipes and the grammar: parsing, printing, and that no text is ever executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values: what they accept, what they refuse, and that nobody can change them from outside."""
+"""The values: what they accept, what they refuse, and that callers cannot change them."""
 
 from __future__ import annotations
 

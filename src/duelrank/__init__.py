@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _elsewhere(name: str) -> ModuleType:
-    """Return the module of that name, so that ``duelrank.users`` and ``duelrank.errors`` need no import; or say where the name is.
+    """Return the module of that name, so that ``duelrank.users`` needs no import, or raise an error that names the right module.
 
     Examples
     --------
@@ -37,14 +37,14 @@ def _elsewhere(name: str) -> ModuleType:
 
     from duelrank.core.errors import NoSuchName, UnknownName
 
-    rooms = {each.name: "duelrank" for each in iter_modules(__path__) if not each.name.startswith("_")}
-    for room in ("core", "evidence", "adapters"):
-        rooms |= {each.name: f"duelrank.{room}" for each in iter_modules([f"{__path__[0]}/{room}"])}
-    if name in rooms:
-        return import_module(f"{rooms[name]}.{name}")
-    for module, room in rooms.items():
+    parents = {each.name: "duelrank" for each in iter_modules(__path__) if not each.name.startswith("_")}
+    for package in ("core", "evidence", "adapters"):
+        parents |= {each.name: f"duelrank.{package}" for each in iter_modules([f"{__path__[0]}/{package}"])}
+    if name in parents:
+        return import_module(f"{parents[name]}.{name}")
+    for module, parent in parents.items():
         with suppress(ImportError):  # it needs an extra
-            found = getattr(import_module(f"{room}.{module}"), name, None)
+            found = getattr(import_module(f"{parent}.{module}"), name, None)
             if getattr(found, "__module__", "").startswith("duelrank."):
-                raise NoSuchName(f"duelrank has no {name!r}: write `from {room}.{module} import {name}`")
+                raise NoSuchName(f"duelrank has no {name!r}: write `from {parent}.{module} import {name}`")
     raise NoSuchName(f"{UnknownName.among('name in duelrank', name, __all__)}")

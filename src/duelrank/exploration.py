@@ -1,4 +1,4 @@
-"""Stage 2: proposes candidate rankers."""
+"""Stage 2: proposes directions in which the ranker may move, from which candidate rankers are made."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ from duelrank.kernels.projection import dot, norm, qr_basis
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import scores
 
+_IMPRESSIONS = (
+    10  # `ReferenceDocuments` uses at least this many impressions: the documents of one query are too similar
+)
+_TABLES = ("history_since", "history_sources", "history_lengths", "history_lists", "history_clicks")
+
 
 @dataclass(frozen=True, repr=False)
 class Exploration(Part, ABC):
@@ -56,7 +61,7 @@ class Exploration(Part, ABC):
 class UniformSphere(Exploration):
     """Try directions drawn uniformly from the unit sphere of all features.
 
-    Unbiased: the expected winning direction is proportional to the gradient of the smoothed utility.
+    It is unbiased: the expected winning direction is proportional to the gradient of the smoothed utility.
 
     Parameters
     ----------
@@ -125,7 +130,7 @@ class OppositePair(Exploration):
 class InDocumentSpace(Exploration):
     """Project uniform directions onto the span of the query's documents before the comparison: other directions have no effect.
 
-    A direction orthogonal to that span changes no score, hence no list and no click. So with all documents, not centred:
+    A direction orthogonal to that span changes no score, hence no list and no click. With all documents, not centred:
 
     - ``reach="projected"`` is unbiased: the lists are those of `UniformSphere` for the same random draws, and the expected winning
       direction is (δ/d) ∇F̂, the same as without projection, at rank/d of its variance.
@@ -178,14 +183,14 @@ class InDocumentSpace(Exploration):
 class NullSpace(Exploration):
     """Try directions that are orthogonal to the recent directions that lost most clearly.
 
-    Of several drawn uniformly from that complement, keep those whose u · mean document of the query is farthest from 0. A
+    Of several directions drawn uniformly from that complement, those with the largest |u · mean document of the query| are kept. A
     candidate is remembered as a loser if it has less credit than the current ranker and no more than the ``n_low``-th
     smallest of all.
 
     The published code does not draw uniformly: it weights, by normal numbers, the vectors of the basis that symbolic elimination
     (sympy's ``nullspace``) gives, which have length 1 but are not orthogonal to each other. Directions that several of them share
-    come up more often there. The margins of losers that it has not met yet are uninitialised memory, so which of the first losers
-    it avoids is not defined; here it is all of them.
+    are more frequent there. The margins of losers that do not exist yet are uninitialised memory, so it is undefined which of the
+    first losers it avoids; here it is all of them.
 
     Parameters
     ----------
@@ -205,7 +210,7 @@ class NullSpace(Exploration):
 
     Examples
     --------
-    A ranker that preferred the first feature has lost clearly; the next candidates leave that feature alone:
+    A ranker that preferred the first feature has lost clearly; the next candidates do not change that feature:
 
     >>> import numpy as np
     >>> from duelrank import Query, State
@@ -249,10 +254,6 @@ class NullSpace(Exploration):
         return {**memory, "losers": losers, "loser_margins": margins, "avoided": qr_basis(worst, -1.0)}
 
 
-#: References come from at least this many impressions: the documents of one query are too similar.
-_IMPRESSIONS = 10
-
-
 @register
 @dataclass(frozen=True, repr=False)
 class ReferenceDocuments(Exploration):
@@ -260,8 +261,8 @@ class ReferenceDocuments(Exploration):
 
     The score of a document d is Σ_j θ_j · (d · r_j)/‖r_j‖ with r_j the references. That is linear in d, the score under the
     weights Σ_j θ_j r_j/‖r_j‖. So a direction is u = Σ_j θ_j r_j/‖r_j‖ with θ uniform on the m-sphere (E‖u‖² is 1), and to move w
-    along the winners' u is to move θ along theirs. A similarity is not also divided by ‖d‖, as a cosine would be: it would not be
-    linear, and no weights would rank by it. (The published code does not even divide by ‖r_j‖.)
+    along the winners' u is to move θ along theirs. A similarity is not divided by ‖d‖, as a cosine would be: it would not be linear
+    in d. (The published code does not divide by ‖r_j‖ either.)
 
     The paper samples the references from the collection, which an online learner does not have. Here a few random documents of
     each of the first clicked impressions, a tenth of m, are kept until there are m; until then random documents of the
@@ -334,9 +335,9 @@ def _columns(features: Features, n: int, stream: Stream) -> Features:
 class SpeedThenQuality(Exploration):
     """Explore the space of a few reference documents until the weights stop changing direction, then all features.
 
-    They have stopped if the cosine between the weights and those of h clicked impressions before is above 1 − ε; here that is
-    checked after every h clicked impressions, in the published code after each. Exploration never switches back. The weights do not
-    change at the switch: both spaces share them. (The published code learns θ instead, and also changes the length of the weights.)
+    The weights have stopped if their cosine with the weights h clicked impressions before is above 1 − ε; here that is checked
+    after every h clicked impressions, in the published code after each. Exploration never switches back. The weights do not change
+    at the switch: both spaces share them. (The published code learns θ instead, and also changes the length of the weights.)
 
     Parameters
     ----------
@@ -399,9 +400,6 @@ def _direction_change(before: Weights, now: Weights) -> float:
     return 1.0 - dot(before, now) / lengths if lengths > 0.0 else math.inf
 
 
-_TABLES = ("history_since", "history_sources", "history_lengths", "history_lists", "history_clicks")
-
-
 @register
 @dataclass(frozen=True, repr=False)
 class CandidatePreselection(Exploration):
@@ -431,7 +429,7 @@ class CandidatePreselection(Exploration):
 
     Examples
     --------
-    Users want the first document. Of 100 directions drawn blindly about 50 prefer it; of those that win on past clicks:
+    Users want the first document. Of 100 random directions, about 50 prefer it; of 100 that win on past clicks:
 
     >>> from duelrank import Feedback, Learner, Query
     >>> from duelrank.core.randomness import stream
@@ -480,7 +478,7 @@ class CandidatePreselection(Exploration):
         tables["history_sources"][slot] = kernel.log_probability(trace["ranks"], len(features), tau)
         tables["history_lengths"][slot] = length
         tables["history_lists"][slot, :length] = impression.ranking
-        if feedback.weights is not None:  # until then flags, as stores of earlier versions have
+        if feedback.weights is not None:  # without weights the table has flags, as in stores of earlier versions
             tables["history_clicks"] = tables["history_clicks"].astype(np.float64, copy=False)
         tables["history_clicks"][slot] = 0
         tables["history_clicks"][slot, :length] = feedback.gains

@@ -125,7 +125,7 @@ class CreditWeighted(Inference):
     References
     ----------
     Flaxman, Kalai and McMahan, "Online convex optimization in the bandit setting: gradient descent without a gradient" (SODA 2005),
-    for the estimate; nothing in the dueling-bandit literature that we know of uses it with multileaving.
+    for the estimate; we know of no use of it with multileaving.
 
     Examples
     --------
@@ -223,9 +223,8 @@ class DifficultQueries(Inference):
         slot = self._slot(memory, now, ease)
         if slot is None:
             return memory
-        given = (
-            feedback.clicks if feedback.weights is None else feedback.weights
-        )  # flags, as stores of earlier versions have
+        # Flags without weights, as in stores of earlier versions.
+        given = feedback.clicks if feedback.weights is None else feedback.weights
         gains = np.zeros(impression.query.n_documents, given.dtype)
         gains[impression.ranking] = given
         return {

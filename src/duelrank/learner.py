@@ -1,4 +1,4 @@
-"""Defines `Learner`, a ranker that learns online through three methods: rank, learn, observe."""
+"""Defines `Learner`, a ranker that learns online with the methods rank, learn and observe."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Learner:
     weights
         Initial weights, such as those of the ranker in production; by default those of the algorithm, usually zeros. One finite
         number per feature, or a mapping from feature names to numbers, in which missing features start at 0. Weights that the
-        update rule would never lead to, such as those below 0 with `NonNegative`, are refused.
+        update rule cannot lead to, such as those below 0 with `NonNegative`, raise an error.
     feature_names
         One name per feature; shown with the weights and saved in snapshots.
 
@@ -123,7 +123,7 @@ class Learner:
         return f"<table>{head}<tr><th>feature</th><th>{shown}</th></tr>{''.join(rows)}{more}</table>"
 
     def _strongest(self, n: int) -> list[tuple[str, float]]:
-        """Return the features that change scores most: with their weights, or how far each moves a score where it has several."""
+        """Return the features that change scores most, with their weights, or with the ranges of their curves."""
         numbers = self.weights
         if not self._has_weight_per_feature:
             numbers = np.array([np.ptp(curve.heights) for curve in self.representation.curves(numbers, self._seen)])
@@ -140,17 +140,17 @@ class Learner:
 
     @property
     def _seen(self) -> Memory:
-        """What the representation has learned of the features."""
+        """The memory of the representation."""
         return self.state.of("representation").memory
 
     @property
     def representation(self) -> Representation:
-        """What the weights are for: the representation in the recipe, or the features as they are."""
+        """The representation of the recipe; `Raw` if it has none."""
         return self.algorithm.representation if isinstance(self.algorithm, Represented) else Raw()
 
     @property
     def weights(self) -> Weights:
-        """The current weights, read-only; with a representation, those of its columns, of which a feature may have several."""
+        """The current weights, read-only; with a representation, one per column, of which a feature may have several."""
         return self.state.weights
 
     def rank(self, query: Query | ArrayLike, length: int | None = None) -> Impression:
@@ -160,7 +160,7 @@ class Learner:
         ----------
         query
             A query, here and in the other methods; or its features alone, one row per document: an array, lists, or a data frame.
-            Of a data frame a learner with feature names takes the columns of these names.
+            A learner with feature names selects the columns of these names from a data frame.
         length
             Number of documents to show; by default that of the learner.
         """
@@ -176,7 +176,7 @@ class Learner:
         Parameters
         ----------
         impression
-            What `rank` or `observe` returned.
+            The impression that `rank` or `observe` returned.
         feedback
             The feedback; or the clicks alone, True or False (1 or 0) for each shown position.
         """
@@ -192,7 +192,7 @@ class Learner:
     def observe(self, query: Query | ArrayLike, ranking: ArrayLike) -> Impression:
         """Return the impression of a list that another system made and showed, such as one from a click log, for `learn`.
 
-        Algorithms that learn only from their own lists raise `InvalidRecipe`. Where possible, serve the lists of `rank`: they
+        Algorithms that learn only from their own lists raise `InvalidRecipe`. If possible, serve the lists of `rank`: they
         explore, so their clicks carry more information.
 
         Parameters
@@ -221,9 +221,9 @@ class Learner:
     def backfill(self, log: Iterable[tuple[Query | ArrayLike, ArrayLike, Feedback | ArrayLike]]) -> None:
         """Learn from a log before the first list: from lists that another system ranked, with their clicks, in one pass.
 
-        This is more than `observe` and `learn` for each list: what learns from the log is made for lists of others, so it works for
-        every algorithm that keeps what it knows in weights (see `duelrank.adapters.backfill.LogLearner`), and the
-        weights get a length with which this learner explores as it should. Do it once, before the learner goes live.
+        This is more than `observe` and `learn` for each list: a separate algorithm for lists of other systems learns from the log,
+        so it works for every algorithm with weights (see `duelrank.adapters.backfill.LogLearner`), and the weights are scaled to a
+        length that suits the exploration of this learner. Do it once, before the learner goes live.
 
         Parameters
         ----------
@@ -287,19 +287,19 @@ class Learner:
         return scores
 
     def curves(self) -> list[ShownCurve]:
-        """Return what each feature adds to the score, the features that move rankings most first."""
+        """Return the contribution of each feature to the score, the features with the largest effect on rankings first."""
         self._check_weights("curves")
         return shown_curves(self.representation, self.weights, self._seen, self._names)
 
     def plot(self, features: int = 12) -> Figure:
-        """Draw what has been learned: for each feature what its values add to the score; needs the extra ``plot``.
+        """Draw the contribution of the values of each feature to the score; needs the extra ``plot``.
 
-        Features that move rankings most come first, over light bars for the documents that were seen.
+        Features with the largest effect on rankings come first; light bars show the distribution of the documents seen.
 
         Parameters
         ----------
         features
-            The most features to draw; the title says how many more there are.
+            Maximum number of features to draw; the title has the number of the others.
         """
         from duelrank.drawing import feature_curves
 
@@ -308,7 +308,7 @@ class Learner:
         return feature_curves(curves, title, whole_number("features", features))
 
     def _query(self, given: Query | ArrayLike) -> Query:
-        """Return the query; a table of features becomes one."""
+        """Return the query; a table of features is converted."""
         if isinstance(given, Query):
             return given
         if self.algorithm.per_query:
@@ -384,7 +384,7 @@ def _checked_weights(given: ArrayLike | Mapping[str, float], names: tuple[str, .
 
 
 def _checked_number(n_features: int | None, weights: Weights | None, names: tuple[str, ...] | None) -> int:
-    """Return the number of features from those arguments that determine it, which must agree."""
+    """Return the number of features from the arguments that determine it, which must agree."""
     numbers: dict[str, int] = {}
     if n_features is not None:
         numbers["n_features"] = whole_number("n_features", n_features)

@@ -21,6 +21,8 @@ from duelrank.kernels.updates import discounted_sum
 
 M = TypeVar("M", bound="Metric")
 
+#: γ of the published tables. The paper's text says 0.995, but then no sum could exceed 200, and the tables go up to 1368.
+DISCOUNT = 0.9995
 _NO_CUTOFF = 1 << 31
 
 
@@ -134,7 +136,7 @@ class ERR(Metric):
     Parameters
     ----------
     max_grade
-        The highest grade of the data: P(satisfied) = (2^grade − 1) / 2^max_grade. A grade above it counts as it.
+        The highest grade of the data: P(satisfied) = (2^grade − 1) / 2^max_grade. A higher grade counts as this one.
 
     References
     ----------
@@ -142,7 +144,7 @@ class ERR(Metric):
 
     Examples
     --------
-    A perfect document satisfies nearly all who see it, a fair one few; so what comes first matters most.
+    A perfect document satisfies nearly all who see it, a fair one few; so the first document matters most.
 
     >>> import numpy as np
     >>> from duelrank.metrics import ERR
@@ -251,10 +253,6 @@ def evaluate(weights: Weights, split: Judged, metric: Metric | str, stream: Stre
     """
     values = per_query(weights, split, metric, stream)
     return float(values.mean()) if values.size else float("nan")
-
-
-#: γ of the published tables. The paper's text says 0.995, but with that no sum could pass 200 and the tables go up to 1368.
-DISCOUNT = 0.9995
 
 
 @explained

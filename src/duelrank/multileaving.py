@@ -19,9 +19,12 @@ from duelrank.kernels.elementary import logs
 from duelrank.kernels.multileaving import MISSING, draw_lists, returned, shown_ranks
 from duelrank.kernels.random import uniform
 
-Preferences: TypeAlias = NDArray[
-    np.float64
-]  # (n_rankers, n_rankers), antisymmetric; positive where the row is preferred
+Floats: TypeAlias = NDArray[np.float64]
+Preferences: TypeAlias = Floats  # (n_rankers, n_rankers), antisymmetric; positive if the row is preferred to the column
+Scoring: TypeAlias = Literal["linear", "inverse"]
+
+_LONGEST = 12  # positions of `OptimizedInterleaving`: the number of lists doubles with each position
+_SLACK = 1e-9  # slack on the minimum bias in the second linear programme: below the tolerance of the solver
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,8 +54,8 @@ class Multileaver(Part, ABC):
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the credit of each ranker; a ranker that beats the current ranker has more than entry 0.
 
-        A position without a click has gained 0, another one what its click weighs: 1, or more for an action that means more.
-        The stream is for methods that estimate credit from samples; most methods do not use it.
+        The gain of a position is the weight of its click (1, or more for a more valuable action), or 0 without a click. The stream
+        is for methods that estimate credit from samples; most methods do not use it.
         """
 
     def preferences(self, impression: Impression, gains: Gains, stream: Stream) -> Preferences:
@@ -75,8 +78,8 @@ class Multileaver(Part, ABC):
 class TeamDraft(Multileaver):
     """In each round, the rankers take turns in random order to add their best document that is not yet in the list.
 
-    A ranker owns the documents that it added, and gets one point per click on them, or what the click weighs. If all rankers agree
-    on the first documents, no ranker owns these.
+    A ranker owns the documents that it added, and gets one point per click on them, or the weight of the click. If all rankers
+    agree on the first documents, no ranker owns these.
 
     References
     ----------
@@ -114,8 +117,8 @@ class Balanced(Multileaver):
     Let k be the better of the two ranks of the lowest clicked document: each ranker gets the gains of the clicked documents of its
     own top k.
 
-    It is biased: against (a, b, c), the ranking (b, c, a) wins two of three random clicks. Nor is it monotone: a clicked document
-    that moves up may be the lowest click, and then shortens the top in which all others count.
+    It is biased: against (a, b, c), the ranking (b, c, a) wins two of three random clicks. It is not monotone either: a clicked
+    document that moves up may be the lowest click, and then shortens the top in which all others count.
 
     References
     ----------
@@ -124,7 +127,7 @@ class Balanced(Multileaver):
 
     Examples
     --------
-    Users click on each document equally often, which speaks for neither ranking; but the method is biased.
+    Users click on each document equally often, so neither ranking is better; but the method is biased.
 
     >>> from duelrank import Comparison
     >>> from duelrank.multileaving import Balanced
@@ -156,19 +159,19 @@ class Probabilistic(Multileaver):
     """Draw each position from a randomly chosen ranker's softmax over its ranks, P(rank r) ∝ 1/r^τ.
 
     Which ranker placed a document is unknown afterwards; the credit of a candidate is its expected preference over the
-    current ranker, E[sign(clicks of i − clicks of current)], over all the ways in which the list may have been
-    assigned to rankers. Where clicks have weights, their sums are compared; weights without a small common measure are rounded to
-    thousandths of what the list has gained.
+    current ranker, E[sign(clicks of i − clicks of current)], over all possible assignments of the list to rankers. If clicks have
+    weights, their sums are compared; weights without a small common measure are rounded to thousandths of the total gain of the
+    list.
 
     Parameters
     ----------
     tau
         Steepness of the softmax (the papers' τ).
     credit
-        "exact" computes the expectation, by convolution over the clicks, so a candidate that ranks as the current one does gets
-        exactly 0. "sampled" averages over random assignments of the clicks, as the published code of the papers does: a candidate
-        with an expected preference of 0 then wins almost half of the time, and one that is slightly worse may win too. This noise
-        is part of published results.
+        "exact" computes the expectation, by convolution over the clicks, so a candidate with the same ranking as the current ranker
+        gets exactly 0. "sampled" averages over random assignments of the clicks, as the published code of the papers does: a
+        candidate with an expected preference of 0 then wins almost half of the time, and one that is slightly worse may win too.
+        This noise is part of published results.
     samples
         Number of assignments that "sampled" draws (10,000 in the published code).
 
@@ -179,7 +182,7 @@ class Probabilistic(Multileaver):
 
     Examples
     --------
-    Both rankers have document 0 first. Of 1,000 lists with a flat and with a steep softmax, so many begin with it:
+    Both rankers have document 0 first. The number of lists, of 1,000, that begin with it, for a flat and a steep softmax:
 
     >>> import numpy as np
     >>> from duelrank.multileaving import Probabilistic
@@ -236,7 +239,7 @@ class Probabilistic(Multileaver):
 
 @dataclass(frozen=True, repr=False)
 class RanksOfShown(Multileaver):
-    """Make team-draft lists whose credit depends only on how each ranker orders what was shown."""
+    """Make team-draft lists; the credit depends only on how each ranker orders the shown documents."""
 
     def leave(self, rankings: Rankings, length: int, stream: Stream) -> tuple[Ranking, Trace]:
         """Return a team-draft list, and the rank of each shown document in each ranking."""
@@ -257,13 +260,13 @@ class SampleOnlyScored(RanksOfShown):
     added a document, so similar rankers share their clicks instead of splitting them.
 
     All rankers that returned all shown documents have the same total score, so clicks that are uniform over positions favour none
-    of them, on any list. Clicks that prefer the upper positions, whatever their documents, favour rankers that agree with
-    the others.
+    of them, on any list. Clicks that prefer the upper positions, independently of the documents, favour rankers that agree with the
+    others.
 
     Parameters
     ----------
     tau
-        How steeply the points decrease with the rank (the paper's softmax has the same τ; its normalisation is the same for all
+        How steeply the points decrease with the rank (the paper's softmax has the same τ; its normalisation is equal for all
         rankers, and left out).
 
     References
@@ -272,7 +275,7 @@ class SampleOnlyScored(RanksOfShown):
 
     Examples
     --------
-    A click on document 0. Two rankers have it first, and both get all of the credit; to the third it is worth half:
+    A click on document 0: the two rankers that have it first get full credit, the third ranker half:
 
     >>> import numpy as np
     >>> from duelrank import Impression, Query
@@ -299,19 +302,19 @@ class PairwisePreference(Multileaver):
     """Infer preferences between shown documents from clicks, and score each ranker by the pairs that it orders so (PPM).
 
     Position p is drawn uniformly from the documents that some ranker has in its top p, so two documents that could both be chosen
-    are equally likely to come in either order. A click is a preference over each document not clicked above the lowest click, and
-    the one right below it; only pairs are used that came after both could be chosen, each divided by the probability of that. The
-    credit of a ranker is the sum over those pairs, positive where it agrees, negative where it does not.
+    are equally likely in either order. A clicked document is preferred to each unclicked one above the lowest click, and to the one
+    right below it. Only pairs count in which both came after both could be chosen, each divided by the probability of that. The
+    credit of a ranker is the sum over those pairs, positive if it agrees, negative if it does not.
 
-    Which pairs count is as in the authors' code (HarrieO/OnlineLearningToRank). In another public implementation
-    (mpkato/interleaving) a click counts over the documents not clicked above that very click and the one right below it, instead of
-    those around the lowest click: with several clicks it has fewer pairs.
+    The pairs are those of the authors' code (HarrieO/OnlineLearningToRank). In another public implementation (mpkato/interleaving)
+    a clicked document is preferred to the documents not clicked above that same click and the one right below it, instead of those
+    around the lowest click: with several clicks it has fewer pairs.
 
     If clicks have weights, a preference counts by the difference of the two, so a purchase is preferred to a click as well.
 
-    The paper averages over the pairs of an impression in its code and sums in its text; who wins is the same, and here it is the
-    sum. For given pairs a ranker that moves a clicked document up never loses by it. Which pairs count depends on the tops of all
-    rankers, though, so a move that brings documents to the top, or takes them from there, may cost a pair.
+    The paper averages over the pairs of an impression in its code and sums in its text; the winners are the same, and here it is
+    the sum. For given pairs, a ranker that moves a clicked document up never loses credit. But the set of pairs depends on the tops
+    of all rankers, so a change of the documents in a top may remove a pair.
 
     References
     ----------
@@ -319,7 +322,7 @@ class PairwisePreference(Multileaver):
 
     Examples
     --------
-    All users click on document a, which is first for one ranker and last for the other. Some lists cannot tell:
+    All users click on document a, which is first for one ranker and last for the other. Some lists have no such pair:
 
     >>> from duelrank import Comparison
     >>> from duelrank.multileaving import PairwisePreference
@@ -348,14 +351,14 @@ class PairwisePreference(Multileaver):
 class ContestedPairs(RanksOfShown):
     """Make a team-draft list, and score each ranker by the preferences of the user that it shares, above all the contested ones.
 
-    A clicked document is preferred to each one that was not clicked above the last click, and to the one right below it. A ranker
-    that has such a pair in the user's order gets ρ: the share of rankers that have the pair in the other order than the list.
+    A clicked document is preferred to each one above the last click that was not clicked, and to the one right below it. A ranker
+    that has such a pair in the user's order gets ρ: the share of rankers that have the pair in the order opposite to the list.
 
-    Users click on top, whatever is there, so a click mostly confirms the order that was shown. If a pair is shown in each order as
-    often as rankers have it so, ρ balances this out: the order that is shown more often counts less, and clicks that have nothing
-    to do with the documents favour neither. Where all rankers agree, a click says nothing about who is better, and counts nothing.
-    A team draft does not have these chances exactly: a document that half of the rankers have first and half last is mostly
-    shown far above the middle. So a bias is left; it is against such documents: a skipped one loses to every click below.
+    Users click at the top, independently of the documents there, so a click mostly confirms the order that was shown. If each order
+    of a pair is shown in proportion to the rankers that have it, ρ compensates this: the more frequent order counts less, and
+    clicks that do not depend on the documents favour neither. If all rankers agree on a pair, it does not count. A team draft does
+    not have these probabilities exactly: a document that half of the rankers have first and half last is mostly shown far above the
+    middle. The remaining bias is against such documents: if skipped, they lose to every click below.
 
     If clicks have weights, a preference counts by the difference of the two.
 
@@ -365,7 +368,7 @@ class ContestedPairs(RanksOfShown):
 
     Examples
     --------
-    Document 1 of the list 0, 1, 2 was clicked, so it is preferred to both others. Rankers that say so, too, get credit:
+    Document 1 of the list 0, 1, 2 was clicked, so it is preferred to both others. Rankers that agree get credit:
 
     >>> import numpy as np
     >>> from duelrank import Impression, Query
@@ -379,94 +382,9 @@ class ContestedPairs(RanksOfShown):
     """
 
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
-        """Return what each ranker has of the user's preferences."""
+        """Return the sum of ρ over the preferences that each ranker shares with the user."""
         points: Credit = kernel.contested_pairs_credit(impression.trace["ranks"], gains)
         return points
-
-
-Floats = NDArray[np.float64]
-_SLACK = 1e-9  # slack on the minimum bias in the second programme: below the solver's own tolerance
-
-
-def _click_chances(length: int) -> Floats:
-    """Return the probability of a click at each position, independent of the documents: ∝ 1/position, as in both papers."""
-    chances = 1.0 / np.arange(1.0, length + 1.0)
-    return _normalised(chances)
-
-
-def _top_ranks(rankings: Rankings, ranking: Ranking, length: int) -> NDArray[np.int64]:
-    """Return the rank of each document in each ranking: ``length`` if it is below the top, MISSING if it was not returned."""
-    ranks = shown_ranks(rankings, ranking)
-    clipped: NDArray[np.int64] = np.where(ranks < MISSING, np.minimum(ranks, length), MISSING)
-    return clipped
-
-
-def _worth(ranks: NDArray[np.int64], scoring: Literal["linear", "inverse"] = "inverse") -> Floats:
-    """Return the credit of a click on documents of these ranks, from 0; 0 if not returned. The last axis is as long as the list."""
-    places = 1.0 + ranks
-    values = ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
-    given: Floats = np.where(ranks < MISSING, values, 0.0)
-    return given
-
-
-def _earned(worth: Floats, gains: Gains) -> Credit:
-    """Return the sum over the clicks of the gain times what the click is worth to each ranker."""
-    clicked = gains > 0.0
-    sums: Credit = (worth[:, clicked] * gains[clicked]).sum(axis=1)
-    return sums
-
-
-def _prefix_bias(credits: Floats) -> Floats:
-    """Return the credit of each ranker minus that of the one before, for clicks anywhere in the top k, for each k and list.
-
-    The input is the credit (n_lists, n_rankers, length) of a click at each position; the shape of the result is
-    ((n_rankers − 1) · length, n_lists).
-    """
-    leads: Floats = np.diff(credits.cumsum(axis=2), axis=1)
-    return leads.reshape(leads.shape[0], -1).T
-
-
-def _list_chances(bias: Floats, gain: Floats) -> Floats:
-    """Return the probabilities p that minimise Σ|bias · p| (to 0 if possible) and, among those, maximise gain · p."""
-    n_constraints, n_lists = bias.shape
-    if n_lists == 1:
-        return np.ones(1)
-    # The variables: p, then the two sides of each violation, bias · p = over − under.
-    slack = np.eye(n_constraints)
-    balance = np.hstack([bias, -slack, slack])
-    certain = np.concatenate([np.ones(n_lists), np.zeros(2 * n_constraints)])
-    violation = 1.0 - certain
-    least = float((violation * _solve(violation, np.vstack([balance, certain]))).sum())
-    wanted = np.concatenate([-gain, np.zeros(2 * n_constraints)])
-    chances = _solve(wanted, np.vstack([balance, certain]), violation, least + _SLACK)[:n_lists]
-    return _normalised(np.maximum(chances, 0.0))
-
-
-def _normalised(chances: Floats) -> Floats:
-    shares: Floats = chances / chances.sum()
-    return shares
-
-
-def _solve(cost: Floats, equal: Floats, bounded: Floats | None = None, bound: float = 0.0) -> Floats:
-    """Minimise the cost; all rows of ``equal`` are 0 except the last, which is 1, and ``bounded`` is at most its bound."""
-    try:
-        from scipy.optimize import linprog
-    except ImportError:
-        raise MissingExtra(
-            "optimized interleaving and multileaving need SciPy: pip install 'duelrank[scipy]'"
-        ) from None
-
-    right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
-    rows, limits = (None, None) if bounded is None else (bounded[np.newaxis], [bound])
-    result = linprog(cost, A_ub=rows, b_ub=limits, A_eq=equal, b_eq=right, method="highs")
-    if result.x is None:
-        raise InvalidValue(f"the probabilities of the lists could not be found: {result.message}")
-    solution: Floats = result.x
-    return solution
-
-
-Scoring = Literal["linear", "inverse"]
-_LONGEST = 12  # the number of lists doubles with each position
 
 
 @register
@@ -532,7 +450,7 @@ class OptimizedInterleaving(Multileaver):
 @lru_cache(maxsize=512)
 def _lists(
     first: tuple[int, ...], second: tuple[int, ...], length: int, scoring: Scoring
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Return all lists that two rankings allow, the ranks of their documents in both, and the cumulative probabilities.
 
     ``first`` and ``second`` contain the ranks of document 0, 1, 2, …. Only the relative order of two rankings matters, so solutions
@@ -556,14 +474,14 @@ def _allowed(tops: list[list[int]], length: int, shown: tuple[int, ...]) -> list
     return [found for document in sorted(following) for found in _allowed(tops, length, (*shown, document))]
 
 
-def _sensitivity(worth: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sensitivity(worth: Floats) -> Floats:
     """Return P(a click decides) · entropy of the winner, for each list."""
     lead = worth[:, 0] - worth[:, 1]
     clicks = _click_chances(lead.shape[1])
     wins = np.stack([((lead > 0) * clicks).sum(axis=1), ((lead < 0) * clicks).sum(axis=1)])
     decided = wins.sum(axis=0)
     shares = np.divide(wins, decided, out=np.zeros_like(wins), where=decided > 0)
-    values: NDArray[np.float64] = decided * -(shares * logs(np.where(shares > 0, shares, 1.0))).sum(axis=0)
+    values: Floats = decided * -(shares * logs(np.where(shares > 0, shares, 1.0))).sum(axis=0)
     return values
 
 
@@ -618,3 +536,83 @@ class OptimizedMultileaving(Multileaver):
     def assign_credit(self, impression: Impression, gains: Gains, stream: Stream) -> Credit:
         """Return the sum of gain/rank over the clicks."""
         return _earned(_worth(impression.trace["ranks"]), gains)
+
+
+# Helpers of both optimized methods.
+
+
+def _click_chances(length: int) -> Floats:
+    """Return the probability of a click at each position, independent of the documents: ∝ 1/position, as in both papers."""
+    chances = 1.0 / np.arange(1.0, length + 1.0)
+    return _normalised(chances)
+
+
+def _top_ranks(rankings: Rankings, ranking: Ranking, length: int) -> NDArray[np.int64]:
+    """Return the rank of each document in each ranking: ``length`` if it is below the top, MISSING if it was not returned."""
+    ranks = shown_ranks(rankings, ranking)
+    clipped: NDArray[np.int64] = np.where(ranks < MISSING, np.minimum(ranks, length), MISSING)
+    return clipped
+
+
+def _worth(ranks: NDArray[np.int64], scoring: Scoring = "inverse") -> Floats:
+    """Return the credit of a click on documents of these ranks (from 0), or 0 if not returned; the last axis is the list."""
+    places = 1.0 + ranks
+    values = ranks.shape[-1] + 1.0 - places if scoring == "linear" else 1.0 / places
+    given: Floats = np.where(ranks < MISSING, values, 0.0)
+    return given
+
+
+def _earned(worth: Floats, gains: Gains) -> Credit:
+    """Return the sum over the clicks of the gain times the worth of the click to each ranker."""
+    clicked = gains > 0.0
+    sums: Credit = (worth[:, clicked] * gains[clicked]).sum(axis=1)
+    return sums
+
+
+def _prefix_bias(credits: Floats) -> Floats:
+    """Return the credit of each ranker minus that of the one before, for clicks anywhere in the top k, for each k and list.
+
+    The input is the credit (n_lists, n_rankers, length) of a click at each position; the shape of the result is
+    ((n_rankers − 1) · length, n_lists).
+    """
+    leads: Floats = np.diff(credits.cumsum(axis=2), axis=1)
+    return leads.reshape(leads.shape[0], -1).T
+
+
+def _list_chances(bias: Floats, gain: Floats) -> Floats:
+    """Return the probabilities p that minimise Σ|bias · p| (to 0 if possible) and, among those, maximise gain · p."""
+    n_constraints, n_lists = bias.shape
+    if n_lists == 1:
+        return np.ones(1)
+    # The variables: p, then the two sides of each violation, bias · p = over − under.
+    slack = np.eye(n_constraints)
+    balance = np.hstack([bias, -slack, slack])
+    certain = np.concatenate([np.ones(n_lists), np.zeros(2 * n_constraints)])
+    violation = 1.0 - certain
+    least = float((violation * _solve(violation, np.vstack([balance, certain]))).sum())
+    wanted = np.concatenate([-gain, np.zeros(2 * n_constraints)])
+    chances = _solve(wanted, np.vstack([balance, certain]), violation, least + _SLACK)[:n_lists]
+    return _normalised(np.maximum(chances, 0.0))
+
+
+def _normalised(chances: Floats) -> Floats:
+    shares: Floats = chances / chances.sum()
+    return shares
+
+
+def _solve(cost: Floats, equal: Floats, bounded: Floats | None = None, bound: float = 0.0) -> Floats:
+    """Minimise the cost; all rows of ``equal`` are 0 except the last, which is 1, and ``bounded`` is at most its bound."""
+    try:
+        from scipy.optimize import linprog
+    except ImportError:
+        raise MissingExtra(
+            "optimized interleaving and multileaving need SciPy: pip install 'duelrank[scipy]'"
+        ) from None
+
+    right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
+    rows, limits = (None, None) if bounded is None else (bounded[np.newaxis], [bound])
+    result = linprog(cost, A_ub=rows, b_ub=limits, A_eq=equal, b_eq=right, method="highs")
+    if result.x is None:
+        raise InvalidValue(f"the probabilities of the lists could not be found: {result.message}")
+    solution: Floats = result.x
+    return solution

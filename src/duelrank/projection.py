@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,16 @@ from duelrank.kernels import projection as kernel
 from duelrank.kernels.elementary import log, power
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.updates import is_zero
+
+Table: TypeAlias = NDArray[np.float64]
+Tables: TypeAlias = tuple[
+    Table, Table, Table
+]  # P(seen | clicks) per position, the table of documents, the table of users
+
+POSITIONS = 20  # number of positions with their own parameters; lower positions share the last ones
+BELIEF = 10.0  # weight of the initial parameters, in observations
+_GAPS = 30  # number of distances with their own column; longer distances share the last column
+_RESCALE = {"none": 0, "unit": 1, "preserve": 2}
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,30 +43,6 @@ class Examination(Part, ABC):
     def observe(self, memory: Memory, impression: Impression, feedback: Feedback) -> Memory:
         """Return the memory after an impression, with or without clicks; by default it does not change."""
         return memory
-
-
-@dataclass(frozen=True, repr=False)
-class Projection(Part, ABC):
-    """Project a gradient onto the directions that an impression has tested."""
-
-    kind: ClassVar[str] = "projection"
-
-    @abstractmethod
-    def project(
-        self, gradient: Gradient, memory: Memory, impression: Impression, feedback: Feedback
-    ) -> tuple[Gradient, Memory]:
-        """Return the projected gradient and the new memory."""
-
-    def examined(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.bool_] | None:
-        """Return which shown positions are taken as examined, None for a projection that does not ask."""
-        return None
-
-
-def _top(depth: int, length: int) -> NDArray[np.float64]:
-    """Return the weights of a user who examined only the first positions."""
-    weights = np.zeros(length)
-    weights[:depth] = 1.0
-    return weights
 
 
 @register
@@ -94,10 +80,6 @@ class LastClick(Examination):
         return _top(last + self.beyond if last else 0, feedback.clicks.shape[0])
 
 
-_GAPS = 30  # number of distances with their own column; longer distances share the last column
-_BELIEF = 10.0  # weight of the prior in each column, in observations
-
-
 @register
 @dataclass(frozen=True, repr=False)
 class AdaptiveLastClick(Examination):
@@ -119,7 +101,7 @@ class AdaptiveLastClick(Examination):
 
     Examples
     --------
-    How many positions a click on the first makes seen: at the start, and after 300 users who clicked nothing else.
+    Number of positions that count as seen after a click on the first: at the start, and after 300 users who clicked nothing else.
 
     >>> import numpy as np
     >>> from duelrank import Feedback, Impression, Query
@@ -151,8 +133,8 @@ class AdaptiveLastClick(Examination):
     @cached_property
     def _prior(self) -> NDArray[np.float64]:
         """Return the prior: half of all seen documents are clicked, and all are seen down to the initial k."""
-        gaps = np.full((2, _GAPS + 1), _BELIEF)
-        gaps[0] = np.where(np.arange(_GAPS + 1) <= self.beyond, 0.5 * _BELIEF, 0.0)
+        gaps = np.full((2, _GAPS + 1), BELIEF)
+        gaps[0] = np.where(np.arange(_GAPS + 1) <= self.beyond, 0.5 * BELIEF, 0.0)
         return gaps
 
 
@@ -163,7 +145,7 @@ class WholeList(Examination):
 
     Examples
     --------
-    For short lists that fit on a screen, whatever was clicked:
+    For short lists that fit on a screen:
 
     >>> import numpy as np
     >>> from duelrank import Feedback, Impression, Query
@@ -204,15 +186,16 @@ class Observed(Examination):
         return _top(feedback.examined, feedback.clicks.shape[0])
 
 
-Table = NDArray[np.float64]
-
-POSITIONS = 20  # number of positions with their own parameters; lower positions share the last ones
-BELIEF = 10.0  # weight of the initial parameters, in observations
+def _top(depth: int, length: int) -> NDArray[np.float64]:
+    """Return the weights of a user who examined only the first positions."""
+    weights = np.zeros(length)
+    weights[:depth] = 1.0
+    return weights
 
 
 @dataclass(frozen=True, repr=False)
-class ClickModel(Examination):
-    """A seen document is clicked if it attracts; the posterior probability of having been seen is exact, given all clicks.
+class ModelledExamination(Examination):
+    """Examination by a click model: a seen document is clicked if it attracts; P(seen | all clicks) is exact.
 
     Parameters
     ----------
@@ -244,9 +227,7 @@ class ClickModel(Examination):
         _, documents, users = self._apply(memory, impression, feedback, self.forgetting)
         return {**memory, "examination_documents": documents, "examination_users": users}
 
-    def _apply(
-        self, memory: Memory, impression: Impression, feedback: Feedback, forgetting: float
-    ) -> tuple[Table, Table, Table]:
+    def _apply(self, memory: Memory, impression: Impression, feedback: Feedback, forgetting: float) -> Tables:
         features = impression.query.features
         documents = memory.get("examination_documents")
         if documents is None:
@@ -269,13 +250,13 @@ class ClickModel(Examination):
     @abstractmethod
     def step(
         features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
-    ) -> tuple[Table, Table, Table]:
+    ) -> Tables:
         """Call the kernel of the model: return P(seen | clicks) per position, and both tables after the list."""
 
 
 @register
 @dataclass(frozen=True, repr=False)
-class PositionBased(ClickModel):
+class PositionBased(ModelledExamination):
     """Each position is seen with its own probability, independently of the others; a seen document is clicked if it attracts.
 
     P(seen | no click) = p(1 − a) / (1 − pa). The first position is always seen: only the products p · a can be learned, so one of
@@ -314,24 +295,22 @@ class PositionBased(ClickModel):
     @staticmethod
     def step(
         features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
-    ) -> tuple[Table, Table, Table]:
+    ) -> Tables:
         """Call the kernel of the position-based model."""
-        tables: tuple[Table, Table, Table] = kernel.position_based(
-            features, ranking, clicks, documents, users, forgetting
-        )
+        tables: Tables = kernel.position_based(features, ranking, clicks, documents, users, forgetting)
         return tables
 
 
 @register
 @dataclass(frozen=True, repr=False)
-class DependentClick(ClickModel):
+class DependentClick(ModelledExamination):
     """Users scan from the top; after a click they continue with a probability that depends on the position.
 
-    What is learned of P(continue | clicked) may stay near the initial value. If no click follows a click, the user left, or saw
-    nothing attractive: these can be told apart only as far as the documents below attract. In logs of a ranking that is upside
-    down, with users who seldom click on bad documents, hardly any click follows another: where 0.30 was true, it stayed at 0.59
-    to 0.88 from 0.9, and at 0.32 to 0.58 from 0.5 (``studies/learned_users.py``). Where it is known how far users looked, use
-    `Observed`.
+    The estimate of P(continue | clicked) may stay near the initial value. If no click follows a click, the user left or saw nothing
+    attractive: these cases can be distinguished only as far as the documents below attract. In logs of a reversed ranking, with
+    users who rarely click on bad documents, hardly any click follows another: with a true value of 0.30, the estimate stayed at
+    0.59 to 0.88 from an initial 0.9, and at 0.32 to 0.58 from 0.5 (``studies/learned_users.py``). If it is known how far users
+    looked, use `Observed`.
 
     Parameters
     ----------
@@ -347,7 +326,7 @@ class DependentClick(ClickModel):
 
     Examples
     --------
-    Users read on to a click, after which half of them leave. That nothing was clicked below makes this more likely:
+    Users read down to a click, after which half of them leave. No click below makes it more likely that they left:
 
     >>> import numpy as np
     >>> from duelrank import Feedback, Impression, Query
@@ -367,17 +346,15 @@ class DependentClick(ClickModel):
     @staticmethod
     def step(
         features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
-    ) -> tuple[Table, Table, Table]:
+    ) -> Tables:
         """Call the kernel of the dependent click model."""
-        tables: tuple[Table, Table, Table] = kernel.dependent_click(
-            features, ranking, clicks, documents, users, forgetting
-        )
+        tables: Tables = kernel.dependent_click(features, ranking, clicks, documents, users, forgetting)
         return tables
 
 
 @register
 @dataclass(frozen=True, repr=False)
-class DynamicBayesian(ClickModel):
+class DynamicBayesian(ModelledExamination):
     """Users scan from the top; they stop after a click that satisfies them, else they continue with a fixed probability.
 
     Parameters
@@ -413,15 +390,27 @@ class DynamicBayesian(ClickModel):
     @staticmethod
     def step(
         features: Features, ranking: Ranking, clicks: Clicks, documents: Table, users: Table, forgetting: float
-    ) -> tuple[Table, Table, Table]:
+    ) -> Tables:
         """Call the kernel of the dynamic Bayesian network."""
-        tables: tuple[Table, Table, Table] = kernel.dynamic_bayesian(
-            features, ranking, clicks, documents, users, forgetting
-        )
+        tables: Tables = kernel.dynamic_bayesian(features, ranking, clicks, documents, users, forgetting)
         return tables
 
 
-_RESCALE = {"none": 0, "unit": 1, "preserve": 2}
+@dataclass(frozen=True, repr=False)
+class Projection(Part, ABC):
+    """Project a gradient onto the directions that an impression has tested."""
+
+    kind: ClassVar[str] = "projection"
+
+    @abstractmethod
+    def project(
+        self, gradient: Gradient, memory: Memory, impression: Impression, feedback: Feedback
+    ) -> tuple[Gradient, Memory]:
+        """Return the projected gradient and the new memory."""
+
+    def examined(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.bool_] | None:
+        """Return which shown positions count as examined; None if the projection does not use examination."""
+        return None
 
 
 @register
@@ -451,9 +440,9 @@ class DocumentSpace(Projection):
     threshold
         Documents count if their weight, the probability of having been examined, is above it; a click model gives no weight of 0.
     ridge
-        None: each such document counts fully. A number: each counts by its weight, g = Xᵀ(XXᵀ + ridge · I)⁻¹Xu where the rows of X
-        are the documents times √weight; remembered documents keep their weight. The smaller the ridge, the closer to the
-        full projection.
+        None: each such document counts fully. A number: each counts by its weight, g = Xᵀ(XXᵀ + ridge · I)⁻¹Xu, where the rows of X
+        are the documents times √weight; remembered documents keep their weight. The smaller the ridge, the closer to the full
+        projection.
     centred
         Subtract the mean of the examined documents of an impression first: a ranking depends only on differences. Remembered
         documents stay centred as in their own impression.
@@ -464,7 +453,7 @@ class DocumentSpace(Projection):
 
     Examples
     --------
-    The direction that won also has a third feature, which no examined document has. That part is dropped:
+    The winning direction also has a component of the third feature, which no examined document has; it is removed:
 
     >>> import numpy as np
     >>> from duelrank import Feedback, Impression, Query
@@ -475,8 +464,8 @@ class DocumentSpace(Projection):
     [0.6, 0.0, 0.0]
     """
 
-    # Weights of 0 and 1, as with the default examination, are the same for every threshold; and with a ridge no direction is
-    # dropped. Tests show where each of them matters.
+    # Weights of 0 and 1, as of the default examination, are the same for every threshold; with a ridge no direction is dropped.
+    # Tests show where each of these fields has an effect.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"basis", "threshold", "tolerance"})
 
     examination: Examination = LastClick()
@@ -509,7 +498,7 @@ class DocumentSpace(Projection):
         return gradient, memory
 
     def examined(self, memory: Memory, impression: Impression, feedback: Feedback) -> NDArray[np.bool_]:
-        """Return which shown positions count, to an impression with clicks."""
+        """Return which shown positions count as examined, for an impression with clicks."""
         weights = self.examination.weights(memory.get("examination", {}), impression, feedback)
         return weights > self.threshold
 

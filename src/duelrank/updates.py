@@ -26,7 +26,7 @@ class Update(Part, ABC):
     kind: ClassVar[str] = "update"
 
     def allowed(self, weights: Weights) -> Weights:
-        """Return the nearest weights that this rule would ever lead to; all are, where it has no bounds."""
+        """Return the nearest weights that this rule can lead to; the weights themselves for a rule without bounds."""
         return weights
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Momentum(Update):
 
     Examples
     --------
-    Three gradients agree and the fourth contradicts them; the weight goes on rising, only more slowly:
+    Three gradients agree and the fourth contradicts them; the weight continues to rise, but more slowly:
 
     >>> import numpy as np
     >>> from duelrank import State
@@ -128,19 +128,19 @@ class Momentum(Update):
 @register
 @dataclass(frozen=True, repr=False)
 class NonNegative(Update):
-    """Move, then set weights below 0 to 0: the nearest weights that an engine with non-negative ones can hold.
+    """Move, then set weights below 0 to 0: the nearest non-negative weights.
 
-    For hybrid search, whose engines take no others: a score that clicks speak against is switched off, and comes back when they
-    speak for it again.
+    Engines for hybrid search accept only such weights. The weight of a score that clicks contradict becomes 0, and grows again when
+    clicks support it.
 
     Parameters
     ----------
     step
-        How far to move before.
+        The step before weights are cut.
 
     Examples
     --------
-    Clicks speak against the first of two scores; its weight ends at 0, not below:
+    The gradient is against the first of two scores; its weight ends at 0, not below:
 
     >>> import numpy as np
     >>> from duelrank import State
@@ -153,10 +153,10 @@ class NonNegative(Update):
     step: Update = Step()
 
     def allowed(self, weights: Weights) -> Weights:
-        """Return the weights that the step allows, those below 0 as 0."""
+        """Return the weights that the step allows, with 0 for those below 0."""
         return frozen(np.maximum(self.step.allowed(weights), 0.0))
 
     def move(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
-        """Return the weights after the step, those below 0 as 0, and the memory of the step."""
+        """Return the weights after the step, with 0 for those below 0, and the memory of the step."""
         weights, memory = self.step.move(state.of("step"), gradient)
         return self.allowed(weights), replaced(state.memory, "step", memory)

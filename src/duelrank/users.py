@@ -1,4 +1,4 @@
-"""Stage 4: simulated users, who click on lists."""
+"""Stage 4: simulates users, who click on lists."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Cascade(User):
 
 Probabilities = tuple[float, ...]
 
-# behaviour -> number of grades -> P(click | grade), P(stop | grade)
+#: Behaviour -> number of grades -> P(click | grade), P(stop | grade).
 BEHAVIOURS: dict[str, dict[int, tuple[Probabilities, Probabilities]]] = {
     "perfect": {
         2: ((0.0, 1.0), (0.0, 0.0)),
@@ -139,7 +139,7 @@ class Preset(User):
         perfect (clicks by relevance, reads all), navigational (wants one good document), informational (clicks a lot,
         also on irrelevant documents) or almost-random.
     stop_without_click
-        As in `Cascade`.
+        Whether the user may stop after a document that was not clicked, as in `Cascade`.
 
     Examples
     --------
@@ -224,15 +224,15 @@ class ClickModel(User):
 class DCM(ClickModel):
     """Dependent clicks: scan from the top, click by grade; continue after a click at rank r with probability λ_r, else always.
 
-    `examined` is the last rank that was evaluated: the rank of the click after which the user left, or the whole list.
+    `examined` is the last rank that was evaluated: the rank of the click after which the user left, or the length of the list.
 
     Parameters
     ----------
     like
         The user whose click probabilities are used.
     continuation
-        λ from rank 1 down; the last one holds for all further ranks. The default, falling from 0.9 to 0.5, is a choice and
-        not an estimate.
+        λ from rank 1 down; the last one holds for all further ranks. The default, which falls from 0.9 to 0.5, is a choice, not
+        an estimate.
 
     References
     ----------
@@ -298,7 +298,7 @@ class DBN(ClickModel):
 
     Examples
     --------
-    The good document is last. Impatient users seldom get there:
+    The good document is last. Impatient users rarely reach it:
 
     >>> import numpy as np
     >>> from duelrank.core.randomness import stream
@@ -343,7 +343,7 @@ class PBM(ClickModel):
     like
         The user whose click probabilities are used.
     decay
-        η: 0 sees everything; 1 is the usual choice of simulations.
+        η: 0 is a user who sees everything; 1 is the usual choice in simulations.
 
     References
     ----------
@@ -382,8 +382,8 @@ class UBM(ClickModel):
     """User browsing: whether rank r is examined depends on r and on how far above it the last click was.
 
     P(click at rank r) = γ · P(click | grade). The model has one free γ per rank and distance d to the last click; here they
-    follow a formula: γ = r^−η while nothing is clicked, and ((r − d + 1) / r)^ρ after a click d ranks above: 1 just below
-    it, less the further away, and less steeply so far down the list. The examined positions need not be the first ones,
+    follow a formula: γ = r^−η before the first click, and ((r − d + 1) / r)^ρ after a click d ranks above. That is 1 just below the
+    click and falls with the distance, less steeply further down the list. The examined positions need not be the first ones,
     so the feedback has no `examined` depth, and `Observed` cannot be used with this user.
 
     Parameters
@@ -393,8 +393,8 @@ class UBM(ClickModel):
     decay
         η, before the first click.
     decay_clicked
-        ρ, after a click. The defaults are near the values from a search log that simulations of unbiased learning to
-        rank use: 0.07 away on average over ten ranks.
+        ρ, after a click. The defaults approximate the values from a search log that simulations of unbiased learning to rank use;
+        the mean difference over ten ranks is 0.07.
 
     References
     ----------
@@ -402,7 +402,7 @@ class UBM(ClickModel):
 
     Examples
     --------
-    After a click users look at what follows: the last document is clicked more often if the one above it is good, too.
+    After a click users look at the next documents: the last one is clicked more often if the one above it is good, too.
 
     >>> import numpy as np
     >>> from duelrank.core.randomness import stream
@@ -475,7 +475,7 @@ class Mixture(User):
 @register
 @dataclass(frozen=True, repr=False)
 class Opposed(User):
-    """Click as another user would if grade g were n − 1 − g: what was most relevant is now least, and the reverse.
+    """Click as another user would if grade g were n − 1 − g: the most relevant documents become the least relevant.
 
     For a change of intent, see `IntentDrift`. A simulation evaluates by the labels of the data, so an algorithm that learns well
     from this user has bad metrics.
@@ -489,7 +489,7 @@ class Opposed(User):
 
     Examples
     --------
-    Clicks go to what the data calls irrelevant:
+    The user clicks on the documents that the data labels irrelevant:
 
     >>> import numpy as np
     >>> from duelrank.core.randomness import stream

@@ -62,7 +62,7 @@ def test_a_parameter_that_is_ignored_is_found() -> None:
 
 @dataclass(frozen=True, repr=False)
 class Greedy(DBGD):
-    """An algorithm that learns from lists on which nobody clicked."""
+    """An algorithm that learns from lists without clicks."""
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
@@ -130,7 +130,7 @@ def test_what_inert_fields_excuse_is_true() -> None:
 
 
 def test_shared_ties_leave_nothing_to_chance_and_separate_ones_do() -> None:
-    """Documents that are all alike score alike in every ranker: with one order of ties they all rank alike, and nobody can win."""
+    """Documents that are all alike score alike in every ranker: with one order of ties they all rank alike, and none can win."""
     query, moved = Query("q", np.ones((6, 20))), {}
     for ties in ("shared", "separate"):
         learner = play(parse(f"mgd(ties={ties!r})"), 0)

@@ -13,7 +13,7 @@ from scipy.special import rel_entr
 from duelrank import Feedback, Learner, Projected, Query, Snapshot, parse
 from duelrank.algorithms import BatchRank, CascadeKLUCB, ClickBandit
 from duelrank.algorithms.batch_rank import _end_stage
-from duelrank.algorithms.query_memory import QueryMemory
+from duelrank.algorithms.click_bandit import QueryMemory
 from duelrank.core.errors import InvalidValue, ShapeMismatch
 from duelrank.core.registry import aliases
 from duelrank.core.types import State
@@ -127,7 +127,7 @@ class TestOneQuery:
         """In the last tenth lists are 90% as attractive as the best one, 1 − 0.7⁴.
 
         UCB1's bound on an unattractive document falls below 0.3 once it was examined 1.5 · log(n) / 0.25² ≈ 221 times, 2,650
-        times for all twelve; each list tells of at least one document, so that is over long before round 9,000. From there to
+        times for all twelve; each list has at least one observation, so that is over long before round 9,000. From there to
         10,000 the logarithm grows by 1%, so some 30 examinations, each of which costs 0.25 at most, are left for 1,000 lists:
         1%. KL-UCB needs fewer. Attraction is computed from the shown list, so no noise of clicks is in it.
         """
@@ -145,7 +145,7 @@ class TestOneQuery:
         assert set(learned.best(one)[:4].tolist()) == {0, 4, 8, 12}
 
     def test_batchrank_finds_it_too(self) -> None:
-        """Its first stage, ⌈16 · log T⌉ = 122 counts, ends after 122 · 6 / 2 = 366 lists, and tells both kinds of documents apart.
+        """Its first stage, ⌈16 · log T⌉ = 122 counts, ends after 122 · 6 / 2 = 366 lists, and separates both kinds of documents.
 
         With a budget of log T + 3 log log T ≈ 13.7 the bound above a rate of 0.05 is 0.22. An attractive document is clicked by
         0.9 of the users in the first position and by at least 0.9 · (1 − 0.9/2) in the second, 0.7 on average; even of a rate of

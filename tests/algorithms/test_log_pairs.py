@@ -1,4 +1,4 @@
-"""Pairs of clicked and unclicked documents, from lists that anyone has ranked."""
+"""Pairs of clicked and unclicked documents, from lists of any system."""
 
 from __future__ import annotations
 

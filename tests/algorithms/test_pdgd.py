@@ -145,7 +145,7 @@ def expected_gradient(scores, chance_of_click, stop, length=3, made_with=None):
 
 
 class TestUnbiasedness:
-    """The paper's theorem, exactly: whoever is ranked first by now, preferences point to what users like more."""
+    """The paper's theorem, exactly: for any current ranking, preferences point to the documents that users prefer."""
 
     SCORES = np.array([2.0, 0.5, -1.0, 0.0])
     STOP = (0.4, 0.3)

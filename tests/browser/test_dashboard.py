@@ -285,7 +285,9 @@ class TestButtons:
         served.lists("shop", range(6))
         page = tab(f"{served.url}/dashboard/shop")
         page.until(lambda: page.text("#tile-learned") == "6")
-        page.until(lambda: len(served.service.versions("shop")) > 1)  # the question lists those of the moment it is asked
+        page.until(
+            lambda: len(served.service.versions("shop")) > 1
+        )  # the question lists those of the moment it is asked
         before = served.service.ranker("shop").model_version
         page.page.click("#rollback")
         page.until(lambda: page.page.locator("#ask-select option").count() > 1)

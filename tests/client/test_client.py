@@ -27,7 +27,7 @@ from duelrank.client import (
     Start,
     protocol,
 )
-from duelrank.client.client import _Method, _Methods
+from duelrank.client.client import _BaseClient, _Method
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.export import LinearModel, format_options
 from duelrank.export.base import export_query, options_of
@@ -621,7 +621,7 @@ SCHEMA = {
 
 
 class TestShape:
-    METHODS = tuple(name for name, value in vars(_Methods).items() if isinstance(value, _Method))
+    METHODS = tuple(name for name, value in vars(_BaseClient).items() if isinstance(value, _Method))
 
     @pytest.mark.parametrize("name", METHODS)
     def test_both_clients_have_every_method_with_its_parameters_described(self, name):

@@ -126,7 +126,7 @@ def remembered(explorer: CandidatePreselection, state: State, clicked: int, seed
 @pytest.mark.parametrize("n_drawn", [2, 7])
 def test_the_candidate_that_wins_the_tournament_is_tried(n_drawn: int) -> None:
     """On one list with one click the outcome of a pair is (p − q)/(p + q), with p and q their chances of drawing the clicked
-    document: whoever has the largest chance beats everyone, in whatever order they meet.
+    document: the candidate with the largest chance beats all others, in any order.
     """
     explorer = CandidatePreselection(n_drawn=n_drawn)
     for seed in range(20):
@@ -191,7 +191,7 @@ def test_the_probability_of_a_list_is_that_of_the_rankers_that_made_it() -> None
 
 
 def test_other_multileavers_are_refused() -> None:
-    with pytest.raises(InvalidRecipe, match=r"needs Probabilistic\(\) as its multileaver, got TeamDraft\(\)"):
+    with pytest.raises(InvalidRecipe, match=r"its multileaver must be Probabilistic\(\), got TeamDraft\(\)"):
         parse("cps(multileaver=TeamDraft())")
     with pytest.raises(InvalidRecipe, match="Probabilistic"):
         parse("cps-dsp(multileaver=TeamDraft())")

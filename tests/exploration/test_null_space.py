@@ -1,4 +1,4 @@
-"""NullSpace avoids what lost, keeps what the query can tell apart, and never runs out of directions."""
+"""NullSpace avoids directions that lost, keeps those that separate the documents, and always has directions left."""
 
 from collections.abc import Mapping
 
@@ -69,7 +69,7 @@ def test_the_worst_margins_are_avoided_first() -> None:
     np.testing.assert_allclose(np.abs(memory["avoided"] @ directions[1]), 1.0)
 
 
-def test_those_that_the_query_tells_apart_best_are_kept() -> None:
+def test_directions_that_separate_the_documents_best_are_kept() -> None:
     """Of 2 (n + 1) draws the n with the largest |u · mean document|: fewer candidates have a larger reach."""
     mean = normals(stream(0, "query"), 6, 30).mean(axis=0)
     reach = [np.abs(explore(NullSpace(n_candidates=9), {}, 30) @ mean)]

@@ -53,7 +53,7 @@ def test_directions_lie_in_the_span_of_the_references() -> None:
 
 
 def test_a_direction_scores_by_similarity() -> None:
-    """Under u = Σ_j θ_j r_j/|r_j| a document's score is Σ_j θ_j (d · r_j)/|r_j|, whatever the lengths of the documents."""
+    """Under u = Σ_j θ_j r_j/|r_j| a document's score is Σ_j θ_j (d · r_j)/|r_j|, for documents of any length."""
     explorer = ReferenceDocuments(n_candidates=1, n_references=3)
     query = some_query(5, n_documents=3)
     found = draw(explorer, State(np.zeros(12)), query)[0]  # nothing remembered: the query's own three documents

@@ -75,12 +75,12 @@ def test_runs_of_two_folds_share_no_random_numbers(spec, linear_data, monkeypatc
     "algorithm",
     ["mgd(ties='separate', initial='random')", "nsgd(avoided=2)", "query-scaled >> curves(sample=10) >> mgd"],
 )
-def test_a_run_does_not_depend_on_larger_queries_and_more_features_beside_it(spec, algorithm):
+def test_a_run_does_not_depend_on_larger_queries_and_more_features_in_its_batch(spec, algorithm):
     spec = replace(spec, algorithm=algorithm, dataset="synthetic(n_queries=20, n_documents=12, n_features=5)")
-    beside = replace(spec, dataset="synthetic(n_queries=20, n_documents=17, n_features=6)")
-    assert len(alike([spec, beside])) == (2 if "curves" in algorithm else 1)
+    larger = replace(spec, dataset="synthetic(n_queries=20, n_documents=17, n_features=6)")
+    assert len(alike([spec, larger])) == (2 if "curves" in algorithm else 1)
     alone = next(Lockstep("double").run([spec]))
-    records = {record.spec: record for record in Lockstep("double").run([beside, spec])}
+    records = {record.spec: record for record in Lockstep("double").run([larger, spec])}
     assert np.allclose(records[spec].trajectory, alone.trajectory, rtol=1e-9, atol=1e-12)
     assert np.array_equal(records[spec].online, alone.online)
     assert np.array_equal(records[spec].offline, alone.offline)
@@ -206,7 +206,7 @@ def test_a_batch_that_does_not_fit_is_an_error_of_ours(spec, monkeypatch):
 
     monkeypatch.setattr("duelrank.lockstep.program.compiled", full)
     message = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate"
-    with pytest.raises(InvalidValue, match="the batch did not fit in the device's memory"):
+    with pytest.raises(InvalidValue, match="the batch does not fit in the memory of the device"):
         list(Lockstep().run([spec]))
     message = "INTERNAL: another error"
     with pytest.raises(jax.errors.JaxRuntimeError, match="another error"):

@@ -1,4 +1,4 @@
-"""An impression that a twin has made is learned from by its algorithm too: both come to the same weights."""
+"""A twin and its algorithm learn the same weights from the impressions of the twin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duelrank.algorithms import Algorithm, Represented, pairrank
 from duelrank.core.randomness import stream
 from duelrank.core.types import Feedback, Impression
 from duelrank.core.types import Query as CPUQuery
-from duelrank.kernels import pairrank as pair_rank
+from duelrank.kernels import pairrank as pairrank_kernels
 from duelrank.lockstep.algorithms import matched, prepared
 from duelrank.lockstep.draws import Draws
 from duelrank.lockstep.representation import slots
@@ -89,7 +89,7 @@ def seen_of(algorithm, state, query, trace):
 
 
 def take_slots_of(key, monkeypatch):
-    """Let algorithms put the same documents into their samples as twins do; return the setter of the impression."""
+    """Let algorithms use the samples of documents of their twins; return the setter of the impression."""
     now = [0]
 
     def taken(n_seen, n_documents, size, horizon, stream):
@@ -102,7 +102,7 @@ def take_slots_of(key, monkeypatch):
 
 
 def pairs_of_twin(draws):
-    """Return a function that matches as the twin does: pairs are chosen at random, in each engine by its own numbers."""
+    """Return a function that matches pairs as the twin does, because each engine has its own random numbers."""
 
     def match(clicks, seen, stream):
         room = LENGTH - len(clicks)
@@ -164,7 +164,7 @@ def test_a_twin_and_its_algorithm_learn_the_same_from_the_same_impressions(name,
         trace["sizes"] = np.full(len(trace.get("directions", ())) + 1, int(size))
         impression = Impression(query, ranking, trace | seen_of(algorithm, own, query, trace))
         feedback = Feedback(clicks[:length], examined=length)
-        monkeypatch.setattr(pair_rank, "independent_pairs", pairs_of_twin(Draws(key, jnp.int32(t), jnp.float64)))
+        monkeypatch.setattr(pairrank_kernels, "independent_pairs", pairs_of_twin(Draws(key, jnp.int32(t), jnp.float64)))
         own = algorithm.learn(own, impression, feedback, stream(1, "learn", t))
 
         there = len(own.weights)

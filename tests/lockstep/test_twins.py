@@ -11,20 +11,13 @@ from duelrank import parse
 from duelrank.core.randomness import stream
 from duelrank.core.types import Feedback, Impression
 from duelrank.core.types import Query as CPUQuery
-from duelrank.kernels import exploration
-from duelrank.kernels import multileaving as probabilistic
-from duelrank.kernels import multileaving as team_draft
-from duelrank.kernels import pairrank as pair_rank
-from duelrank.kernels import pdgd as plackett_luce
-from duelrank.kernels import projection as span
+from duelrank.kernels import exploration as exploration_kernels
+from duelrank.kernels import multileaving as multileaving_kernels
+from duelrank.kernels import pairrank as pairrank_kernels
+from duelrank.kernels import pdgd as pdgd_kernels
+from duelrank.kernels import projection as projection_kernels
 from duelrank.kernels.random import normals, permutation, uniform
-from duelrank.lockstep import algorithms as log_pairs
-from duelrank.lockstep import algorithms as pairrank
-from duelrank.lockstep import algorithms as pdgd
-from duelrank.lockstep import exploration as null_space
-from duelrank.lockstep import metrics, users
-from duelrank.lockstep import multileaving as probabilistic_twin
-from duelrank.lockstep import projection as document_space
+from duelrank.lockstep import algorithms, exploration, metrics, multileaving, projection, users
 from duelrank.lockstep.draws import Draws, Purpose, threefry
 from duelrank.lockstep.multileaving import draft
 from duelrank.lockstep.ranking import n_agreed, ranks_of, soonest_in_turn
@@ -96,7 +89,7 @@ def test_team_draft_makes_the_same_lists_with_the_same_turns(seed):
     draws = stream(seed, "turns")
     again = draws.copy()
     turns = np.concatenate([permutation(again, n_rankers) for _ in range(3)])
-    expected = team_draft.team_draft_leave(ranked(scores, order), length, draws)
+    expected = multileaving_kernels.team_draft_leave(ranked(scores, order), length, draws)
     found = draft(jnp.asarray(scores), jnp.asarray(order), jnp.asarray(turns[:length]), length)
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -112,12 +105,12 @@ def test_exact_credit_is_that_of_the_kernel(tau, size):
     ranking = rng.permutation(size)[:shown]
     ranks = np.argsort(rankings, axis=1)[:, ranking]
     clicks = rng.random(shown) < 0.5
-    expected = probabilistic.probabilistic_credit(ranks, clicks, np.full(6, size), tau)
+    expected = multileaving_kernels.probabilistic_credit(ranks, clicks, np.full(6, size), tau)
     padded = np.pad(ranks, ((0, 0), (0, length - shown)))
     places = jnp.arange(length) < size
-    placed = probabilistic_twin.placements(jnp.asarray(padded), places, jnp.int32(size), 20, jnp.float64(tau))
+    placed = multileaving.placements(jnp.asarray(padded), places, jnp.int32(size), 20, jnp.float64(tau))
     placed = jnp.where(jnp.asarray(np.pad(clicks, (0, length - shown))), placed, 0.0)
-    found = probabilistic_twin.expected_preference(placed, placed[0])
+    found = multileaving.expected_preference(placed, placed[0])
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
     assert found[3] == found[0] == 0.0
 
@@ -190,20 +183,22 @@ def test_projections_are_those_of_the_kernels(seed):
     rows = rng.random((9, 6 + seed % 4))
     rows[3], rows[5], rows[7] = rows[1], 0.0, rows[0] + rows[2]
     vector = rng.standard_normal(rows.shape[1])
-    hard = document_space.project(jnp.asarray(vector), jnp.asarray(rows), jnp.float64(0.0))
-    expected = span.project(vector, span.qr_basis(rows, -1.0))
+    hard = projection.project(jnp.asarray(vector), jnp.asarray(rows), jnp.float64(0.0))
+    expected = projection_kernels.project(vector, projection_kernels.qr_basis(rows, -1.0))
     np.testing.assert_allclose(hard, expected, rtol=1e-7, atol=1e-9)
-    soft = document_space.project(jnp.asarray(vector), jnp.asarray(rows), jnp.float64(0.3))
-    np.testing.assert_allclose(soft, span.ridge_project(vector, rows, 0.3), rtol=1e-9, atol=1e-12)
+    soft = projection.project(jnp.asarray(vector), jnp.asarray(rows), jnp.float64(0.3))
+    np.testing.assert_allclose(soft, projection_kernels.ridge_project(vector, rows, 0.3), rtol=1e-9, atol=1e-12)
     for rescale in range(3):
-        mixed = document_space.rescaled_mix(jnp.asarray(vector), hard, jnp.float64(0.6), jnp.float64(rescale))
-        np.testing.assert_allclose(mixed, span.rescaled_mix(vector, expected, 0.6, rescale), rtol=1e-7, atol=1e-9)
+        mixed = projection.rescaled_mix(jnp.asarray(vector), hard, jnp.float64(0.6), jnp.float64(rescale))
+        np.testing.assert_allclose(
+            mixed, projection_kernels.rescaled_mix(vector, expected, 0.6, rescale), rtol=1e-7, atol=1e-9
+        )
 
 
 def test_nothing_is_left_of_a_gradient_beside_the_documents():
     rows, vector = jnp.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]), jnp.array([0.0, 0.0, 1.0])
-    projected = document_space.project(vector, rows, jnp.float64(0.0))
-    assert document_space.rescaled_mix(vector, projected, jnp.float64(1.0), jnp.float64(1.0)).tolist() == [0.0] * 3
+    projected = projection.project(vector, rows, jnp.float64(0.0))
+    assert projection.rescaled_mix(vector, projected, jnp.float64(1.0), jnp.float64(1.0)).tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -214,11 +209,11 @@ def test_pairs_weigh_as_in_the_kernel(seed):
     scored, shown = features @ weights, min(10, size)
     ranking = rng.permutation(size)[:shown]
     clicks = rng.random(shown) < 0.4
-    expected = plackett_luce.pair_gradient(weights, features, scored, ranking, clicks)
+    expected = pdgd_kernels.pair_gradient(weights, features, scored, ranking, clicks)
     scores = jnp.asarray(np.pad(scored, (0, 15 - size), constant_values=-np.inf))
     place, present = jnp.arange(10) < size, jnp.arange(15) < size
     padded = jnp.asarray(np.pad(ranking, (0, 10 - shown)))
-    found = pdgd.pair_gradient(scores, padded, place, present, clicked(np.pad(clicks, (0, 10 - shown))))
+    found = algorithms.pair_gradient(scores, padded, place, present, clicked(np.pad(clicks, (0, 10 - shown))))
     np.testing.assert_allclose(found[:shown] @ features[ranking], expected, rtol=1e-9, atol=1e-12)
     assert not found[shown:].any()
 
@@ -228,10 +223,10 @@ def test_null_space_directions_are_those_of_the_kernel(n_avoided):
     rng, draws = np.random.default_rng(2), stream(1, "directions")
     features, losers = rng.random((8, 9)), rng.standard_normal((n_avoided, 9))
     again = draws.copy()
-    avoided = span.qr_basis(losers, -1.0) if n_avoided else np.empty((0, 9))
-    expected = exploration.null_space_directions(avoided, features, 12, 5, draws)
+    avoided = projection_kernels.qr_basis(losers, -1.0) if n_avoided else np.empty((0, 9))
+    expected = exploration_kernels.null_space_directions(avoided, features, 12, 5, draws)
     padded = jnp.asarray(np.pad(losers, ((0, 6 - n_avoided), (0, 0))))
-    found = null_space.directions_beside(
+    found = exploration.complement_directions(
         padded, jnp.asarray(normals(again, 12, 9)), jnp.asarray(features.sum(axis=0)), 5
     )
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
@@ -239,17 +234,17 @@ def test_null_space_directions_are_those_of_the_kernel(n_avoided):
 
 def test_losers_are_remembered_as_by_the_kernel():
     rng, capacity = np.random.default_rng(6), 7
-    mine = null_space.Losers(jnp.zeros((capacity, 3)), jnp.full(capacity, jnp.inf))
+    mine = exploration.Losers(jnp.zeros((capacity, 3)), jnp.full(capacity, jnp.inf))
     losers, margins = np.empty((0, 3)), np.empty(0)
     for _ in range(12):
         directions, credit = rng.standard_normal((4, 3)), rng.integers(0, 3, 5).astype(float)
-        losers, margins = exploration.remember_losers(losers, margins, directions, credit, 2, capacity)
-        mine = null_space.remember(mine, jnp.asarray(directions), jnp.asarray(credit), jnp.float64(2))
+        losers, margins = exploration_kernels.remember_losers(losers, margins, directions, credit, 2, capacity)
+        mine = exploration.remember(mine, jnp.asarray(directions), jnp.asarray(credit), jnp.float64(2))
         known = np.isfinite(mine.margins)
         np.testing.assert_allclose(np.asarray(mine.directions)[known], losers)
         np.testing.assert_allclose(np.asarray(mine.margins)[known], margins)
-        worst = null_space.worst(mine, jnp.float64(4), 4)
-        expected = exploration.worst_rows(losers, margins, 4)
+        worst = exploration.worst(mine, jnp.float64(4), 4)
+        expected = exploration_kernels.worst_rows(losers, margins, 4)
         np.testing.assert_allclose(worst[: len(expected)], expected)
         assert not worst[len(expected) :].any()
 
@@ -274,12 +269,12 @@ def test_rankers_agree_on_a_top_as_far_as_their_rankings_are_equal():
     assert lengths == {0, 1, 2, 3, 4}
 
 
-def test_loops_that_are_written_out_for_an_accelerator_give_the_same(monkeypatch):
+def test_unrolled_loops_give_the_same(monkeypatch):
     rng = np.random.default_rng(7)
     rows, vector = jnp.asarray(rng.random((3, 4))), jnp.asarray(rng.standard_normal(4))
-    expected = document_space.project(vector, rows, jnp.float64(0.1))
-    monkeypatch.setattr(document_space, "unrolls", lambda rounds: True)
-    found = jax.jit(document_space.project)(vector, rows, jnp.float64(0.1))
+    expected = projection.project(vector, rows, jnp.float64(0.1))
+    monkeypatch.setattr(projection, "unrolls", lambda rounds: True)
+    found = jax.jit(projection.project)(vector, rows, jnp.float64(0.1))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -334,17 +329,19 @@ def test_pairs_of_a_log_weigh_as_in_the_kernel():
     for clicks in (rng.random(8) < 0.4, np.zeros(8, bool), np.ones(8, bool)):
         rows, weights, seen = rng.random((8, 5)), rng.standard_normal(5) * 4.0, rng.random(8)
         pairs = clicks.sum() * seen[~clicks].sum()
-        expected = plackett_luce.skip_gradient(weights, rows, np.arange(8), clicks.astype(float), seen)
-        found = log_pairs.skip_gradient(jnp.asarray(weights), jnp.asarray(rows), jnp.asarray(clicks), jnp.asarray(seen))
+        expected = pdgd_kernels.skip_gradient(weights, rows, np.arange(8), clicks.astype(float), seen)
+        found = algorithms.skip_gradient(
+            jnp.asarray(weights), jnp.asarray(rows), jnp.asarray(clicks), jnp.asarray(seen)
+        )
         np.testing.assert_allclose(found, expected * 4.0 / max(pairs, 1e-9), rtol=1e-9, atol=1e-12)
 
 
 def known_pairs(rng, n_features, remembered=40):
     """Return what both engines know after some lists of up to five pairs, of which the newest are remembered."""
-    learned, start = jax.jit(pairrank.learned), np.zeros((0, n_features))
+    learned, start = jax.jit(algorithms.learned), np.zeros((0, n_features))
     known = [np.eye(n_features) / 0.1, np.zeros((n_features, n_features)), np.zeros(n_features)]
     newest = jnp.zeros((remembered, n_features)), jnp.zeros(remembered)
-    pairs, rows, bounds = pairrank.Pairs(*map(jnp.asarray, known), jnp.zeros(()), *newest), start, np.zeros(0)
+    pairs, rows, bounds = algorithms.Pairs(*map(jnp.asarray, known), jnp.zeros(()), *newest), start, np.zeros(0)
     for _ in range(60):
         n, weights = int(rng.integers(0, 6)), rng.standard_normal(n_features)
         added = rng.standard_normal((n, n_features)) * 0.4
@@ -352,8 +349,8 @@ def known_pairs(rng, n_features, remembered=40):
         pairs = learned(pairs, jnp.asarray(weights), padded, jnp.arange(5) < n)
         rows, bounds = np.concatenate((rows, added)), np.concatenate((bounds, np.zeros(n)))
         old = max(0, len(rows) - remembered)
-        known[1:] = pair_rank.expanded(weights, *known[1:], rows[:old], np.ones(old), bounds[:old])
-        known[0], rows, bounds = pair_rank.shrunk_inverse(known[0], added), rows[old:], bounds[old:]
+        known[1:] = pairrank_kernels.expanded(weights, *known[1:], rows[:old], np.ones(old), bounds[:old])
+        known[0], rows, bounds = pairrank_kernels.shrunk_inverse(known[0], added), rows[old:], bounds[old:]
     return pairs, [*known, rows, np.ones(remembered), bounds]
 
 
@@ -375,11 +372,11 @@ def test_weights_are_fitted_to_pairs_as_by_the_kernel(conditioned):
 
     @jax.jit
     def fitted(batch, new):
-        each = jax.vmap(lambda p, n: pairrank.fitted(p, ridge, start, n, 1e-12, conditioned), axis_name=RUNS)
+        each = jax.vmap(lambda p, n: algorithms.fitted(p, ridge, start, n, 1e-12, conditioned), axis_name=RUNS)
         return each(batch, new)
 
     found, after = fitted(batch, jnp.array([True, False]))
-    weights, curvature, bounds = pair_rank.fitted(start, *known[1:], ridge, 1e-12)
+    weights, curvature, bounds = pairrank_kernels.fitted(start, *known[1:], ridge, 1e-12)
     slots = np.arange(int(pairs.count) - 40, int(pairs.count)) % 40
     np.testing.assert_allclose(found[0], weights, rtol=1e-8)
     np.testing.assert_allclose(after.curvature[0], curvature, rtol=1e-8, atol=1e-10)
@@ -396,13 +393,15 @@ def test_the_regression_is_solved(conditioned):
 
     @jax.jit
     def solved(pairs, ridge):
-        each = jax.vmap(lambda p: pairrank.ridge_solution(p, ridge, start, 1e-10, conditioned), axis_name=RUNS)
+        each = jax.vmap(lambda p: algorithms.ridge_solution(p, ridge, start, 1e-10, conditioned), axis_name=RUNS)
         return each(pairs)
 
     found = solved(batch, ridge)
     expected = np.linalg.solve(known[1] + ridge * np.eye(20), known[2])
     np.testing.assert_allclose(found[0], expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(found[0], pair_rank.ridge_solution(known[1], ridge, known[2], start, 1e-10), rtol=1e-6)
+    np.testing.assert_allclose(
+        found[0], pairrank_kernels.ridge_solution(known[1], ridge, known[2], start, 1e-10), rtol=1e-6
+    )
     nothing = jax.tree.map(jnp.zeros_like, batch)  # no run has a pair yet, and no ridge either
     np.testing.assert_array_equal(solved(nothing, 0.0)[0], start)
 
@@ -416,8 +415,8 @@ def test_pairs_are_certain_as_in_the_kernel(seed):
     features[7] = features[2]
     scores = features @ weights
     order = np.argsort(-scores, kind="stable")
-    expected = pair_rank._certainly_above(scores[order], features[order], inverse, 0.7, False)
-    found = jax.jit(pairrank.certain_pairs)(scores, features, inverse, 0.7)
+    expected = pairrank_kernels._certainly_above(scores[order], features[order], inverse, 0.7, False)
+    found = jax.jit(algorithms.certain_pairs)(scores, features, inverse, 0.7)
     np.testing.assert_array_equal(np.asarray(found)[np.ix_(order, order)].T, expected)
     assert 10 < expected.sum() < 65  # of 66 pairs, one of them of equal documents
 
@@ -425,7 +424,7 @@ def test_pairs_are_certain_as_in_the_kernel(seed):
 @pytest.mark.parametrize("transitive", [True, False])
 def test_blocks_are_cut_where_the_kernel_cuts(transitive):
     """Certain pairs at random, most of them not those that others imply; some of the documents are not there."""
-    rng, find, counts = np.random.default_rng(8), jax.jit(pairrank.blocks), []
+    rng, find, counts = np.random.default_rng(8), jax.jit(algorithms.blocks), []
     for share in np.repeat((0.3, 0.6, 0.8, 0.9, 0.97), 30):
         size = int(rng.integers(1, 13))
         above = np.tril(rng.random((size, size)) < share, -1)  # by score, the best first: (i, j), j is better
@@ -433,7 +432,7 @@ def test_blocks_are_cut_where_the_kernel_cuts(transitive):
         if transitive:
             for k in range(size):
                 closed |= closed[:, [k]] & closed[[k], :]
-        expected = np.cumsum(pair_rank._block_starts(closed))
+        expected = np.cumsum(pairrank_kernels._block_starts(closed))
         where = rng.permutation(size)  # the document at each rank
         scores, certain, both = np.full(13, -np.inf), np.zeros((13, 13), bool), np.zeros((13, 13), bool)
         scores[where], both[:size, :size] = -np.arange(size), True
@@ -447,7 +446,7 @@ def test_blocks_are_cut_where_the_kernel_cuts(transitive):
 def test_pairs_are_matched_at_random_each_position_once():
     clicks, seen = np.arange(10) % 4 == 0, np.arange(10) < 9  # 3 clicks, 6 seen without a click
     keys = jnp.stack((jnp.full(3000, 5, jnp.uint32), jnp.arange(3000, dtype=jnp.uint32)), axis=1)
-    match = jax.vmap(lambda key: pairrank.matched(clicks, seen, Draws(key, jnp.int32(2), jnp.float64)))
+    match = jax.vmap(lambda key: algorithms.matched(clicks, seen, Draws(key, jnp.int32(2), jnp.float64)))
     rows = np.asarray(jax.jit(match)(keys))
     assert (rows.max(axis=2)[:, :3] == 1.0).all()
     assert not rows[:, 3:].any()
@@ -455,11 +454,11 @@ def test_pairs_are_matched_at_random_each_position_once():
     together = np.einsum("npi,npj->ij", np.maximum(rows, 0.0), np.maximum(-rows, 0.0))
     np.testing.assert_allclose(together[np.ix_(clicks, seen & ~clicks)], 500.0, atol=90.0)
     assert together.sum() == 9000.0
-    nobody = pairrank.matched(np.zeros(10, bool), seen, Draws(keys[0], jnp.int32(2), jnp.float64))
-    assert not nobody.any()
+    none = algorithms.matched(np.zeros(10, bool), seen, Draws(keys[0], jnp.int32(2), jnp.float64))
+    assert not none.any()
 
 
 def test_only_short_loops_are_written_out(monkeypatch):
     monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    assert document_space.unrolls(20)
-    assert not document_space.unrolls(210)
+    assert projection.unrolls(20)
+    assert not projection.unrolls(210)

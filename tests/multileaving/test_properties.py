@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import SOAK
 from tests.reference import multileaving as kernel
-from tests.swap import swapped, twin
+from tests.swap import reference, swapped
 
 from duelrank import Learner, multileaving, parse
 from duelrank.core.errors import InvalidRecipe, InvalidValue
@@ -75,7 +75,7 @@ def in_every_way(run: Callable[[], Any]) -> Iterator[tuple[float, Any]]:
 
 @contextmanager
 def scripted(script: list[int]) -> Iterator[list[int]]:
-    """Within the block all kernels are their twins, and draws come from the script, then are 0; gives how many values each had."""
+    """Replace all kernels by their references, with draws from the script and then 0; yield how many values each draw had."""
     sizes: list[int] = []
 
     def below(_: Any, n: int) -> int:
@@ -95,7 +95,7 @@ def scripted(script: list[int]) -> Iterator[list[int]]:
     draws = {"below": below, "permutation": permutation}
 
     def replacement(module: str, name: str, kernel: Any) -> Any:
-        return draws.get(name, refuse) if module == "random" else twin(module, name)
+        return draws.get(name, refuse) if module == "random" else reference(module, name)
 
     with swapped(lambda module, name, kernel: kernel if module in LETOR else replacement(module, name, kernel)):
         yield sizes
@@ -406,7 +406,7 @@ def moved(row: np.ndarray, old: int, new: int) -> np.ndarray:
 
 def lead_on(multileaver: Multileaver, shown: Impression, rankings: np.ndarray, clicks: np.ndarray) -> float:
     """By how much ranker 1 leads ranker 0 on a list that was shown, had the rankings been these."""
-    ranks = twin("multileaving", "shown_ranks")(rankings, shown.ranking)
+    ranks = reference("multileaving", "shown_ranks")(rankings, shown.ranking)
     sizes = np.full(len(rankings), rankings.shape[1])
     credit = multileaver.assign_credit(
         Impression(shown.query, shown.ranking, {**shown.trace, "ranks": ranks, "sizes": sizes}), clicks, UNUSED
@@ -460,7 +460,7 @@ def test_on_average_a_ranker_that_moves_the_clicked_document_up_is_never_worse_o
 
 
 def test_team_draft_may_punish_on_a_single_list() -> None:
-    """Three agree on (x, d): d belongs to nobody. One puts d first, and then another may own it."""
+    """Three agree on (x, d): no ranker owns d. One puts d first, and then another may own it."""
     multileaver = parse("TeamDraft")
     found = all_lists(multileaver, np.array([[0, 1, 2], [1, 0, 2], [0, 1, 2]]), 3)
     assert min(leads(found, multileaver, lambda ranking: ranking == 1, 1)) == -1.0

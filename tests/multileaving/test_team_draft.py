@@ -1,4 +1,4 @@
-"""Team draft: who owns what, and that nobody is favoured."""
+"""Team draft: owners of positions, and that no ranker is favoured."""
 
 from __future__ import annotations
 

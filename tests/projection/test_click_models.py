@@ -13,7 +13,7 @@ from duelrank.core.errors import InvalidRecipe
 from duelrank.core.grammar import parse
 from duelrank.core.registry import classes
 from duelrank.core.types import Feedback, Impression, Query
-from duelrank.projection import ClickModel, DependentClick, DynamicBayesian, PositionBased
+from duelrank.projection import DependentClick, DynamicBayesian, ModelledExamination, PositionBased
 
 CHANCE = st.floats(0.02, 0.98)
 CLICKS = st.lists(st.booleans(), min_size=1, max_size=6)
@@ -24,7 +24,7 @@ def shown(features: np.ndarray) -> Impression:
     return Impression(Query("q", features), np.arange(len(features)))
 
 
-def weights(model: ClickModel, clicks, memory=None) -> np.ndarray:
+def weights(model: ModelledExamination, clicks, memory=None) -> np.ndarray:
     return model.weights(memory or {}, shown(np.zeros((len(clicks), 2))), Feedback(clicks))
 
 
@@ -117,7 +117,7 @@ class TestLearning:
     """Streams of clicks of the very model, lists of ten random documents whose attraction is logistic in four features.
 
     With a constant forgetting f, online EM of a probability θ moves by (1 − f)(successes − θ · trials) per trial. In the long run
-    its variance is (1 − f)/2 · θ(1 − θ), whatever share of the trials is hidden (that makes it slower: noise and pull shrink
+    its variance is (1 − f)/2 · θ(1 − θ), for any share of hidden trials (that makes it slower: noise and pull shrink
     alike). Four such standard errors are allowed. To forget the start takes 1/(1 − f) trials over the share that is not hidden;
     streams are several times as long.
     """

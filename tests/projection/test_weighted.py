@@ -68,7 +68,7 @@ class TestThreshold:
 class TestRidge:
     @given(with_weights(st.floats(0, 1)), RIDGES)
     def test_the_formula(self, case, ridge):
-        """Where no weight is so small that its square root vanishes beside the others."""
+        """If no weight is so small that its square root vanishes in a sum with the others."""
         documents, weights = case
         x = np.sqrt(weights)[:, np.newaxis] * documents
         expected = x.T @ np.linalg.solve(x @ x.T + ridge * np.eye(len(x)), x)

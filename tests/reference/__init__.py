@@ -1,1 +1,1 @@
-"""Slow, obvious versions of the kernels: the same modules, names, arguments and random draws."""
+"""Reference versions of the kernels: slow and obvious, with the same modules, names, arguments and random draws."""

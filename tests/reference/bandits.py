@@ -1,4 +1,4 @@
-"""Slow twin of `duelrank.kernels.bandits`."""
+"""Reference versions of `duelrank.kernels.bandits`: the formulas of the papers, with a bisection, and batches as sets."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from duelrank.kernels import Floats, Ints
 from duelrank.kernels.bandits import ALL_CLICKED, ALL_SEEN, BATCH, CLICKED, HEAD, POSITIONS, SEEN, STAGE
 from duelrank.kernels.random import permutation
 
-Ints = NDArray[np.int64]
-
 
 def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
-    """Rounds of a key's record, and where its model starts and stops: unpack record after record."""
+    """Return the rounds of a key's record, and where its model starts and stops."""
     numbers, at = bucket.tolist(), 0
     while numbers:
         size = HEAD + numbers[3]
@@ -25,18 +23,12 @@ def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-# Slow twins of `duelrank.kernels.bandits`: the papers' formulas, with a bisection.
-
-
-Floats = NDArray[np.float64]
-
-
 def _divergence(p: float, q: float) -> float:
     return sum(a * math.log(a / b) if b else math.inf for a, b in ((p, q), (1.0 - p, 1.0 - q)) if a > 0.0)
 
 
 def kl_upper(mean: float, radius: float) -> float:
-    """Largest q with KL(mean ‖ q) ≤ radius, by bisection."""
+    """Return the largest q with KL(mean ‖ q) ≤ radius, by bisection."""
     low, high = mean, 1.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -45,46 +37,43 @@ def kl_upper(mean: float, radius: float) -> float:
 
 
 def kl_budget(t: float) -> float:
-    """The larger of 0 and log t + 3 log log t."""
+    """Return the larger of 0 and log t + 3 log log t."""
     return 0.0 if t <= 1.0 else max(0.0, math.log(t) + 3.0 * math.log(math.log(t)))
 
 
 def ucb1(model: Ints, rounds: int) -> Floats:
-    """Mean plus √(1.5 · log rounds / seen)."""
+    """Return the mean plus √(1.5 · log rounds / seen)."""
     pairs = model.T.tolist()
     return np.array([c / n + math.sqrt(1.5 * math.log(max(rounds, 1)) / n) if n else math.inf for n, c in pairs])
 
 
 def kl_ucb(model: Ints, rounds: int) -> Floats:
-    """Largest plausible mean of each document."""
+    """Return the largest plausible mean of each document."""
     return np.array([kl_upper(c / n, kl_budget(rounds + 1) / n) if n else math.inf for n, c in model.T.tolist()])
 
 
 def count(model: Ints, ranking: Ints, clicks: Any, examined: int) -> Ints:
-    """Add one to what was seen, and one to what was clicked."""
+    """Add one to each seen document, and one to each clicked document."""
     after = model.copy()
     after[0, ranking[:examined]] += 1
     after[1, ranking[:examined]] += clicks[:examined]
     return after
 
 
-# Slow twins of `duelrank.kernels.bandits`: batches as sets of documents, and the paper's steps one by one.
-
-
 def stage_length(stage: int, horizon: int) -> int:
-    """⌈16 · 4^stage · log T⌉."""
+    """Return ⌈16 · 4^stage · log T⌉."""
     return max(1, math.ceil(16.0 * 4.0**stage * math.log(horizon)))
 
 
 def _batches(model: Ints) -> dict[int, list[int]]:
-    """The documents of each batch, by its first position."""
+    """Return the documents of each batch, by its first position."""
     return {
         first: np.flatnonzero(model[BATCH] == first).tolist() for first in np.flatnonzero(model[POSITIONS]).tolist()
     }
 
 
 def least_counts(model: Ints) -> Ints:
-    """The least count of each batch, at its first position."""
+    """Return the least count of each batch, at its first position."""
     least = np.full(model.shape[1], np.iinfo(np.int64).max)
     for first, documents in _batches(model).items():
         least[first] = model[SEEN, documents].min()
@@ -92,7 +81,7 @@ def least_counts(model: Ints) -> Ints:
 
 
 def complete(model: Ints, horizon: int) -> int:
-    """The first batch whose documents were all counted often enough."""
+    """Return the first batch whose documents were all counted often enough."""
     for first, documents in _batches(model).items():
         if model[SEEN, documents].min() >= stage_length(int(model[STAGE, first]), horizon):
             return first

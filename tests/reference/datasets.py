@@ -1,4 +1,4 @@
-"""The slow twin of `duelrank.kernels.datasets`: a regular expression and `float`."""
+"""Reference versions of `duelrank.kernels.datasets`: regular expressions, `float` and whole columns."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from duelrank.kernels.datasets import EXACT, MALFORMED
 
 _NUMBER = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _DANGLING = re.compile(rb"[eE]")
+_WORD = re.compile(rb"[^ \t\r]+")
 
 
 def byte_at(text: NDArray[np.uint8], position: int) -> int:
@@ -23,7 +24,7 @@ def byte_at(text: NDArray[np.uint8], position: int) -> int:
 
 
 def digit_at(text: NDArray[np.uint8], position: int) -> int:
-    """Return the digit at a position, or something above 9 where there is none."""
+    """Return the digit at a position, or a number above 9 if there is none."""
     return (int(text[position]) - ord("0")) % 256
 
 
@@ -41,14 +42,8 @@ def nearest(mantissa: int, exponent: int) -> float:
     return float(f"{mantissa}e{exponent}")
 
 
-# The slow twin of `duelrank.kernels.datasets`: lines split into words.
-
-
-_WORD = re.compile(rb"[^ \t\r]+")
-
-
 class _Stop(Exception):
-    """Something that ends parsing: the code, and the position."""
+    """Ends parsing, with a code and a position."""
 
     def __init__(self, code: int, position: int) -> None:
         super().__init__(code, position)
@@ -65,7 +60,7 @@ def parse_lines(
     undecided: NDArray[np.int64],
     progress: NDArray[np.int64],
 ) -> int:
-    """Parse whole lines into rows; nothing is ever undecided here."""
+    """Parse whole lines into rows; no number is ever undecided."""
     row, n_queries, widest, before = 0, 0, 0, b""
     code, position = letor.DONE, stop
     for line, words in _lines(text, start, stop):
@@ -88,7 +83,7 @@ def parse_lines(
 
 
 def _lines(text: NDArray[np.uint8], start: int, stop: int) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
-    """Yield (position, words with their positions) of lines that hold any; the last "word" is the line's end."""
+    """Yield (position, words with their positions) of lines that are not empty; the last word is the end of the line."""
     position = start
     for line in text[start:stop].tobytes().split(b"\n")[:-1]:
         content = line.split(b"#")[0]
@@ -134,16 +129,13 @@ def highest_feature(text: NDArray[np.uint8], start: int, stop: int) -> int:
     return min(max(found, default=0), letor.MAX_FEATURE)
 
 
-# The slow twin of `duelrank.kernels.datasets`: whole columns at a time.
-
-
 def mark_varying(features: Features, reference: NDArray[np.float64], varying: NDArray[np.bool_]) -> None:
     """Set ``varying`` to True for every column in which some row differs from the reference row."""
     varying |= (features != reference).any(axis=0)
 
 
 def scale_queries(features: Features, offsets: NDArray[np.int64], columns: NDArray[np.int64], scaled: Features) -> None:
-    """Scale each feature to [0, 1] within each query; one that is constant within a query becomes 0."""
+    """Scale each feature to [0, 1] within each query; a feature that is constant within a query becomes 0."""
     for start, stop in pairwise(offsets.tolist()):
         if start == stop:
             continue

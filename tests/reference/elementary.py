@@ -1,13 +1,12 @@
-"""Slow twins of `duelrank.kernels.elementary`: the functions of the C library and of numpy, equal but for their last bits."""
+"""Reference versions of `duelrank.kernels.elementary`: the C library and numpy, equal except for the last bits."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from duelrank.kernels import Floats
 
 
 def power_of_two(k: int) -> float:
@@ -16,7 +15,7 @@ def power_of_two(k: int) -> float:
 
 
 def exp(x: float) -> float:
-    """Return eˣ; infinity where that overflows."""
+    """Return eˣ; infinity if that overflows."""
     return math.exp(x) if x < 709.7 else math.inf
 
 

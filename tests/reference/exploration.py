@@ -1,17 +1,15 @@
-"""Slow twins of `duelrank.kernels.exploration`."""
+"""Reference versions of `duelrank.kernels.exploration`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tests.reference.multileaving import preference, whole_gains
 
+from duelrank.kernels import Floats, Ints
 from duelrank.kernels.inference import MARGIN
 from duelrank.kernels.random import below, normals, uniform
-
-Floats = NDArray[np.float64]
 
 
 def normalise_rows(rows: Floats) -> None:
@@ -28,7 +26,7 @@ def unit_directions(n: int, n_features: int, stream: Any) -> Floats:
 
 
 def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) -> Floats:
-    """Copy the top documents by the weights, of equal ones the first; centred, their mean is subtracted."""
+    """Copy the top documents by the weights, ties in order; if ``centred``, subtract their mean."""
     rows = features.copy() if top >= len(features) else features[np.argsort(-(features @ weights), kind="stable")[:top]]
     if not centred:
         return rows
@@ -37,7 +35,7 @@ def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) ->
 
 
 def span_directions(rows: Floats, n: int, unit: bool, stream: Any) -> Floats:
-    """Draw n uniform unit vectors and project them onto the span of the rows; scale to length 1 again if asked to."""
+    """Draw n uniform unit vectors and project them onto the span of the rows; if ``unit``, scale them to length 1."""
     drawn = unit_directions(n, rows.shape[1], stream) @ np.linalg.pinv(rows, rcond=1e-9) @ rows
     if unit:
         normalise_rows(drawn)
@@ -54,7 +52,7 @@ def null_space_directions(avoided: Floats, features: Floats, n_drawn: int, n_kep
 
 
 def worst_rows(losers: Floats, margins: Floats, n: int) -> Floats:
-    """Return the n rows with the smallest margins; of equal ones the newest, which stand last."""
+    """Return the n rows with the smallest margins; of equal margins the newest, which come last."""
     newest_first = sorted(range(len(margins)), key=lambda i: (margins[i], -i))
     return losers[newest_first[:n]]
 
@@ -71,25 +69,20 @@ def remember_losers(
     return kept, np.append(margins, credit[1:][lost] - credit[0])[-capacity:]
 
 
-# Slow twins of `duelrank.kernels.exploration`.
-
-Ints = NDArray[np.int64]
-
-
 def draw_chances(ranks: Ints, n_documents: int, tau: float) -> Floats:
-    """P(the ranker draws the document shown at a position | those above are gone)."""
+    """Return P(the ranker draws the document shown at a position | those above are gone)."""
     masses = np.arange(1, n_documents + 1.0) ** -tau
     rows = [[masses[row[p]] / np.delete(masses, row[:p]).sum() for p in range(len(row))] for row in ranks]
     return np.array(rows).reshape(ranks.shape)
 
 
 def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
-    """Log of P(list | it was multileaved from these rankers)."""
+    """Return log P(list | these rankers)."""
     return float(np.log(draw_chances(ranks, n_documents, tau).mean(axis=0)).sum())
 
 
 def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: float, chances: Floats) -> None:
-    """Fill in P(each ranker draws the document shown at each position): rank all documents, then look."""
+    """Set ``chances`` to P(ranker draws the document at each position), from the ranks of all documents."""
     ranks = []
     for weights in rankers:
         order = np.lexsort((place[: len(features)], -(features @ weights))).tolist()
@@ -98,14 +91,14 @@ def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: f
 
 
 def replayed_outcome(one: Floats, other: Floats, gains: Floats, log_source: float) -> tuple[float, float]:
-    """Log of the importance weight of an earlier list, and the expected outcome given that list."""
+    """Return the log importance weight of an earlier list, and the expected outcome given that list."""
     share = one / (one + other)
     log_weight = float(np.log((one + other) / 2).sum() - log_source)
     return log_weight, preference(share[gains > 0.0], 1.0 - share[gains > 0.0], whole_gains(gains))
 
 
 def tournament(chances: Floats, gains: Floats, log_sources: Floats, repetitions: int, stream: Any) -> int:
-    """Let random pairs meet on earlier lists drawn with replacement; the loser leaves."""
+    """Compare random pairs on earlier lists drawn with replacement; remove each loser."""
     left = list(range(chances.shape[1]))
     while len(left) > 1:
         i, j = below(stream, len(left)), below(stream, len(left) - 1)

@@ -1,23 +1,21 @@
-"""Slow twins of `duelrank.kernels.inference`."""
+"""Reference versions of `duelrank.kernels.inference`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from duelrank.kernels import Floats, Ints
 
 
 def winners(credit: Floats) -> Ints:
-    """Candidates with more credit than the current ranker."""
+    """Return the candidates with more credit than the current ranker."""
     return np.array([i for i, value in enumerate(credit[1:]) if value - credit[0] > 1e-12], np.int64)
 
 
 def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
-    """Mean of the chosen directions, scaled to length 1 if asked to."""
+    """Return the mean of the chosen directions, scaled to length 1 if ``unit``."""
     if len(chosen) == 0:
         return np.zeros(directions.shape[1])
     mean = directions[chosen].mean(axis=0)
@@ -25,7 +23,7 @@ def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
 
 
 def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: bool) -> Floats:
-    """Mean of the directions, weighted by how much more credit each has than the current ranker."""
+    """Return the mean of the directions, weighted by the credit of each minus that of the current ranker."""
     margins = credit[1:] - credit[0]
     margins = np.where(np.abs(margins) > 1e-12, margins if losers else np.maximum(margins, 0.0), 0.0)
     if not margins.any():
@@ -36,15 +34,15 @@ def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: b
 
 
 def last_click(clicks: Any) -> int:
-    """Position, from 1, of the lowest click; 0 where there is none."""
+    """Return the position, from 1, of the lowest click; 0 if there is none."""
     return max((position + 1 for position, clicked in enumerate(clicks) if clicked), default=0)
 
 
 def reciprocal_sum(clicks: Any) -> float:
-    """Σ 1/position over the clicked positions."""
+    """Return Σ 1/position over the clicked positions."""
     return float(sum(1.0 / (position + 1) for position, clicked in enumerate(clicks) if clicked))
 
 
 def replayed_sums(rankings: Ints, gains: Floats) -> Floats:
-    """Σ gain/position of the documents in each ranking."""
+    """Return Σ gain/position of the documents in each ranking."""
     return np.array([np.sum(gains[ranking] / np.arange(1, len(ranking) + 1)) for ranking in rankings])

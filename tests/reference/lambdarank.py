@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.lambdarank`."""
+"""Reference versions of `duelrank.kernels.lambdarank`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tests.reference.metrics import ndcg
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from duelrank.kernels import Floats, Ints
 
 
 def lambdas(scored: Floats, labels: Any, sigma: float, cutoff: int) -> Floats:
-    """Derivative of a query's cost by each score: every pair really swapped, and the nDCG of both lists taken."""
+    """Return the derivative of the cost of a query by each score, from the nDCG with every pair swapped."""
     order = np.argsort(-scored, kind="stable")
     slopes = np.zeros(len(scored))
     for upper, lower in combinations(range(len(order)), 2):
@@ -33,7 +31,7 @@ def lambdas(scored: Floats, labels: Any, sigma: float, cutoff: int) -> Floats:
 
 
 def gradient(weights: Floats, features: Floats, labels: Any, offsets: Ints, sigma: float, cutoff: int) -> Floats:
-    """Mean of Σ λ_i x_i over the queries with two different labels."""
+    """Return the mean of Σ λ_i x_i over the queries with two different labels."""
     found = [
         lambdas(features[start:stop] @ weights, labels[start:stop], sigma, cutoff) @ features[start:stop]
         for start, stop in pairwise(offsets)
@@ -43,7 +41,7 @@ def gradient(weights: Floats, features: Floats, labels: Any, offsets: Ints, sigm
 
 
 def adam_step(weights: Floats, moments: Floats, step: int, slope: Floats, rate: float) -> None:
-    """Move the weights by Adam's rule."""
+    """Make one step of Adam."""
     moments[0] = 0.9 * moments[0] + 0.1 * slope
     moments[1] = 0.999 * moments[1] + 0.001 * slope**2
     weights -= rate * (moments[0] / (1 - 0.9**step)) / (np.sqrt(moments[1] / (1 - 0.999**step)) + 1e-8)
@@ -62,7 +60,7 @@ def descend(
     batch: int,
     rate: float,
 ) -> int:
-    """Pass over the queries in an order, a step of Adam per batch."""
+    """Visit the queries in an order, with one step of Adam per batch."""
     rows = [range(offsets[query], offsets[query + 1]) for query in order]
     varied = [query for query in rows if len(set(labels[query])) > 1]
     for first in range(0, len(varied), batch):

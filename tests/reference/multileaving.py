@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.multileaving`."""
+"""Reference versions of `duelrank.kernels.multileaving`."""
 
 from __future__ import annotations
 
@@ -7,32 +7,30 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from duelrank.kernels import Floats, Ints
 from duelrank.kernels.multileaving import MISSING
 from duelrank.kernels.random import below, categories, multinomial, permutation, uniform
 
-Ints = NDArray[np.int64]
-
 
 def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
-    """Rank of each shown document in each ranking."""
+    """Return the rank of each shown document in each ranking."""
     orders = [order.tolist() for order in rankings]
     return np.array([[order.index(d) if d in order else MISSING for d in ranking] for order in orders], np.int64)
 
 
 def returned(rankings: Ints) -> Ints:
-    """How many documents each ranker returned."""
+    """Return how many documents each ranker returned."""
     return np.array([len([d for d in order if d >= 0]) for order in rankings], np.int64)
 
 
 def next_new(order: Ints, start: int, shown: Any) -> int:
-    """The first rank of a document that is not yet shown."""
+    """Return the first rank of a document that is not yet shown."""
     return next((r for r in range(start, len(order)) if order[r] >= 0 and not shown[order[r]]), -1)
 
 
 def draw_lists(rankings: Ints, length: int, n_lists: int, stream: Any) -> Ints:
-    """Draw lists whose every position is some ranker's best document not yet there."""
+    """Draw lists in which every position is the best remaining document of a random ranker."""
     lists: list[list[int]] = []
     for _ in range(n_lists):
         shown: list[int] = []
@@ -46,11 +44,8 @@ def draw_lists(rankings: Ints, length: int, n_lists: int, stream: Any) -> Ints:
     return np.array(lists, np.int64)
 
 
-# Slow twins of `duelrank.kernels.multileaving`.
-
-
 def team_draft_leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints]:
-    """Return the list and the ranker that owns each position; −1 on the top that all agree on."""
+    """Return the list and the ranker that owns each position; −1 at the leading positions that all agree on."""
     ranking: list[int] = []
     teams: list[int] = []
     for column in rankings.T[:length]:
@@ -67,16 +62,13 @@ def team_draft_leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, In
     return np.array(ranking, np.int64), np.array(teams, np.int64)
 
 
-def team_draft_credit(teams: Ints, gains: NDArray[np.float64], n_rankers: int) -> NDArray[np.float64]:
-    """Add up the gains of each ranker's documents."""
+def team_draft_credit(teams: Ints, gains: Floats, n_rankers: int) -> Floats:
+    """Return the sum of the gains of the documents of each ranker."""
     return np.array([np.sum(gains[teams == i]) for i in range(n_rankers)])
 
 
-# Slow twins of `duelrank.kernels.multileaving`.
-
-
 def balanced_leave(rankings: Ints, length: int, stream: Any) -> Ints:
-    """Two pointers, as in the paper: the one behind moves, and where both are level the one that the coin chose."""
+    """Advance two pointers, as in the paper: the one behind, and of equal ones that of the ranker that was drawn."""
     first_leads = below(stream, 2) == 0
     ranking: list[int] = []
     a = b = 0
@@ -90,18 +82,12 @@ def balanced_leave(rankings: Ints, length: int, stream: Any) -> Ints:
     return np.array(ranking, np.int64)
 
 
-def balanced_credit(ranks: Ints, gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add up the gains in the top k of each ranker, k the better rank of the lowest click."""
+def balanced_credit(ranks: Ints, gains: Floats) -> Floats:
+    """Return the sum of the gains in the top k of each ranker, k the better rank of the lowest click."""
     clicked = ranks[:, gains > 0.0]
     if clicked.shape[1] == 0:
         return np.zeros(2)
     return np.asarray((clicked <= clicked[:, -1].min()) @ gains[gains > 0.0])
-
-
-# Slow twins of `duelrank.kernels.multileaving`.
-
-
-Floats = NDArray[np.float64]
 
 
 def probabilistic_leave(rankings: Ints, length: int, tau: float, stream: Any) -> tuple[Ints, Ints, Ints]:
@@ -124,7 +110,7 @@ def probabilistic_leave(rankings: Ints, length: int, tau: float, stream: Any) ->
 
 
 def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
-    """P(ranker i placed the document | the list), for each clicked position."""
+    """Return P(ranker i placed the document | the list), for each clicked position."""
     table = []
     for position in np.flatnonzero(gains):
         chances = np.zeros(len(ranks))
@@ -136,7 +122,7 @@ def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
 
 
 def whole_gains(gains: Floats) -> Ints:
-    """Whole numbers in the proportions of the positive gains: the first multiples of the smallest that are all whole."""
+    """Return whole numbers in the proportions of the positive gains, as small as possible."""
     exact = [Fraction(gain) for gain in gains.tolist() if gain > 0.0]
     for parts in range(1, 1001):
         multiples = [gain / min(exact) * parts for gain in exact]
@@ -146,7 +132,7 @@ def whole_gains(gains: Floats) -> Ints:
 
 
 def preference(wins: Floats, losses: Floats, steps: Ints) -> float:
-    """E[sign] of a sum of independent steps: convolve their distributions, then compare both sides of zero."""
+    """Return E[sign] of a sum of independent steps, from the convolution of their distributions."""
     chance, zero = np.array([1.0]), int(steps.sum())
     for win, loss, step in zip(wins, losses, steps, strict=True):
         each = np.zeros(2 * step + 1)
@@ -156,13 +142,13 @@ def preference(wins: Floats, losses: Floats, steps: Ints) -> float:
 
 
 def probabilistic_credit(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
-    """Expected preference of each candidate over the current ranker."""
+    """Return the expected preference of each candidate over the current ranker."""
     table, steps = placements(ranks, gains, sizes, tau), whole_gains(gains)
     return np.array([0.0] + [preference(table[:, i], table[:, 0], steps) for i in range(1, ranks.shape[0])])
 
 
 def assignments(table: Floats, samples: int, stream: Any) -> tuple[Ints, Ints]:
-    """Draw who placed each clicked document: groups of samples that agree are divided, small ones fall apart."""
+    """Draw which ranker placed each clicked document; large groups of equal samples stay together."""
     groups: list[tuple[list[int], int]] = [([], samples)]
     single: list[list[int]] = []
     for chances in table:
@@ -184,26 +170,20 @@ def assignments(table: Floats, samples: int, stream: Any) -> tuple[Ints, Ints]:
 
 
 def sampled_preference(owners: Ints, times: Ints, steps: Ints, n_rankers: int, rival: int) -> Floats:
-    """Mean of sign(gains of each ranker − gains of the rival)."""
+    """Return the mean of sign(gains of each ranker − gains of the rival)."""
     counts = np.array([np.bincount(each, steps, n_rankers) for each in owners]).reshape(-1, n_rankers)
     return np.average(np.sign(counts - counts[:, [rival]]), axis=0, weights=times)
 
 
-# Slow twins of `duelrank.kernels.multileaving`.
-
-
-def sample_only_scored_credit(ranks: NDArray[np.int64], gains: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
-    """Rank the shown documents again by each ranker, then add up 1/r^τ times the gains."""
+def sample_only_scored_credit(ranks: Ints, gains: Floats, tau: float) -> Floats:
+    """Rank the shown documents again by each ranker, then sum 1/r^τ times the gains."""
     again = ranks.argsort(axis=1).argsort(axis=1) + 1.0
     points = np.where(ranks < MISSING, again**-tau, 0.0)
     return np.asarray(points @ gains)
 
 
-# Slow twins of `duelrank.kernels.multileaving`.
-
-
 def pairwise_preference_leave(rankings: Ints, length: int, stream: Any) -> tuple[Ints, Ints, Ints]:
-    """Draw each position from the union of the rankers' tops that reach as far down."""
+    """Draw each position from the union of the tops of the rankers down to that position."""
     ranking: list[int] = []
     choices: list[int] = []
     pool: list[int] = []
@@ -219,7 +199,7 @@ def pairwise_preference_leave(rankings: Ints, length: int, stream: Any) -> tuple
 
 
 def pair_weights(earliest: Ints, choices: Ints, gains: Floats) -> Floats:
-    """The lead in gain, over the probability that neither was placed before both could be, for each pair of different gains."""
+    """Return the lead in gain over P(neither was placed before both could be), for each pair of different gains."""
     weights = np.zeros((gains.size, gains.size))
     clicked = np.flatnonzero(gains)
     for better in clicked:
@@ -231,16 +211,13 @@ def pair_weights(earliest: Ints, choices: Ints, gains: Floats) -> Floats:
 
 
 def pairwise_preference_credit(ranks: Ints, earliest: Ints, choices: Ints, gains: Floats) -> Floats:
-    """Add up the weights of all preferences, with the sign of how each ranker orders the two."""
+    """Return the sum of the weights of all preferences, with the sign by which each ranker orders the pair."""
     weights = pair_weights(earliest, choices, gains)
     return np.array([np.sum(weights * np.where(row[:, np.newaxis] < row[np.newaxis, :], 1.0, -1.0)) for row in ranks])
 
 
-# Slow twins of `duelrank.kernels.multileaving`.
-
-
-def contested_pairs_credit(ranks: NDArray[np.int64], gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Go through all ordered pairs of positions; the first of a pair has gained more."""
+def contested_pairs_credit(ranks: Ints, gains: Floats) -> Floats:
+    """Sum over all ordered pairs of positions in which the first has the larger gain."""
     sums = np.zeros(len(ranks))
     clicked = np.flatnonzero(gains > 0.0)
     depth = clicked[-1] + 2 if clicked.size else 0

@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.pairrank`: every pair looked at, every inverse computed anew."""
+"""Reference versions of `duelrank.kernels.pairrank`: all pairs are compared, all inverses computed directly."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.kernels import Floats, Ints
 from duelrank.kernels.pairrank import LOOSE, NEAR, SWEEPS
 from duelrank.kernels.random import permutation
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def _chance(x: Any) -> Any:
@@ -20,7 +18,7 @@ def _chance(x: Any) -> Any:
 
 
 def _certain(weights: Floats, inverse: Floats, features: Floats, width: float) -> NDArray[np.bool_]:
-    """Whether each document (row) is certainly better than each other one (column)."""
+    """Return whether each document (row) is certainly better than each other one (column)."""
     x = features[:, None] - features[None, :]
     norms = np.sqrt(np.maximum(np.sum((x @ inverse) * x, axis=2), 0.0))
     return np.asarray(_chance(x @ weights) - width * norms > 0.5)
@@ -29,7 +27,7 @@ def _certain(weights: Floats, inverse: Floats, features: Floats, width: float) -
 def shuffled_blocks(
     weights: Floats, inverse: Floats, features: Floats, width: float, transitive: bool, length: int, stream: Any
 ) -> Ints:
-    """Cut the ranking wherever every document above is certain against every one below, and shuffle between cuts."""
+    """Cut the ranking where every document above is certainly better than every one below, and shuffle between cuts."""
     n = len(features)
     shuffled = permutation(stream, n)
     order = shuffled[np.argsort(-(features @ weights)[shuffled], kind="stable")]
@@ -65,7 +63,7 @@ def _squares(differences: Floats, factors: Floats) -> Floats:
 def expanded(
     weights: Floats, curvature: Floats, target: Floats, differences: Floats, gains: Floats, bounds: Floats
 ) -> tuple[Floats, Floats]:
-    """Put gain · P(1 − P) in the place of each bound, and add what makes the slope right at the weights."""
+    """Replace each bound by gain · P(1 − P), and correct the target so that the slope at the weights is exact."""
     leads = differences @ weights
     second = gains * _chance(leads) * _chance(-leads)
     return curvature + _squares(differences, second - bounds), target + (
@@ -83,7 +81,7 @@ def fitted(
     ridge: float,
     tolerance: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Take the curvature of the other pairs alone, and add that of the remembered ones anew in each sweep."""
+    """Start from the curvature of the other pairs, and add that of the remembered pairs in each sweep."""
     others = curvature - _squares(differences, bounds)
     for _ in range(SWEEPS):
         leads = differences @ weights
@@ -99,5 +97,5 @@ def fitted(
 
 
 def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:
-    """Solve it directly, wherever the search would have started."""
+    """Solve the system directly; the start does not matter."""
     return np.asarray(np.linalg.solve(matrix + ridge * np.eye(len(target)), target), np.float64)

@@ -1,20 +1,17 @@
-"""Slow twins of `duelrank.kernels.pdgd`: the formulas of the paper, the probability of each list computed anew."""
+"""Reference versions of `duelrank.kernels.pdgd`: the formulas of the paper, with the probability of each list."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from duelrank.kernels import Floats, Ints
 from duelrank.kernels.random import uniform
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def draw(weights: Floats, features: Floats, length: int, stream: Any) -> tuple[Ints, Floats]:
-    """Show the documents that arrive first, each after an exponential time of rate exp(score)."""
+    """Draw a list in the order of exponential times with rates exp(score)."""
     scored = features @ weights
     with np.errstate(divide="ignore"):
         late = np.log(-np.log1p([-uniform(stream) for _ in scored]))
@@ -22,7 +19,7 @@ def draw(weights: Floats, features: Floats, length: int, stream: Any) -> tuple[I
 
 
 def _log_chance(scored: Floats, ranking: Ints) -> float:
-    """Return log P(list): at each position the softmax over what was not shown above."""
+    """Return log P(list): at each position the softmax over the documents not shown above."""
     total = 0.0
     for position, document in enumerate(ranking):
         left = np.delete(scored, ranking[:position])
@@ -31,7 +28,7 @@ def _log_chance(scored: Floats, ranking: Ints) -> float:
 
 
 def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, gains: Floats) -> Floats:
-    """Σ (g_i − g_j) ρ e^{f_i} e^{f_j} / (e^{f_i} + e^{f_j})² (x_i − x_j) over i and j of less gain that was looked at."""
+    """Return Σ (g_i − g_j) ρ e^{f_i} e^{f_j} / (e^{f_i} + e^{f_j})² (x_i − x_j) over i and examined j of less gain."""
     gradient = np.zeros(features.shape[1])
     depth = int(np.flatnonzero(gains)[-1]) + 2 if np.any(gains) else 0
     for i in np.flatnonzero(gains):
@@ -46,7 +43,7 @@ def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: In
 
 
 def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Floats, seen: Floats) -> Floats:
-    """¼ Σ (g_i − g_j) seen_j e^{f_j} / (e^{f_i} + e^{f_j}) (x_i − x_j) over i and j of less gain."""
+    """Return ¼ Σ (g_i − g_j) seen_j e^{f_j} / (e^{f_i} + e^{f_j}) (x_i − x_j) over i and j of less gain."""
     gradient = np.zeros(features.shape[1])
     for i in np.flatnonzero(gains):
         for j in np.flatnonzero(gains < gains[i]):

@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.projection`: the projector is formed, bases come from LAPACK."""
+"""Reference versions of `duelrank.kernels.projection`: with LAPACK, the whole projector, and sums over all depths."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from duelrank.kernels import Floats
 
 
 def dot(a: Floats, b: Floats) -> float:
@@ -32,7 +31,7 @@ def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
 
 
 def qr_basis(rows: Floats, tolerance: float) -> Floats:
-    """Orthonormal rows that span the given rows, by pivoted Householder QR."""
+    """Return the orthonormal rows that span the given rows, by pivoted Householder QR."""
     if rows.shape[0] == 0:
         return np.empty((0, rows.shape[1]))
     q, r, _ = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
@@ -60,7 +59,7 @@ def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
 
 
 def examined_rows(features: Floats, ranking: Any, seen: Any, remembered: Floats) -> Floats:
-    """Stack the remembered documents and then the seen ones in shown order."""
+    """Return the remembered documents, then the seen documents in shown order."""
     return np.vstack([remembered, features[ranking[seen]]])
 
 
@@ -73,11 +72,8 @@ def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: 
     return np.asarray(strength * projected * (length / after) + (1.0 - strength) * gradient)
 
 
-# Slow twins of `duelrank.kernels.projection`.
-
-
 def count_gaps(clicks: Any, gaps: Floats, forgetting: float) -> Floats:
-    """Look up from every position for the nearest click."""
+    """Find the nearest click above every position."""
     gaps = gaps.copy()
     for position in range(len(clicks)):
         above = np.flatnonzero(clicks[:position])
@@ -87,7 +83,7 @@ def count_gaps(clicks: Any, gaps: Floats, forgetting: float) -> Floats:
 
 
 def reach(gaps: Floats, room: int, level: float) -> int:
-    """Bayes for each position, from P(seen) = P(click) / attraction, down to the first that falls short."""
+    """Apply Bayes to each position, with P(seen) = P(click) / attraction, down to the first below the level."""
     rates = gaps[0] / gaps[1]
     attraction = rates[0]
     for gap in range(1, room + 1):
@@ -100,15 +96,13 @@ def reach(gaps: Floats, room: int, level: float) -> int:
     return room
 
 
-# Slow twins of `duelrank.kernels.projection`: the posterior is summed over every depth to which a user may have looked.
-
 Tables = tuple[Floats, Floats, Floats]
 
 
 def position_based(
     features: Floats, ranking: Any, clicks: Any, documents: Floats, users: Floats, forgetting: float
 ) -> Tables:
-    """P(seen | clicks) under the position-based model, and its tables after the list."""
+    """Return P(seen | clicks) under the position-based model, and its tables after the list."""
     attraction = _attractions(features[ranking], documents)
     chances = [users[0, column] / users[1, column] for column in _columns(len(clicks), users.shape[1])]
     seen = np.array([_bayes(*each) for each in zip(clicks, attraction, chances, strict=True)])
@@ -126,7 +120,7 @@ def position_based(
 def dependent_click(
     features: Floats, ranking: Any, clicks: Any, documents: Floats, users: Floats, forgetting: float
 ) -> Tables:
-    """P(seen | clicks) under the dependent click model, and its tables after the list."""
+    """Return P(seen | clicks) under the dependent click model, and its tables after the list."""
     attraction = _attractions(features[ranking], documents)
     columns = [
         column if clicked else -1
@@ -145,7 +139,7 @@ def dependent_click(
 def dynamic_bayesian(
     features: Floats, ranking: Any, clicks: Any, documents: Floats, users: Floats, forgetting: float
 ) -> Tables:
-    """P(seen | clicks) under the dynamic Bayesian network, and its tables after the list."""
+    """Return P(seen | clicks) under the dynamic Bayesian network, and its tables after the list."""
     attraction = _attractions(features[ranking], documents)
     perseverance, satisfaction = users[0] / users[1]
     onward = [perseverance * (1 - satisfaction if clicked else 1) for clicked in clicks]
@@ -174,7 +168,7 @@ def _attractions(shown: Floats, documents: Floats) -> Floats:
 
 
 def _bayes(clicked: bool, attraction: float, chance: float) -> float:
-    """P(seen | clicked or not) of one position, by the joint probabilities; what was clicked was seen, however unlikely."""
+    """Return P(seen | clicked or not) of one position, by the joint probabilities; a clicked document was seen."""
     if clicked:
         return 1.0
     unattracted, unseen = chance * (1 - attraction), 1 - chance
@@ -182,9 +176,9 @@ def _bayes(clicked: bool, attraction: float, chance: float) -> float:
 
 
 def _by_depth(clicks: Any, attraction: Floats, onward: list[float]) -> Floats:
-    """P(seen | clicks): weigh each number of positions that may have been looked at by its joint probability with the clicks.
+    """Return P(seen | clicks): the possible depths are weighted by their joint probabilities with the clicks.
 
-    All factors down to the last click are the same for each, and left out: they may be zero where users do what they never do.
+    The factors down to the last click are equal for all depths, and left out: they may be zero if the model excludes the clicks.
     """
     n, last = len(clicks), max([1, *(np.flatnonzero(clicks) + 1)])
     joint = np.zeros(n + 1)

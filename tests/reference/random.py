@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.random`: the generators in Python integers, as their authors publish them."""
+"""Reference versions of `duelrank.kernels.random`: the generators as published, with Python integers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def split_mix(state: Any) -> tuple[int, int]:
 
 
 def derive(key: Any, number: Any) -> NDArray[np.uint64]:
-    """Make the stream that belongs to (key, number)."""
+    """Return the stream of (key, number)."""
     state = split_mix(key)[1] ^ int(number)
     words = []
     for _ in range(4):
@@ -58,7 +58,7 @@ def uniform(stream: Any) -> float:
 
 
 def below(stream: Any, n: Any) -> int:
-    """Draw an integer from 0 to n - 1: the upper half of n · (32 random bits), the unfair products thrown away."""
+    """Draw an integer from 0 to n - 1: the upper half of n · (32 random bits), with rejection."""
     while True:
         product = (bits(stream) >> 32) * int(n)
         if product % (1 << 32) >= (1 << 32) % int(n):
@@ -128,7 +128,7 @@ def categories(stream: Any, chances: Any, size: int) -> NDArray[np.int64]:
 
 
 def binomial(stream: Any, n: int, chance: float) -> int:
-    """Draw how many of n trials succeed: of all outcomes, nearest to the mode first, the one in which a uniform number falls."""
+    """Draw the number of successes in n trials, by inversion over the outcomes from the mode outwards."""
     if not 0.0 < chance < 1.0:
         return n if chance >= 1.0 else 0
     mode = min(int((n + 1) * chance), n)
@@ -139,9 +139,10 @@ def binomial(stream: Any, n: int, chance: float) -> int:
 
 
 def multinomial(stream: Any, n: int, chances: Any) -> NDArray[np.int64]:
-    """Draw how many of n trials end in each way: the first of those that are left, one after the other."""
+    """Draw the number of n trials with each outcome, one outcome after the other."""
     counts: list[int] = []
-    for i in range(len(chances) - 1):
-        rest = 1.0 - sum(chances[:i])
-        counts.append(binomial(stream, n - sum(counts), min(chances[i] / rest, 1.0)) if rest > 0.0 else 0)
+    rest = 1.0  # rounded as in the kernel: whether a probability is exactly 1 decides if a number is drawn
+    for chance in chances[:-1].tolist():
+        counts.append(binomial(stream, n - sum(counts), min(chance / rest, 1.0)) if rest > 0.0 else 0)
+        rest -= chance
     return np.array([*counts, n - sum(counts)], np.int64)

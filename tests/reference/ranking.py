@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.ranking`."""
+"""Reference versions of `duelrank.kernels.ranking`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from duelrank.kernels import Floats, Ints
 from duelrank.kernels.random import permutation
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def scores(rankers: Floats, features: Floats) -> Floats:
@@ -25,7 +22,7 @@ def linear_scores(weights: Floats, features: Floats) -> Floats:
 
 
 def best_first(keys: Floats) -> Ints:
-    """Indices of the keys from the largest down, stable."""
+    """Return the indices of the keys from the largest down, stable."""
     return np.argsort(-keys, kind="stable")
 
 
@@ -47,7 +44,7 @@ def separate_rankings(weights: Floats, directions: Floats, delta: float, feature
 
 
 def ranked_labels(weights: Floats, features: Floats, labels: Any, offsets: Ints, stream: Any) -> Any:
-    """Labels of all documents in ranked order, query after query."""
+    """Return the labels of all documents in ranked order, query after query."""
     lists = []
     for start, stop in pairwise(offsets):
         order = sorted_rows(scores(weights[None, :], features[start:stop]), permutation(stream, stop - start))[0]

@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.representation`."""
+"""Reference versions of `duelrank.kernels.representation`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.reference.random import below, uniform
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from duelrank.kernels import Floats, Ints
 
 
 def ramps(features: Floats, knots: Floats) -> Floats:
-    """Climb from 0 to 1 over each piece between two knots."""
+    """Return ramps from 0 to 1 over each piece between two knots."""
     columns = []
     for lows, highs in zip(knots.T[:-1], knots.T[1:], strict=True):
         for values, low, high in zip(features.T, lows, highs, strict=True):
@@ -21,7 +20,7 @@ def ramps(features: Floats, knots: Floats) -> Floats:
 
 
 def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
-    """Climb from 0 to 1 from the first knot to the last, and, lower, over each piece if there are two or more."""
+    """Return lines from the first knot to the last, and lower ramps over each piece if there are two or more."""
     lines = ramps(features, knots[:, [0, -1]])
     if knots.shape[1] == 2:
         return lines
@@ -29,12 +28,12 @@ def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
 
 
 def steps(features: Floats, knots: Floats) -> Floats:
-    """Step from 0 to 1 behind each inner knot."""
+    """Return steps from 0 to 1 above each inner knot."""
     return np.concatenate([features > row for row in knots.T[1:-1]], axis=1).astype(np.float64)
 
 
 def shares(features: Floats, knots: Floats) -> Floats:
-    """Share of the distribution below each value: the mean of both sides where quantiles are equal."""
+    """Return the share of the distribution below each value: the middle of equal quantiles."""
     place = np.arange(knots.shape[1]) / (knots.shape[1] - 1)
     columns = []
     for values, row in zip(features.T, knots, strict=True):
@@ -46,14 +45,14 @@ def shares(features: Floats, knots: Floats) -> Floats:
 
 
 def query_ranks(features: Floats) -> Floats:
-    """Number of values below, and half of the other equal ones, as a share of all others."""
+    """Return the number of values below, and half of the other equal ones, as a share of all others."""
     less = (features[None, :, :] < features[:, None, :]).sum(axis=1)
     equal = (features[None, :, :] == features[:, None, :]).sum(axis=1) - 1
     return np.asarray((less + 0.5 * equal) / max(1, len(features) - 1))
 
 
 def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: NDArray[np.uint64]) -> Ints:
-    """Draw the slot of a sample that each next document takes, −1 for none; nothing if there is none for any."""
+    """Draw the slot of the sample for each new document, −1 for none; an empty array if no document gets one."""
     slots = []
     for number in range(n_seen + 1, n_seen + n_documents + 1):
         if number <= size:
@@ -65,5 +64,5 @@ def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream:
 
 
 def is_within(features: Floats, ends: Floats) -> bool:
-    """Whether all values are between the least and the largest one of their feature."""
+    """Return whether all values are between the least and the largest value of their feature."""
     return bool((features >= ends[:, 0]).all() and (features <= ends[:, 1]).all())

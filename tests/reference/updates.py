@@ -1,15 +1,14 @@
-"""Slow twins of `duelrank.kernels.updates`."""
+"""Reference versions of `duelrank.kernels.updates`."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from duelrank.kernels import Floats
 
 
 def is_zero(vector: Floats) -> bool:
-    """Whether all entries are zero."""
+    """Return whether all entries are zero."""
     return all(value == 0.0 for value in vector)
 
 
@@ -19,10 +18,10 @@ def moved(weights: Floats, gradient: Floats, rate: float) -> Floats:
 
 
 def distance(one: Floats, other: Floats) -> float:
-    """Euclidean distance of two vectors."""
+    """Return the Euclidean distance of two vectors."""
     return float(np.linalg.norm(one - other))
 
 
 def discounted_sum(rewards: Floats, discount: float) -> float:
-    """Σ discount^t · reward_t, t from 0."""
+    """Return Σ discount^t · reward_t, t from 0."""
     return float(sum(discount**t * reward for t, reward in enumerate(rewards)))

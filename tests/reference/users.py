@@ -1,4 +1,4 @@
-"""Slow twins of `duelrank.kernels.users`."""
+"""Reference versions of `duelrank.kernels.users`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duelrank.kernels.random import uniform
 
 
 def cascade(labels: Any, click: Any, stop_clicked: Any, stop_skipped: Any, stream: Any) -> tuple[Any, int]:
-    """Scan from the top: click, then stop or go on."""
+    """Scan from the top: click, then stop or continue."""
     clicks = np.zeros(len(labels), bool)
     for position, label in enumerate(labels):
         if label not in range(len(click)):
@@ -26,7 +26,7 @@ def cascade(labels: Any, click: Any, stop_clicked: Any, stop_skipped: Any, strea
 def browse(
     labels: Any, click: Any, decay: float, decay_clicked: float, remembers: bool, stream: Any
 ) -> tuple[Any, bool]:
-    """Examine each rank with a chance that depends on it and on the last click above; click what was examined."""
+    """Examine each rank with a probability that depends on it and on the last click above; click examined documents."""
     clicks = np.zeros(len(labels), bool)
     for position, label in enumerate(labels):
         if label not in range(len(click)):

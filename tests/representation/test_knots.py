@@ -1,4 +1,4 @@
-"""Knots are learned from the lists that are learned from: bounded, repeatable, and steady whatever the features are like."""
+"""Knots are learned from lists with feedback: bounded, repeatable, and stable for all kinds of features."""
 
 import numpy as np
 import pytest

@@ -103,7 +103,7 @@ class TestCreating:
                 InvalidRecipe,
                 "given twice",
             ),
-            ({"representation": "ramps", "algorithm": "pairrank"}, InvalidRecipe, "learns nothing"),
+            ({"representation": "ramps", "algorithm": "pairrank"}, InvalidRecipe, "does not learn"),
             ({"length": 0}, InvalidValue, "length"),
             ({"length": 1001}, LimitExceeded, "1,000"),
             ({"exploration": 1.5}, InvalidValue, "exploration"),

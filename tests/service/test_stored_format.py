@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from duelrank.guard import GuardSpec
 
 from duelrank.core.errors import StoreCorrupt
+from duelrank.evidence import GuardSpec
 from duelrank.service.domain import Change, RankerSpec, Start
 from duelrank.service.http.schema import Document, FeedbackEvent, RankRequest
 from duelrank.service.log import (

@@ -26,7 +26,7 @@ def numbers(store, **what):
 
 
 def found(store, key, kind="ranked", ranker="shop"):
-    """Return the event with a key, None where there is none."""
+    """Return the event with a key, or None."""
     return store.log.find(ranker, kind, [key]).get(key)
 
 
@@ -154,7 +154,7 @@ class TestValues:
                 NewEvent(**GOOD | {name: value})
 
     def test_a_body_that_is_too_large(self, monkeypatch):
-        monkeypatch.setattr("duelrank.storage.base.MOST_BODY", 10)
+        monkeypatch.setattr("duelrank.storage.base.MAX_BODY_BYTES", 10)
         with pytest.raises(InvalidValue, match="at most 10 bytes, got 11"):
             NewEvent(**GOOD | {"body": bytes(11)})
 
@@ -300,7 +300,7 @@ class TestDropping:
         return [n for n in range(1, 14) for ranker in ("shop", "other") if store.log.attachment(ranker, n)]
 
     def test_needs_a_checkpoint_that_covers_it(self, store):
-        with pytest.raises(InvalidValue, match="there is none"):
+        with pytest.raises(InvalidValue, match="no checkpoint"):
             store.log.drop_attachments("shop", 5)
         store.snapshots.save("shop", "checkpoint", 4, 0.0, b"")
         store.snapshots.save("shop", "version", 9, 0.0, b"")

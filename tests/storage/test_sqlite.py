@@ -347,7 +347,7 @@ class TestFull:
             with store._writes.borrow() as connection:
                 pages = connection.execute("PRAGMA page_count").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {pages + 10}")
-            with pytest.raises(StoreFull, match="no room") as caught:
+            with pytest.raises(StoreFull, match="disk is full") as caught:
                 store.log.append([event(i, body=bytes(1000)) for i in range(100)])
             assert caught.value.retryable
             assert [each.key for each in store.log.read()] == ["before"]
@@ -465,7 +465,7 @@ class TestSize:
                 limits = set()  # there is a new one each time that the reader was waited for
                 for i in range(40):
                     store.log.append([event(i, body=bytes(20_000))])
-                    limits.add(store._wal_most)
+                    limits.add(store._wal_limit)
                 assert log.stat().st_size > 800_000, "the reader still needs it"
                 assert 2 <= len(limits) <= 6, "and is waited for when the log has doubled, not each time"
             for i in range(100):

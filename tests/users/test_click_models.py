@@ -72,7 +72,7 @@ def dependent(user: DCM, labels) -> Story:
 
 
 def dynamic_bayesian(user: DBN, labels) -> Story:
-    """Attraction, satisfaction and perseverance: three coins per position, two of which nobody sees."""
+    """Attraction, satisfaction and perseverance: three draws per position, two of which are hidden."""
     n = len(labels)
     attraction = [LIKE.click_probability[label] for label in labels]
     satisfaction = [LIKE.stop_probability[label] for label in labels]

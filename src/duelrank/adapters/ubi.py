@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from duelrank.core.errors import DataFormatError, InvalidValue, MissingData, StorageFailure, StoreFull
-from duelrank.core.progress import Tell
+from duelrank.core.progress import ProgressCallback
 from duelrank.service.http.schema import DocumentTable, LoggedImpression, Precision
 
 P = TypeVar("P")
@@ -34,7 +34,7 @@ T = TypeVar("T")
 #: An id in a log; a number means its decimal text, and 12.0 means 12.
 Id: TypeAlias = str | int | float
 #: Shows progress in bytes under a label.
-Bar = Callable[[str], AbstractContextManager[Tell]]
+Bar = Callable[[str], AbstractContextManager[ProgressCallback]]
 #: A query id and a hit of its search response, or None and a line of our own form.
 Part: TypeAlias = tuple[str | None, Any]
 
@@ -264,7 +264,11 @@ class UbiLog:
                         yield logged
 
     def _read(
-        self, files: Sequence[str], progress: Tell, split: Callable[[Any], Iterator[P]], read: Callable[[P], T | None]
+        self,
+        files: Sequence[str],
+        progress: ProgressCallback,
+        split: Callable[[Any], Iterator[P]],
+        read: Callable[[P], T | None],
     ) -> Iterator[T]:
         """Yield the parts of all records of some files; those that cannot be read are counted and skipped."""
         for record, place in read_records(files, self.errors, progress):
@@ -351,7 +355,7 @@ def _in_view(events: list[UserAction]) -> list[str]:
 
 
 @contextmanager
-def _silent(_: str) -> Iterator[Tell]:
+def _silent(_: str) -> Iterator[ProgressCallback]:
     yield lambda done, total: None
 
 
@@ -615,7 +619,7 @@ def check_files(*groups: Sequence[str]) -> None:
             raise MissingData(f"the file {file} does not exist")
 
 
-def read_records(files: Sequence[str], errors: RecordErrors, progress: Tell) -> Iterator[tuple[Any, Place]]:
+def read_records(files: Sequence[str], errors: RecordErrors, progress: ProgressCallback) -> Iterator[tuple[Any, Place]]:
     """Yield all records of some files with their positions; lines that are not valid JSON are counted as errors.
 
     ``progress`` is called with the number of bytes read and the total, or None if the total is unknown.

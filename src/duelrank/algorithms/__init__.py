@@ -1,4 +1,4 @@
-"""Algorithms. Each file registers a short name; every dueling bandit also has a projected variant, NAME-dsp."""
+"""Algorithms, one per module, each registered by a short name; every dueling bandit also has a projected variant, NAME-dsp."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ _projected = cache(Projected)
 
 @source
 def _with_projection() -> dict[str, Part]:
-    """Return NAME-dsp for every dueling bandit that has a name; a file may register NAME-dsp with other parameters."""
+    """Return NAME-dsp for every dueling bandit that has a name; a module may register NAME-dsp with other parameters."""
     return {f"{name}-dsp": _projected(base) for name, base in registered(DuelingBandit).items()}

@@ -26,7 +26,7 @@ class _MissingEntry(KeyError):
 
 
 class _Trace(dict[str, NDArray[Any]]):
-    """A trace whose missing entries can be told from those of other mappings."""
+    """A trace whose missing entries raise an exception of their own."""
 
     def __missing__(self, name: str) -> NDArray[Any]:
         raise _MissingEntry(name)
@@ -34,18 +34,18 @@ class _Trace(dict[str, NDArray[Any]]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepExplanation:
-    """What one step of learning was made of; vectors are in the columns that the weights are for.
+    """The components of one step of learning; vectors have one entry per weight.
 
     Parameters
     ----------
     before, after
-        The weights.
+        The weights before and after the step.
     direction
-        Where the feedback points, before any projection; zero where it says nothing.
+        The gradient of the feedback before any projection; zero if the feedback implies none.
     followed
-        What was followed of it; the direction itself where nothing is projected.
+        The gradient after the projection; the direction itself without a projection.
     examined
-        One flag per shown position: whether it was taken as examined. None for an algorithm that does not ask.
+        One flag per shown position: whether it counts as examined. None for an algorithm that does not use examination.
     """
 
     before: Weights
@@ -57,10 +57,10 @@ class StepExplanation:
 
 @dataclass(frozen=True, repr=False)
 class Algorithm(Part, ABC):
-    """A recipe of parts. It holds no state: what was learned is in the `State` that its functions take and return.
+    """A recipe of parts. It holds no state: its functions take and return a `State`.
 
-    Impressions may be in flight at the same time and be learned from in any order, late, more than once or never: all that learning
-    needs to know of a list travels in its `Impression`. Feedback that is given twice counts as two users.
+    Feedback may arrive for several impressions at once, in any order, late, more than once or never: an `Impression` contains
+    everything that learning needs to know about a list. Feedback that is given twice counts as that of two users.
 
     Examples
     --------
@@ -79,10 +79,9 @@ class Algorithm(Part, ABC):
     kind: ClassVar[str] = "algorithm"
     #: Whether each query has its own model, so that nothing is transferred between queries; the weights then stay zero.
     per_query: ClassVar[bool] = False
-    #: Whether the weights are computed anew from the memory, so that other weights would be lost at the first click.
+    #: Whether the weights are computed from the memory at each step, so that given weights would be lost at the first click.
     weights_follow_memory: ClassVar[bool] = False
-
-    #: Whether a list without a click may move the weights, as in policy gradients with a baseline: no click is a bad reward then.
+    #: Whether a list without a click may change the weights, as in policy gradients with a baseline, where it is a bad reward.
     moves_without_clicks: ClassVar[bool] = False
 
     def __rrshift__(self, representation: object) -> Algorithm:
@@ -108,20 +107,20 @@ class Algorithm(Part, ABC):
         return len(state.weights)
 
     def allowed(self, weights: Weights) -> Weights:
-        """Return the nearest weights that the update rules in this algorithm would ever lead to."""
+        """Return the nearest weights that the update rules in this algorithm can lead to."""
         for _, part in walk(self):
             weights = part.allowed(weights) if isinstance(part, Update) else weights
         return weights
 
     def check_allowed(self, weights: Weights, names: Sequence[str] | None = None) -> None:
-        """Raise `InvalidValue` where this algorithm would never lead to such weights, so that it cannot start with them.
+        """Raise `InvalidValue` if this algorithm cannot lead to such weights, so that it cannot start with them.
 
         Parameters
         ----------
         weights
-            One for each column.
+            One weight per column.
         names
-            Of the features, for the sentence; used where there is one for each weight.
+            The names of the features, for the message; used only if there is one per weight.
         """
         nearest = self.allowed(weights)
         changed = np.flatnonzero((nearest != weights) & np.isfinite(weights))
@@ -129,16 +128,16 @@ class Algorithm(Part, ABC):
             place = int(changed[0])
             of = f" of {names[place]!r}" if names is not None and len(names) == len(weights) else ""
             raise InvalidValue(
-                f"{spell(self)} cannot start with the weight {weights[place]:g}{of}, to which it would never lead; the nearest "
-                f"that it can have is {nearest[place]:g}"
+                f"{spell(self)} cannot start with the weight {weights[place]:g}{of}, which its updates never reach; the nearest "
+                f"possible weight is {nearest[place]:g}"
             )
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
-        """Return the numbers that the weights are for; query i has the documents offsets[i] to offsets[i + 1]."""
+        """Return the columns, one per weight, of all documents; query i has the rows offsets[i] to offsets[i + 1]."""
         return features
 
     def carry(self, state: State, to: State) -> Weights:
-        """Return the weights of a state as weights of the columns of another one."""
+        """Return the weights of a state, converted to the columns of another state."""
         return state.weights
 
     @abstractmethod
@@ -195,7 +194,7 @@ class Algorithm(Part, ABC):
         return State(weights, state.step + 1, state.updates + 1, memory)
 
     def _check_trace(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> None:
-        """Raise an error if the gradient needs an entry that the trace does not have; any other KeyError is not of the trace."""
+        """Raise an error if the gradient needs an entry that the trace does not have; ignore any other KeyError."""
         try:
             self.gradient(state, replace(impression, trace=_Trace(impression.trace)), feedback, stream.copy())
         except _MissingEntry as missing:
@@ -206,7 +205,7 @@ class Algorithm(Part, ABC):
             return
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
-        """Return what `learn` does with the same arguments, in its parts; nothing changes, the stream neither."""
+        """Return the components of the step that `learn` makes with the same arguments; the stream does not advance."""
         direction, _ = self.gradient(state, impression, feedback, stream.copy())
         after = self.learn(state, impression, feedback, stream.copy())
         return StepExplanation(state.weights, after.weights, direction, direction)

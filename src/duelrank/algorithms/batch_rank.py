@@ -1,4 +1,4 @@
-"""BatchRank."""
+"""BatchRank: batches of documents are split when clicks separate them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ from duelrank.kernels.bandits import kl_budget, kl_upper
 @register
 @dataclass(frozen=True, repr=False)
 class BatchRank(ClickBandit):
-    """Show documents at random within batches of positions; split a batch once clicks tell its documents apart.
+    """Show documents at random within batches of positions; split a batch once clicks separate its documents.
 
-    It assumes of users only what the cascade model and the position-based model share. All documents start in one batch. In
-    stage ℓ of a batch each of its documents is counted ⌈16 · 4^ℓ · log T⌉ times; then, by KL-UCB bounds with log T + 3 log log T,
-    the batch splits at the lowest position where all above are surely better than all below. Where there is none, documents
-    that surely belong below its positions are eliminated, and the next stage begins. A first stage at T = 10,000 counts each
-    document 148 times: in thousands of impressions of hundreds of queries hardly any batch splits.
+    It makes only the assumptions about users that the cascade model and the position-based model share. All documents start in one
+    batch. In stage ℓ of a batch each of its documents is counted ⌈16 · 4^ℓ · log T⌉ times; then, by KL-UCB bounds with
+    log T + 3 log log T, the batch splits at the lowest position where all documents above are certainly better than all below. If
+    there is none, documents that certainly belong below its positions are eliminated, and the next stage begins. The first stage at
+    T = 10,000 counts each document 148 times: in thousands of impressions of hundreds of queries hardly any batch splits.
 
-    A batch with as many documents as positions that cannot be split yet goes on to its next stage too; otherwise its order would
-    never be learned. Feedback counts only where its batch is still in the stage for which the list was made, and only for
-    documents that are still the least counted ones. The length of the first list from which a query learns is that of its model: a
-    shorter list shows the model's top, a longer one is filled with other documents at random, and clicks on those
-    teach nothing.
+    A batch with as many documents as positions that cannot be split yet also continues with its next stage; otherwise its order
+    would never be learned. Feedback counts only if its batch is still in the stage for which the list was made, and only for
+    documents that are still the least counted ones. The model of a query has the length of the first list from which it learns: a
+    shorter list shows the top of the model, a longer one is filled with other documents at random, and clicks on those are ignored.
 
     Parameters
     ----------
     horizon
-        How often one query will be shown (the paper's T).
+        Expected number of impressions of one query (the paper's T).
 
     References
     ----------
@@ -43,7 +42,7 @@ class BatchRank(ClickBandit):
 
     Examples
     --------
-    Documents are shuffled until clicks tell them apart. Of the first and last 50 lists, so many begin with the best:
+    Documents are shuffled until clicks separate them. The number of the first and last 50 lists that begin with the best:
 
     >>> from duelrank import Feedback, Learner, Query
     >>> learner, query, first = Learner("BatchRank(horizon=10)", n_features=1), Query("shoes", [[1.0]] * 4), []
@@ -93,9 +92,8 @@ def _end_stage(model: Model, first: int, budget: float) -> None:
     positions, seen = int(model[kernel.POSITIONS, first]), int(model[kernel.SEEN, documents[0]])
     rates = model[kernel.CLICKED, documents] / seen
     upper = np.array([kl_upper(rate, budget / seen) for rate in rates])
-    lower = np.array(
-        [min(rate, 1.0 - kl_upper(1.0 - rate, budget / seen)) for rate in rates]
-    )  # rounded, it may be above
+    # By rounding, the lower bound may be above the rate.
+    lower = np.array([min(rate, 1.0 - kl_upper(1.0 - rate, budget / seen)) for rate in rates])
     splits = [k for k in range(1, positions) if lower[k - 1] > upper[k]]
     if splits:
         lowest = splits[-1]

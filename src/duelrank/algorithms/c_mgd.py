@@ -1,4 +1,4 @@
-"""Cascading multileave gradient descent."""
+"""C-MGD: cascading multileave gradient descent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duelrank.exploration import Exploration, SpeedThenQuality
 @register
 @dataclass(frozen=True, repr=False)
 class CMGD(DuelingBandit):
-    """Cascading multileave gradient descent: as Sim-MGD while that makes progress, then as MGD from the same weights.
+    """Cascading multileave gradient descent: Sim-MGD while that makes progress, then MGD from the same weights.
 
     References
     ----------
@@ -20,7 +20,7 @@ class CMGD(DuelingBandit):
 
     Examples
     --------
-    At first it learns similarities to documents; by the end of this run it has gone on to all features:
+    At first it learns similarities to documents; before the end of this run it has switched to all features:
 
     >>> from duelrank import simulate
     >>> record = simulate("c-mgd", "synthetic(n_queries=40)", "perfect", impressions=1000)

@@ -1,4 +1,4 @@
-"""CascadeKL-UCB."""
+"""CascadeKL-UCB: the cascade model with the bounds of KL-UCB."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duelrank.kernels.bandits import kl_ucb
 class CascadeKLUCB(CascadeUCB1):
     """The cascade model with the tighter bounds of KL-UCB: the largest q with examined · KL(rate ‖ q) ≤ log t + 3 log log t.
 
-    Where the right side is negative, for t up to 2, it is taken as 0.
+    If the right side is negative, for t up to 2, it counts as 0.
 
     References
     ----------
@@ -26,7 +26,7 @@ class CascadeKLUCB(CascadeUCB1):
 
     Examples
     --------
-    How many of 200 lists have the wanted document on top? With tighter bounds less is explored:
+    The number of 200 lists with the wanted document at the top; tighter bounds explore less:
 
     >>> from duelrank import Feedback, Learner, Query
     >>> for name in ("cascade-ucb1", "cascade-kl-ucb"):

@@ -1,4 +1,4 @@
-"""CascadeUCB1."""
+"""CascadeUCB1: the cascade model with the bounds of UCB1."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from duelrank.algorithms.click_bandit import Model
-from duelrank.algorithms.index_bandit import IndexBandit
+from duelrank.algorithms.click_bandit import IndexBandit, Model
 from duelrank.core.registry import alias, register
 from duelrank.core.types import Clicks
 from duelrank.kernels.bandits import ucb1
@@ -19,8 +18,8 @@ from duelrank.kernels.bandits import ucb1
 class CascadeUCB1(IndexBandit):
     """The cascade model with the bounds of UCB1: clicks/examined + √(1.5 · log(t − 1) / examined).
 
-    A user examines from the top and leaves with the first click, so documents above it were unattractive and nothing is known
-    below; without a click all were.
+    A user examines from the top and leaves with the first click, so documents above it were unattractive and nothing is known of
+    those below; without a click all were unattractive.
 
     References
     ----------

@@ -1,17 +1,18 @@
-"""Defines the base class of click bandits: one model per query, in a bounded memory."""
+"""Defines the base classes of click bandits: one model per query, in a bounded memory of queries."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, TypeAlias
+from hashlib import blake2b
+from math import isqrt
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duelrank.algorithms.base import Algorithm
-from duelrank.algorithms.query_memory import QueryMemory
 from duelrank.core.registry import Between
 from duelrank.core.types import (
     Clicks,
@@ -26,36 +27,41 @@ from duelrank.core.types import (
     Trace,
     Weights,
 )
+from duelrank.kernels import bandits as kernel
+from duelrank.kernels.bandits import HEAD, recall
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import sorted_rows
 
 Model: TypeAlias = NDArray[np.int64]  # (rows, n_documents) counts of one query
 
+_EMPTY = np.empty(0, np.int64)
+_NEVER = np.iinfo(np.int64).max
+
 
 @dataclass(frozen=True, repr=False)
 class ClickBandit(Algorithm):
-    """Learn which documents of a query are clicked, for each query by itself and without looking at features.
+    """Learn which documents of a query are clicked, for each query separately and without features.
 
-    Nothing is shared: a query that was never shown is ranked at random, and the weights stay zero, so the score on held-out
-    queries is that of a random order. A query is known by its id, and its documents by their rows in the feature table; where their
-    number changes, the query's model starts anew.
+    Queries share nothing: a query that was never shown is ranked at random, and the weights stay zero, so the score on held-out
+    queries is that of a random order. A query is identified by its id, and its documents by their rows in the feature table; if
+    their number changes, the model of the query starts again.
 
-    What is learned is the probability of a click, so an action that weighs more counts as one click too.
+    It learns probabilities of clicks, so an action with a larger weight also counts as one click.
 
     Parameters
     ----------
     queries
-        How many queries are remembered; of more, the one is forgotten whose last feedback is the longest ago.
+        Maximum number of queries to remember; then the one whose last feedback is the oldest is forgotten.
     """
 
     per_query: ClassVar[bool] = True
-    rows: ClassVar[int] = 2  # of a model
+    rows: ClassVar[int] = 2  # number of rows of a model
 
     queries: Annotated[int, Between(1, 1_000_000)] = 10_000
 
     @abstractmethod
     def show(self, model: Model, rounds: int, length: int, stream: Stream) -> tuple[Ranking, Trace]:
-        """Return the list to show for a query that was learned from ``rounds`` times, and the trace that `count` needs."""
+        """Return the list to show for a query with feedback on ``rounds`` lists, and the trace that `count` needs."""
 
     @abstractmethod
     def count(self, model: Model, impression: Impression, clicks: Clicks) -> Model:
@@ -76,13 +82,13 @@ class ClickBandit(Algorithm):
         return State(weights, memory=self._memory.start())
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
-        """Return the list that the query's own model selects."""
+        """Return the list that the model of the query selects."""
         model, rounds = self._model(state, query, length)
         ranking, trace = self.show(model, rounds, length, stream)
         return Impression(query, ranking, trace)
 
     def best(self, state: State, query: Query, stream: Stream) -> Ranking:
-        """Rank all documents by the query's own model, without exploration; at random if the query has no model."""
+        """Rank all documents by the model of the query, without exploration; at random if the query has no model."""
         self.check_features(state, query)
         model, _ = self._model(state, query, query.n_documents)
         return best_first(self.attraction(model), stream)
@@ -90,7 +96,7 @@ class ClickBandit(Algorithm):
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return zeros, and the memory in which the query's model has counted the clicks."""
+        """Return zeros, and the memory in which the model of the query has counted the clicks."""
         query = impression.query
         model, rounds = self._model(state, query, impression.ranking.shape[0])
         model = self.count(model, impression, feedback.clicks)
@@ -106,7 +112,7 @@ class ClickBandit(Algorithm):
         return QueryMemory(self.queries)
 
     def _model(self, state: State, query: Query, length: int) -> tuple[Model, int]:
-        """Return the model of a query and the number of times it was learned from; a fresh model if the documents are unknown."""
+        """Return the model of a query and its number of lists with feedback; a fresh model if the documents are unknown."""
         n_documents = query.features.shape[0]
         model, rounds = self._memory.read(state.memory, query.id)
         if model.shape[0] != self.rows * n_documents:
@@ -114,7 +120,99 @@ class ClickBandit(Algorithm):
         return model.reshape(self.rows, n_documents), rounds
 
 
+@dataclass(frozen=True, repr=False)
+class IndexBandit(ClickBandit):
+    """Show the documents with the largest upper confidence bounds on their attraction, best first.
+
+    A click model gives the number of shown documents that were examined: those were attractive if clicked, unattractive if not.
+    Counts may be added in any order, so late feedback has the same effect. The papers observe every document once before the first
+    round; here the bound of a document that was never examined is infinite. The rounds t are those of the query.
+    """
+
+    @abstractmethod
+    def bounds(self, model: Model, rounds: int) -> NDArray[np.float64]:
+        """Return the upper confidence bound of each document."""
+
+    @abstractmethod
+    def examined(self, clicks: Clicks) -> int:
+        """Return the number of positions, from the top, that the user examined according to the clicks."""
+
+    def show(self, model: Model, rounds: int, length: int, stream: Stream) -> tuple[Ranking, Trace]:
+        """Sort by the bounds, ties at random."""
+        return best_first(self.bounds(model, rounds), stream)[:length], {}
+
+    def count(self, model: Model, impression: Impression, clicks: Clicks) -> Model:
+        """Count the examined documents and the clicks."""
+        after: Model = kernel.count(model, impression.ranking, clicks, self.examined(clicks))
+        return after
+
+    def attraction(self, model: Model) -> NDArray[np.float64]:
+        """Return the click rate; a document that was never examined counts as never clicked."""
+        rates: NDArray[np.float64] = model[1] / np.maximum(model[0], 1)
+        return rates
+
+
 def best_first(values: NDArray[np.float64], stream: Stream) -> Ranking:
     """Sort documents by their values, best first, ties at random."""
     ranking: Ranking = sorted_rows(values[None, :], permutation(stream, values.shape[0]))[0]
     return ranking
+
+
+class QueryMemory:
+    """Reads and writes models, flat int64 arrays, in a `Memory` of limited size; the least recently written one is forgotten.
+
+    A query is identified by a 64-bit hash of its id; the probability that two of 10,000 collide is 3e-12. A state is replaced and
+    never changed, and copying all models for every impression would be slow: models are in buckets, of which only one is copied.
+    The number of buckets is such that this takes about as long as copying the mapping of all buckets.
+
+    Parameters
+    ----------
+    queries
+        Maximum number of queries to remember.
+    """
+
+    def __init__(self, queries: int) -> None:
+        self.queries = queries
+        self.n_buckets = 4 * isqrt(queries)
+
+    def start(self) -> Memory:
+        """Return the memory before the first query."""
+        return {"queries_oldest": np.full(self.n_buckets, _NEVER), "queries_known": np.zeros(1, np.int64)}
+
+    def read(self, memory: Memory, query: str) -> tuple[NDArray[np.int64], int]:
+        """Return the model of a query and the number of times it was written; an empty model if the query is unknown."""
+        key = _hash(query)
+        bucket = memory.get(f"queries_{key % self.n_buckets}", _EMPTY)
+        rounds, start, stop = recall(bucket, key)
+        return bucket[start:stop], rounds
+
+    def write(self, memory: Memory, query: str, model: NDArray[np.int64], rounds: int, now: int) -> Memory:
+        """Return the memory with the model added; ``now`` must not be earlier than any previous write."""
+        key = _hash(query)
+        number = key % self.n_buckets
+        bucket = memory.get(f"queries_{number}", _EMPTY)
+        _, start, stop = recall(bucket, key)
+        head = np.array((key, now, rounds, model.size), np.int64)
+        # The latest write goes to the end, so that the first model of a bucket is its oldest.
+        bucket = np.concatenate((bucket[: max(start - HEAD, 0)], bucket[stop:], head, model.ravel()))
+        after = {**memory, f"queries_{number}": bucket, "queries_oldest": memory["queries_oldest"].copy()}
+        after["queries_oldest"][number] = bucket[1]
+        if stop == 0 and memory["queries_known"][0] == self.queries:
+            _forget_oldest(after)
+        elif stop == 0:
+            after["queries_known"] = memory["queries_known"] + 1
+        return after
+
+
+def _forget_oldest(memory: dict[str, NDArray[Any]]) -> None:
+    """Drop, in place, the least recently written model."""
+    number = int(memory["queries_oldest"].argmin())
+    bucket = memory[f"queries_{number}"]
+    memory[f"queries_{number}"] = rest = bucket[HEAD + int(bucket[3]) :].copy()
+    memory["queries_oldest"][number] = rest[1] if rest.shape[0] else _NEVER
+
+
+def _hash(query: str) -> int:
+    """Return a 64-bit hash that is the same in every process."""
+    digest = blake2b(str(query).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)

@@ -1,4 +1,4 @@
-"""Candidate pre-selection."""
+"""CPS: candidate pre-selection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duelrank.multileaving import Multileaver, Probabilistic
 @register
 @dataclass(frozen=True, repr=False)
 class CPS(DuelingBandit):
-    """Candidate pre-selection: dueling bandit gradient descent whose one candidate has won on the clicks of the past.
+    """Candidate pre-selection: dueling bandit gradient descent with one candidate, the winner on past clicks.
 
     References
     ----------
@@ -36,7 +36,7 @@ class CPS(DuelingBandit):
     0.74
     """
 
-    # With a single candidate every way to choose among winners chooses it.
+    # With a single candidate, every inference gives the same winner.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"inference"})
 
     exploration: Exploration = CandidatePreselection()
@@ -46,8 +46,8 @@ class CPS(DuelingBandit):
         super().__post_init__()
         if not isinstance(self.multileaver, Probabilistic):
             raise InvalidRecipe(
-                f"CPS needs the probability of every possible list, for its replay: it needs Probabilistic() as its "
-                f"multileaver, got {self.multileaver!r}; DBGD and MGD take any"
+                "CPS needs the probability of every possible list for its replay, so its multileaver must be Probabilistic(), "
+                f"got {self.multileaver!r}; DBGD and MGD accept any"
             )
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:

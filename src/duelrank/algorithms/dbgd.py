@@ -1,4 +1,4 @@
-"""Dueling bandit gradient descent."""
+"""DBGD: dueling bandit gradient descent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DBGD(DuelingBandit):
 
     Examples
     --------
-    How good the ranker is after the first list and after 1,000, on queries that it has not seen:
+    The nDCG on unseen queries after the first list and after 1,000:
 
     >>> from duelrank import simulate
     >>> record = simulate("dbgd", "synthetic(n_queries=40, n_features=10)", "perfect", impressions=1000)
@@ -29,7 +29,7 @@ class DBGD(DuelingBandit):
     [0.41, 0.96]
     """
 
-    # With a single candidate every way to choose among winners chooses it.
+    # With a single candidate, every inference gives the same winner.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"inference"})
     untuned_fields: ClassVar[frozenset[str]] = frozenset({"exploration.n_candidates"})
 

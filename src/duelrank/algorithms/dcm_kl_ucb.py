@@ -1,4 +1,4 @@
-"""dcmKL-UCB."""
+"""dcmKL-UCB: the dependent click model with the bounds of KL-UCB."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from duelrank.kernels.inference import last_click
 @register
 @dataclass(frozen=True, repr=False)
 class DCMKLUCB(CascadeKLUCB):
-    """The dependent click model with the bounds of KL-UCB: users may go on after a click, so every click counts.
+    """The dependent click model with the bounds of KL-UCB: users may continue after a click, so every click counts.
 
-    All down to the last click was examined. Below it the user either had found enough, or looked and found nothing: nothing is
-    learned there. Without a click all was examined. The paper puts the best documents where users are most likely to be
-    satisfied; here that is at the top.
+    All documents down to the last click were examined. Below it the user either had left, or looked and found nothing, so nothing
+    is learned there. Without a click all documents were examined. The paper puts the best documents at the positions where users
+    are most likely to be satisfied; here that is the top.
 
     References
     ----------
@@ -25,7 +25,7 @@ class DCMKLUCB(CascadeKLUCB):
 
     Examples
     --------
-    Users click on documents 1 and 3, and go on after the first click; both are found:
+    Users click on documents 1 and 3, and continue after the first click; both are found:
 
     >>> from duelrank import Feedback, Learner, Query
     >>> learner, query = Learner("dcm-kl-ucb", n_features=1), Query("shoes", [[1.0]] * 5)

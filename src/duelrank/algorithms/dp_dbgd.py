@@ -1,4 +1,4 @@
-"""Dual-point dueling bandit gradient descent."""
+"""DP-DBGD: dual-point dueling bandit gradient descent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from duelrank.inference import BestWinner, Inference
 class DPDBGD(DuelingBandit):
     """Dual-point dueling bandit gradient descent: the current ranker against w + δu and w − δu, all three in one list.
 
-    Users may prefer both to the current ranker. The mean of the two would be zero and the comparison wasted, so the one with
-    more credit wins alone. The three are merged by probabilistic multileaving, as for the other algorithms here, instead of by the
+    Both candidates may beat the current ranker. The mean of the two would be zero and the comparison wasted, so only the one with
+    more credit wins. The three rankings are merged by probabilistic multileaving, as for the other algorithms here, instead of the
     paper's contextual interleaving.
 
     References

@@ -38,32 +38,31 @@ from duelrank.updates import Step, Update
 class DuelingBandit(Algorithm):
     """Compare the current ranker w with candidates w + δu on one list, and move towards those that users preferred.
 
-    If actions have weights, a ranker wins by what its documents have gained. Only proportions within a list matter: one purchase
-    decides against several clicks, but a list with a purchase moves the ranker no further than another.
+    If actions have weights, a ranker wins by the gains of its documents. Only proportions within a list matter: one purchase
+    outweighs several clicks, but a list with a purchase moves the ranker no further than another.
 
     Parameters
     ----------
     exploration
-        Which directions u are tried.
+        Proposes the directions u.
     multileaver
-        How the rankings become one list, and its clicks credit.
+        Merges the rankings into one list, and converts its clicks into credit.
     inference
-        Which candidates won, and where that points.
+        Infers the winners and the gradient from the credit.
     step
-        How far to move.
+        Updates the weights along the gradient.
     delta
-        How far the candidates are from the current ranker (the papers' δ).
+        Distance of the candidates from the current ranker (the papers' δ).
     initial
         The weights before the first impression: "zero", or "random" for a random unit vector.
     ties
-        How documents with equal scores are ordered, always at random. "shared": in one order that all rankers of an impression
-        share, so that a candidate which scores as the current ranker does also ranks as it does, and neither can beat the other.
-        "separate": in an order of its own for each ranker, as in the published code of the papers; chance then decides between two
-        rankers that score alike.
+        The random order of documents with equal scores. "shared": one order for all rankers of an impression, so that a candidate
+        with the scores of the current ranker also has its ranking, and neither can beat the other. "separate": one order for each
+        ranker, as in the published code of the papers; chance then decides between two rankers with equal scores.
 
     Examples
     --------
-    A family member of your own is another choice of parts:
+    A new dueling bandit is another choice of parts:
 
     >>> from duelrank import DuelingBandit, simulate
     >>> from duelrank.exploration import UniformSphere
@@ -128,6 +127,6 @@ class DuelingBandit(Algorithm):
 
 
 def _relative(feedback: Feedback) -> Gains:
-    """Return the gains in parts of the largest, so that what is a win and what is rounding is the same on every scale."""
+    """Return the gains relative to the largest, so that the threshold between a win and a rounding error fits every scale."""
     gains = feedback.gains
     return gains if feedback.weights is None else gains / gains.max()

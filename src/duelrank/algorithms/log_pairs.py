@@ -1,4 +1,4 @@
-"""Learning from lists that another system ranked, such as those in a search log."""
+"""Pairwise learning from lists that another system ranked, such as those in a search log."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from duelrank.updates import Step, Update
 @register
 @dataclass(frozen=True, repr=False)
 class LogPairs(Algorithm):
-    """Pairwise logistic regression on lists that anyone has ranked: what was clicked is better than what was seen and not clicked.
+    """Pairwise logistic regression on lists of any system: a clicked document is better than one that was seen and not clicked.
 
-    Each such pair of a list, whichever of the two is above, adds P(seen) ∇ log P(i ≻ j), P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j)));
-    the gradient is their mean, so a list counts once, however many clicks it has. A click and what was skipped above it speak
-    against the order that was shown; with these pairs alone, as is often advised, a log teaches to turn that order around. A click
-    and what is below speak for it, all the more as few users look there: the examination model takes out as much of that as the
-    clicks can tell. What remains favours the order of the log, so a log that says little teaches that order.
+    Each such pair of a list, in either order, adds P(seen) ∇ log P(i ≻ j), P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j))). The gradient
+    is their mean, so a list counts once, independently of its number of clicks. A pair of a click and a document skipped above it
+    contradicts the order that was shown; with these pairs alone, as is often advised, a ranker learns the reverse of the order of
+    the log. A pair of a click and a document below confirms the order, because few users look there: the examination model corrects
+    this as far as the clicks allow. The remaining bias favours the order of the log, so a log with little information teaches that
+    order.
 
-    If actions have weights, the heavier document of a pair is the better one, and a pair counts by how much heavier it is, in parts
-    of the heaviest of the list.
+    If actions have weights, the document with the larger weight is the better one, and a pair counts by the difference of the
+    weights, relative to the largest weight of the list.
 
-    It explores nothing: what it shows by itself is its best list.
+    It does not explore: its own lists are the best by the current weights.
 
     Parameters
     ----------
     examination
-        Which unclicked documents were seen. By default users look at all down to a click, after which they may leave; how often, at
-        each position, is learned from the same log; at first nearly all are taken to stay.
+        The model of which unclicked documents were seen. By default users look at all documents down to a click, after which they
+        may leave; the probabilities to leave, by position, are learned from the same log, and are low at first.
     step
-        How far to move; the default decreases with the square root of the lists.
+        Updates the weights; the default step decreases with the square root of the number of lists.
 
     References
     ----------
@@ -46,7 +47,7 @@ class LogPairs(Algorithm):
 
     Examples
     --------
-    A log of lists in one order, whose users skip the first two documents and click on the third:
+    The users of this log skip the first two documents and click on the third:
 
     >>> from duelrank import Feedback, Learner, Query
     >>> learner, query = Learner("log-pairs", n_features=2), Query("shoes", [[0.9, 0.1], [0.5, 0.4], [0.2, 0.9]])
@@ -71,23 +72,23 @@ class LogPairs(Algorithm):
         return Impression(query, rankings(state.weights, nothing, 0.0, query.features, stream)[0, :length].copy())
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Return an impression with an empty trace: it does not matter who made the list."""
+        """Return an impression with an empty trace: the gradient needs only the list and its clicks."""
         return Impression(query, ranking)
 
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the mean over the pairs of the list, and what is known of its users now."""
+        """Return the mean over the pairs of the list, and the updated examination model."""
         users = state.of("examination").memory
         seen = self.examination.weights(users, impression, feedback)
         memory = replaced(state.memory, "examination", self.examination.observe(users, impression, feedback))
-        # In parts of the largest gain, so that a list counts once, whatever its actions weigh.
+        # Relative to the largest gain, so that a list counts once.
         gains = feedback.gains / max(float(feedback.gains.max(initial=0.0)), np.finfo(np.float64).tiny)
         pairs = float(((gains[:, np.newaxis] > gains) * seen).sum())
         if pairs == 0.0:
             return np.zeros(state.weights.shape[0]), memory
         gradient: Gradient = skip_gradient(state.weights, impression.query.features, impression.ranking, gains, seen)
-        return gradient * (4.0 / pairs), memory  # the kernel has a quarter of each pair
+        return gradient * (4.0 / pairs), memory  # the kernel has the factor ¼
 
     def update(self, state: State, gradient: Gradient) -> tuple[Weights, Memory]:
         """Move by the step."""

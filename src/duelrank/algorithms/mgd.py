@@ -1,4 +1,4 @@
-"""Multileave gradient descent."""
+"""MGD: multileave gradient descent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duelrank.exploration import Exploration, UniformSphere
 @register
 @dataclass(frozen=True, repr=False)
 class MGD(DuelingBandit):
-    """Multileave gradient descent: duel many uniform directions at once, move towards the mean of the winners.
+    """Multileave gradient descent: compare many uniform directions at once, move towards the mean of the winners.
 
     References
     ----------
@@ -20,7 +20,7 @@ class MGD(DuelingBandit):
 
     Examples
     --------
-    Nine candidates share a list, so 200 lists teach more than they do with the one candidate of DBGD, in the mean of ten runs:
+    With nine candidates per list instead of the one of DBGD, 200 lists teach more; the mean of ten runs:
 
     >>> import numpy as np
     >>> from duelrank import simulate

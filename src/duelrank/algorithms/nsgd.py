@@ -1,4 +1,4 @@
-"""Null space gradient descent."""
+"""NSGD: null space gradient descent."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from duelrank.multileaving import Multileaver, TeamDraft
 class NSGD(DuelingBandit):
     """Null space gradient descent: avoid directions that lost before, and break ties on difficult queries.
 
-    Differences from the published code: directions are drawn uniformly from the null space (see `NullSpace`). Its projected
-    variant, NSGD-DSP, takes documents down to two positions after the last click but never the last position of the list, even
-    where it was clicked, while its DBGD-DSP and MGD-DSP do take it; `nsgd-dsp` treats all positions alike. Each ranker breaks ties
-    between documents for itself there, which is ``ties="separate"`` here.
+    Differences from the published code: directions are drawn uniformly from the null space (see `NullSpace`). The published
+    NSGD-DSP uses documents down to two positions after the last click but never the last position of the list, even if it was
+    clicked, while the published DBGD-DSP and MGD-DSP do use it; `nsgd-dsp` treats all positions alike. In the published code each
+    ranker breaks ties between documents in its own order, which is ``ties="separate"`` here.
 
     References
     ----------
@@ -38,8 +38,8 @@ class NSGD(DuelingBandit):
     0.77
     """
 
-    # With more rankers than positions in the list, each ranker owns one document at most: a ranker with less credit than the
-    # current ranker has none, and so has the lowest credit of all.
+    # With more rankers than positions in the list, each ranker owns at most one document: a ranker with less credit than the
+    # current ranker has credit 0, which is the lowest of all.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"exploration.n_low"})
 
     exploration: Exploration = NullSpace()

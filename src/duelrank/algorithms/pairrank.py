@@ -1,4 +1,4 @@
-"""Online pairwise learning to rank by divide and conquer."""
+"""PairRank: online pairwise learning to rank by divide and conquer."""
 
 from __future__ import annotations
 
@@ -27,49 +27,50 @@ from duelrank.kernels import pairrank as kernel
 from duelrank.projection import Examination, LastClick
 from duelrank.updates import Step, Update
 
-REMEMBERED = 1024  # pairs whose loss is computed anew at each fit; older ones are summed up
+REMEMBERED = 1024  # pairs whose loss is recomputed at each fit; of older ones only sums are kept
 _TOLERANCE = 1e-10  # tolerance of the solver for the weights
 
 
 @register
 @dataclass(frozen=True, repr=False)
 class PairRank(Algorithm):
-    """Pairwise logistic regression that knows how sure it is: certain pairs are ordered, uncertain ones are left to chance.
+    """Pairwise logistic regression with confidence intervals: certain pairs are ordered, uncertain ones are shuffled.
 
-    P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j))). A pair is certain where P(i ≻ j) − α · ‖x_i − x_j‖ in the norm of M⁻¹ is over 1/2,
-    with M = λI + Σ (x_i − x_j)(x_i − x_j)ᵀ over all pairs learned from. The ranking is divided into blocks, as many as there can be
+    P(i ≻ j) = 1 / (1 + exp(−w·(x_i − x_j))). A pair is certain if P(i ≻ j) − α · ‖x_i − x_j‖ in the norm of M⁻¹ is above 1/2,
+    with M = λI + Σ (x_i − x_j)(x_i − x_j)ᵀ over all pairs learned from. The ranking is divided into the largest number of blocks
     such that every pair across two blocks is certain; each block is shuffled, and they are shown one after the other. A pair is a
-    clicked document and a seen but unclicked one, matched at random, no document in two; it does not matter who made the list.
+    clicked document and a seen but unclicked one, matched at random, each document in at most one pair; the list may be of any
+    system.
 
     The defaults are the authors': their public code (github.com/yilingjia/PairRank) with the options of its example. That code
-    counts the document below the last click as seen, takes what is better than a better document as better (``--refine``), and adds
-    λ‖w‖² to the mean loss of all pairs, where the λI in M belongs to λ/2 ‖w‖² added to their sum: the penalty does not fade.
+    counts the document below the last click as seen, closes certain pairs transitively (``--refine``), and adds λ‖w‖² to the mean
+    loss of all pairs, whereas the λI in M corresponds to λ/2 ‖w‖² added to their sum: the penalty does not fade.
 
-    The authors fit w to all pairs ever seen, anew after each click. Here memory is bounded: w is fitted to the losses of the newest
-    1,024 pairs, and to the second-order expansion of the loss of every older pair at the weights of the time when it left. The
-    distance from the exact fit is ‖w − w*‖ / ‖w*‖, where w* minimises the regularised loss over all pairs seen so far. On MQ2007,
-    MQ2008 and `Synthetic`, from 25 to 4,000 lists, it was at most 0.2% at the defaults and 0.7% at the settings of the suite
-    ``rivals`` (λ = 0.005895); with the loss "sum", whose weights grow long, at most 3.2% (``studies/pair_fit.py``).
-    Where preferences change for good after pairs have left, their expansions are of weights that no longer hold, and the distance
+    The authors fit w to all pairs ever seen, after each click. Here memory is bounded: w is fitted to the losses of the newest
+    1,024 pairs, and to the second-order expansion of the loss of every older pair at the weights of the time when it was dropped.
+    The distance from the exact fit is ‖w − w*‖ / ‖w*‖, where w* minimises the regularised loss over all pairs seen so far. On
+    MQ2007, MQ2008 and `Synthetic`, from 25 to 4,000 lists, it was at most 0.2% at the defaults and 0.7% at the settings of the
+    suite ``rivals`` (λ = 0.005895); with the loss "sum", whose weights become large, at most 3.2% (``studies/pair_fit.py``).
+    If preferences change permanently, the expansions of dropped pairs are at weights that are no longer valid, and the distance
     is larger: after 4,000 pairs of one truth and 4,000 of another (20 features), 0.1%, 12% and 44%.
 
     If actions have weights, a pair counts in the loss by the weight of its clicked document. In M all pairs count the same: a
-    purchase is one observation, as a click is.
+    purchase is one observation, like a click.
 
     Parameters
     ----------
     width
-        The paper's α: how wide the confidence intervals are; 0 trusts the model in everything.
+        The paper's α: width of the confidence intervals; at 0 every pair is certain.
     regularisation
-        The paper's λ: what the first pairs have to outweigh, in M and in the loss.
+        The paper's λ: regularisation in M and in the loss.
     loss
-        What λ stands against: "mean" as in the authors' code, which keeps weights small; or "sum".
+        The loss that λ is added to: the "mean" over pairs as in the authors' code, which keeps weights small; or the "sum".
     transitive
-        Whether i ≻ k is certain where i ≻ j and j ≻ k are. It seldom matters: where P is nearly straight, it is so anyway.
+        Whether i ≻ k is certain if i ≻ j and j ≻ k are. It rarely matters: if P is nearly linear, that holds anyway.
     examination
-        Which shown documents were seen; by default all down to the one below the last click.
+        The model of which shown documents were seen; by default all down to the one below the last click.
     step
-        How much of the way to the fitted weights to go.
+        The step towards the fitted weights.
 
     References
     ----------
@@ -91,7 +92,7 @@ class PairRank(Algorithm):
     ({3}, 6)
     """
 
-    # The norm satisfies the triangle inequality, so certainty is transitive where P is linear, as on the small data of the checks.
+    # The norm satisfies the triangle inequality, so certainty is transitive if P is linear, as on the small data of the checks.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"transitive"})
     # The step goes the whole way to the fitted weights.
     untuned_fields: ClassVar[frozenset[str]] = frozenset({"step.learning_rate", "step.slow_down"})
@@ -118,7 +119,7 @@ class PairRank(Algorithm):
         return Impression(query, kernel.shuffled_blocks(*known, self.width, self.transitive, length, stream))
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Return an impression with an empty trace: pairs have the same meaning whoever made the list."""
+        """Return an impression with an empty trace: pairs have the same meaning in lists of any system."""
         return Impression(query, ranking)
 
     def gradient(
@@ -135,7 +136,7 @@ class PairRank(Algorithm):
         gains = feedback.gains[pairs[:, 0]]
         known = self._remember(state, better - worse, gains)
         ridge = self.regularisation * (2.0 * float(known["pairs"][0]) if self.loss == "mean" else 1.0)
-        first = REMEMBERED - np.count_nonzero(known["gains"])  # before it there is room, and zeros
+        first = REMEMBERED - np.count_nonzero(known["gains"])  # the rows before are free, and zero
         newest = known["differences"][first:], known["gains"][first:], known["bounds"][first:]
         sums = known["curvature"], known["target"]
         fit, known["curvature"], bounds = kernel.fitted(state.weights, *sums, *newest, ridge, _TOLERANCE)
@@ -143,7 +144,7 @@ class PairRank(Algorithm):
         return fit - state.weights, {**memory, **known}
 
     def _remember(self, state: State, differences: Features, gains: Gains) -> dict[str, Any]:
-        """Return what is known of all pairs after adding new ones; of the oldest, which make room, only their sums are kept."""
+        """Return the memory of all pairs after adding new ones; of the oldest pairs, which are dropped, only sums are kept."""
         before = {**_no_pairs(differences.shape[1]), **state.memory}
         new = {"differences": differences, "gains": gains, "bounds": np.zeros(len(gains))}
         known = {name: np.concatenate((before[name], rows)) for name, rows in new.items()}
@@ -164,7 +165,7 @@ class PairRank(Algorithm):
 
 
 def _no_pairs(n_features: int) -> dict[str, Any]:
-    """Return room for the newest pairs: as large at the start as later, so that memory never grows."""
+    """Return empty arrays for the newest pairs, of full size from the start, so that memory never grows."""
     return {
         "differences": np.zeros((REMEMBERED, n_features)),
         "gains": np.zeros(REMEMBERED),

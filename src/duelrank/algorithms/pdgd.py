@@ -1,4 +1,4 @@
-"""Pairwise differentiable gradient descent."""
+"""PDGD: pairwise differentiable gradient descent."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from duelrank.updates import Step, Update
 @register
 @dataclass(frozen=True, repr=False)
 class PDGD(Algorithm):
-    """Pairwise differentiable gradient descent: no duels, but preferences between the documents of one list.
+    """Pairwise differentiable gradient descent: learn from preferences between the documents of one list, without candidates.
 
-    The list is drawn from the Plackett-Luce model: each position from the softmax, over the documents not yet shown, of the
-    scores. A clicked document i is preferred to an unclicked j that was looked at: those above the last click, and the next one.
-    Each preference adds ρ ∇P(i ≻ j) to the gradient, with P(i ≻ j) = e^{w·x_i} / (e^{w·x_i} + e^{w·x_j}) and
-    ρ = P(list with i and j swapped) / (P(list) + P(list with them swapped)), which takes out what the list's order has to do with
-    who was clicked. The gradient is a sum of shown, examined documents, so a document space projection leaves it as it is.
+    The list is drawn from the Plackett-Luce model: each position from the softmax of the scores of the documents not yet shown. A
+    clicked document i is preferred to an unclicked j that was examined: those above the last click, and the next one. Each
+    preference adds ρ ∇P(i ≻ j) to the gradient, with P(i ≻ j) = e^{w·x_i} / (e^{w·x_i} + e^{w·x_j}) and
+    ρ = P(list with i and j swapped) / (P(list) + P(list with them swapped)), which removes the influence of the order of the list
+    on the clicks. The gradient is a sum of shown, examined documents, so a document space projection does not change it.
 
-    If actions have weights, a preference counts by how much more i weighs than j. An unclicked j weighs 0, so a purchase that
-    weighs 10 counts ten times as much as a click; over a document that was only clicked it counts nine times as much.
+    If actions have weights, a preference counts by the weight of i minus that of j. An unclicked j weighs 0, so a purchase of
+    weight 10 counts ten times as much as a click; against a document that was only clicked, nine times as much.
 
-    Feedback may be late, when the weights have moved: ρ undoes the bias of the draw, so it belongs to the scores under which the
-    list was drawn, and these travel in the trace, for all documents; ∇P is taken at the weights that are about to move. Where
-    feedback comes at once, as in the paper, the two are the same weights.
+    Feedback may be late, after the weights have changed: ρ corrects the bias of the draw, so it needs the scores with which the
+    list was drawn, and these are in the trace, for all documents; ∇P is taken at the current weights. If feedback is immediate, as
+    in the paper, both are the same weights.
 
-    A list that another system has made was not drawn from the scores, so ρ does not undo its bias: documents at the top are
-    skipped more often, and PDGD learns that what the other system sorts by is worth little. ``observed`` corrects this.
+    A list of another system was not drawn from the scores, so ρ does not correct its bias: documents at the top are skipped more
+    often, and PDGD learns small weights for the features that the other system sorts by. ``observed`` corrects this.
 
     Parameters
     ----------
     step
-        How far to move; the paper's α is 0.1 for linear rankers.
+        Updates the weights; the paper's α is 0.1 for linear rankers.
     initial
         The weights before the first impression: "zero", or "random" for a random unit vector.
     observed
-        How lists of other systems are read. None: as if they were drawn from the current scores. An examination model: a clicked
-        document i is preferred to each unclicked j of the list, and each preference adds ¼ P(j was seen) ∇ log P(i ≻ j). If the
-        model is right, a pair of positions counts equally in both directions, so the order of the list has no influence.
-        ``DependentClick(forgetting=1.0)`` learns the habits of the users from the same clicks. Own lists do not change.
+        The interpretation of lists of other systems. None: as if they were drawn from the current scores. An examination model: a
+        clicked document i is preferred to each unclicked j of the list, and each preference adds ¼ P(j was seen) ∇ log P(i ≻ j).
+        If the model is right, a pair of positions counts equally in both directions, so the order of the list has no influence.
+        ``DependentClick(forgetting=1.0)`` learns the behaviour of the users from the same clicks. Own lists are not affected.
 
     References
     ----------
@@ -58,7 +58,7 @@ class PDGD(Algorithm):
 
     Examples
     --------
-    Users want the cheap ones; after 20 lists the ranker knows:
+    Users click on the cheapest document; after 20 lists the ranker has it first:
 
     >>> from duelrank import Feedback, Learner, Query
     >>> learner = Learner("pdgd", feature_names=["price", "rating"])
@@ -70,7 +70,7 @@ class PDGD(Algorithm):
     [1, 2, 0]
     """
 
-    # It matters for lists of other systems only.
+    # It affects only lists of other systems.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"observed"})
     added_fields: ClassVar[Mapping[str, Any]] = {"observed": None}
 
@@ -90,7 +90,7 @@ class PDGD(Algorithm):
         return Impression(query, ranking, {"scores": scored})
 
     def observe_list(self, state: State, query: Query, ranking: Ranking, stream: Stream) -> Impression:
-        """Treat the list as if it were drawn with the current scores, or leave it to the examination model."""
+        """Return the impression with the current scores, or with an empty trace if there is an examination model."""
         if self.observed is not None:
             return Impression(query, ranking)
         return Impression(query, ranking, {"scores": scores(state.weights.copy().reshape(1, -1), query.features)[0]})
@@ -109,7 +109,7 @@ class PDGD(Algorithm):
     def _observed_gradient(
         examination: Examination, state: State, impression: Impression, feedback: Feedback
     ) -> tuple[Gradient, Memory]:
-        """Return the sum over the preferences in a list of another system, and what is known of its users now."""
+        """Return the sum over the preferences in a list of another system, and the updated examination model."""
         users = state.of("observed").memory
         seen = examination.weights(users, impression, feedback)
         features = impression.query.features

@@ -17,14 +17,14 @@ from duelrank.projection import DocumentSpace, Projection
 @register
 @dataclass(frozen=True, repr=False)
 class Projected(Algorithm):
-    """Wrap an algorithm: it explores and duels as ever, and its gradient is projected before it is followed.
+    """Wrap an algorithm: it explores and compares as before, and its gradient is projected before the update.
 
     Parameters
     ----------
     base
-        The algorithm to wrap; nothing in it knows.
+        The algorithm to wrap.
     projection
-        What is kept of its gradients.
+        The projection of its gradients.
 
     References
     ----------
@@ -45,7 +45,7 @@ class Projected(Algorithm):
     [0.03, 0.024, 0.0]
     """
 
-    # A gradient that is scaled to length 1 after the projection may have had any length before.
+    # The projection scales gradients to length 1 by default, so their length before does not matter.
     inert_fields: ClassVar[frozenset[str]] = frozenset({"base.inference.unit"})
 
     base: Algorithm = DBGD()
@@ -58,7 +58,7 @@ class Projected(Algorithm):
 
     @property
     def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base moves its weights without a click."""
+        """Whether the base may change its weights without a click."""
         return self.base.moves_without_clicks
 
     def start(self, n_features: int, stream: Stream) -> State:
@@ -81,7 +81,7 @@ class Projected(Algorithm):
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the base's gradient, projected."""
+        """Return the projected gradient of the base."""
         gradient, learned = self.base.gradient(state.of("base"), impression, feedback, stream)
         own = state.of("projection").memory
         gradient, projected = self.projection.project(gradient, own, impression, feedback)
@@ -93,7 +93,7 @@ class Projected(Algorithm):
         return weights, replaced(state.memory, "base", memory)
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
-        """Return what `learn` does: the base's direction, what the projection keeps of it, and what it took as examined."""
+        """Return the components of the step: the direction of the base, its projection, and the examined positions."""
         direction, _ = self.base.gradient(state.of("base"), impression, feedback, stream.copy())
         followed, _ = self.gradient(state, impression, feedback, stream.copy())
         after = self.learn(state, impression, feedback, stream.copy())

@@ -31,23 +31,23 @@ from duelrank.representation.base import knots_of, same_knots, with_knots
 @register
 @dataclass(frozen=True, repr=False)
 class Represented(Algorithm):
-    """Let an algorithm see a representation of the features; written ``query-scaled >> ramps >> mgd-dsp``.
+    """Run an algorithm on a representation of the features; written ``query-scaled >> ramps >> mgd-dsp``.
 
-    The state's weights are those of the representation's columns, one or more for each feature; its memory is that of the base, and
-    under "representation" what has been learned of the features. A list is learned from in the
-    representation that it was ranked with, also where that has moved since: weights go there, and what was learned comes back, as
-    curves over the values of the features.
+    The state has one weight per column of the representation, which has one or more columns per feature; its memory is that of the
+    base, with the memory of the representation under "representation". Feedback on a list is learned in the representation that the
+    list was ranked with, even if its knots have moved since: the weights are converted to the old knots, and the change of the
+    weights is converted back, as curves over the values of the features.
 
     Parameters
     ----------
     base
-        The algorithm; nothing in it knows.
+        The algorithm; it sees the columns as its features.
     representation
-        What it sees of the features.
+        The representation of the features.
 
     Examples
     --------
-    Raw features as in a shop: large numbers, such as prices, drown similarities from 0 to 1 unless all are scaled.
+    Raw features as in a shop: large numbers, such as prices, dominate similarities from 0 to 1 unless all are scaled.
 
     >>> from duelrank import simulate
     >>> for recipe in ("mgd-dsp", "query-scaled >> mgd-dsp"):
@@ -66,8 +66,8 @@ class Represented(Algorithm):
             raise InvalidRecipe(f"{self.base!r} has a representation already; put all of them before one algorithm")
         if self.representation.learns and self.base.weights_follow_memory:
             raise InvalidRecipe(
-                f"{self.base!r} computes its weights from all it has seen, so what it sees must never change; "
-                "use a representation that learns nothing, such as query-scaled"
+                f"{self.base!r} computes its weights from all documents it has seen, so their representation must never change; "
+                "use one that does not learn, such as query-scaled"
             )
         if self.base.per_query:
             raise InvalidRecipe(f"{self.base!r} learns a model for each query and uses no features")
@@ -79,12 +79,12 @@ class Represented(Algorithm):
 
     @property
     def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base's weights are computed anew from its memory."""
+        """Whether the base computes its weights from its memory."""
         return self.base.weights_follow_memory
 
     @property
     def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe
-        """Whether the base moves its weights without a click."""
+        """Whether the base may change its weights without a click."""
         return self.base.moves_without_clicks
 
     def start(self, n_features: int, stream: Stream) -> State:
@@ -94,13 +94,13 @@ class Represented(Algorithm):
         return State(begun.weights, begun.step, begun.updates, replaced(begun.memory, "representation", memory))
 
     def n_features(self, state: State) -> int:
-        """Return the number of features that the representation makes the columns of."""
+        """Return the number of features before the representation."""
         seen = _seen(state)
         knots = knots_of(seen)
         return len(knots) if knots is not None else len(state.weights) // self.representation.n_columns(1, seen)
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
-        """Return what the weights are for: the representation of the documents."""
+        """Return the representation of the documents."""
         return self.representation.apply_all(features, offsets, _seen(state))
 
     def carry(self, state: State, to: State) -> Weights:
@@ -108,7 +108,7 @@ class Represented(Algorithm):
         return self.representation.carry(state.weights, _seen(state), _seen(to))
 
     def explore(self, state: State, query: Query, length: int, stream: Stream) -> Impression:
-        """Explore as the base does; the trace has what it saw."""
+        """Explore as the base does; the trace includes the columns and the knots."""
         inner = self.base.explore(_own(state), self._query(state, query), length, stream)
         return _traced(query, inner, _seen(state))
 
@@ -128,7 +128,7 @@ class Represented(Algorithm):
         return Query.trusted(query.id, columns)
 
     def learn(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> State:
-        """Let the base learn from what it saw, and the representation from the documents."""
+        """Let the base learn from the columns, and the representation from the documents."""
         seen = _seen(state)
         made = with_knots(seen, impression.trace.get("knots"))
         own, inner = _own(state), _inner(impression)
@@ -140,13 +140,13 @@ class Represented(Algorithm):
         known = self.representation.observe(seen, impression.query.features, state.step, stream)
         if not same_knots(known, seen):
             weights = self.representation.carry(weights, seen, known)
-            memory = self.base.start(weights.shape[0], stream).memory  # what parts remember is of other columns
+            memory = self.base.start(weights.shape[0], stream).memory  # the old memory is for other columns
         return State(weights, after.step, after.updates, replaced(memory, "representation", known))
 
     def _learn_there(
         self, own: State, inner: Impression, feedback: Feedback, stream: Stream, made: Memory, seen: Memory
     ) -> State:
-        """Learn with the knots that a list was made with, and bring what was learned to those of today."""
+        """Learn with the knots of the list, and convert the change of the weights to the current knots."""
         there = self._there(own, made, seen, stream)
         after = self.base.learn(there, inner, feedback, stream)
         weights = own.weights
@@ -155,13 +155,13 @@ class Represented(Algorithm):
         return State(weights, after.step, after.updates, own.memory)
 
     def _there(self, own: State, made: Memory, seen: Memory, stream: Stream) -> State:
-        """Return the base's state with the knots that a list was made with."""
+        """Return the state of the base with the knots of the list."""
         weights = self.representation.carry(own.weights, seen, made)
-        memory = self.base.start(weights.shape[0], stream.copy()).memory  # what parts remember is of other columns
+        memory = self.base.start(weights.shape[0], stream.copy()).memory  # the old memory is for other columns
         return State(weights, own.step, own.updates, memory)
 
     def explain_step(self, state: State, impression: Impression, feedback: Feedback, stream: Stream) -> StepExplanation:
-        """Return what `learn` does; directions are in the columns that the list was made with."""
+        """Return the components of the step; directions are in the columns of the list."""
         seen, own = _seen(state), _own(state)
         made = with_knots(seen, impression.trace.get("knots"))
         there = own if same_knots(made, seen) else self._there(own, made, seen, stream)
@@ -172,10 +172,10 @@ class Represented(Algorithm):
     def gradient(
         self, state: State, impression: Impression, feedback: Feedback, stream: Stream
     ) -> tuple[Gradient, Memory]:
-        """Return the base's gradient, for a list that was made with the knots of this state; `learn` takes any list."""
+        """Return the gradient of the base, for a list with the knots of this state; `learn` accepts any list."""
         if not same_knots(with_knots(_seen(state), impression.trace.get("knots")), _seen(state)):
             raise InvalidValue(
-                "this list was made with other knots than those of the state, so its gradient is of other columns"
+                "this list was made with other knots than those of the state, so its gradient is for other columns"
             )
         gradient, memory = self.base.gradient(_own(state), _inner(impression), feedback, stream)
         return gradient, replaced(memory, "representation", _seen(state))
@@ -187,12 +187,12 @@ class Represented(Algorithm):
 
 
 def _seen(state: State) -> Memory:
-    """Return what the representation has learned so far."""
+    """Return the memory of the representation."""
     return state.of("representation").memory
 
 
 def _own(state: State) -> State:
-    """Return the state as the base sees it: its memory is all but that of the representation."""
+    """Return the state of the base: without the memory of the representation."""
     if "representation" not in state.memory:
         return state
     memory = {name: own for name, own in state.memory.items() if name != "representation"}
@@ -200,7 +200,7 @@ def _own(state: State) -> State:
 
 
 def _traced(query: Query, inner: Impression, seen: Memory) -> Impression:
-    """Return an impression of the query, which remembers how its documents were represented."""
+    """Return an impression of the query with the columns and knots of the representation in its trace."""
     knots = knots_of(seen)
     trace = {**inner.trace, "columns": inner.query.features}
     return Impression(query, inner.ranking, trace if knots is None else {**trace, "knots": knots})

@@ -1,4 +1,4 @@
-"""Multileave gradient descent on similarities."""
+"""Sim-MGD: multileave gradient descent on similarities."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from duelrank.exploration import Exploration, ReferenceDocuments
 @register
 @dataclass(frozen=True, repr=False)
 class SimMGD(DuelingBandit):
-    """Multileave gradient descent on similarities: learn how much to resemble each of some reference documents.
+    """Multileave gradient descent on similarities: learn weights of the similarities to some reference documents.
 
-    Fewer and better directions than those of single features: it learns faster, and what the references do not span it never
-    learns. The published experiments compare 19 candidates at once; the default here is that of MGD.
+    It explores fewer and better directions than those of single features, so it learns faster, but never learns directions outside
+    the span of the references. The published experiments compare 19 candidates at once; the default here is that of MGD.
 
     References
     ----------
@@ -23,7 +23,7 @@ class SimMGD(DuelingBandit):
 
     Examples
     --------
-    What it explores are mixtures of 30 documents that it has met, each with 46 features:
+    It explores combinations of 30 documents that it has seen, each with 46 features:
 
     >>> from duelrank import simulate
     >>> record = simulate("sim-mgd(n_references=30)", "synthetic(n_queries=40)", "perfect", impressions=200)

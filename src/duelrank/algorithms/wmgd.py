@@ -1,4 +1,4 @@
-"""Weighted multileave gradient descent."""
+"""WMGD: weighted multileave gradient descent."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from duelrank.updates import Step, Update
 @register
 @dataclass(frozen=True, repr=False)
 class WMGD(DuelingBandit):
-    """Weighted multileave gradient descent: all candidates count, by how clearly users preferred them or the current ranker.
+    """Weighted multileave gradient descent: all candidates count, by their credit relative to the current ranker.
 
-    The best combination that we found on validation data: many uniform directions, lists without a softmax's noise and credit
-    that is a matter of degree (`SampleOnlyScored`), all of that credit used (`CreditWeighted`), and a step that starts long and
-    shrinks. Projected (``wmgd-dsp``), it takes the documents down to the last click and one more, and remembers none.
+    It is the best combination that we found on validation data: many uniform directions, lists without the noise of a softmax and
+    graded credit (`SampleOnlyScored`), use of all credit (`CreditWeighted`), and a step that starts large and decreases. The
+    projected variant (``wmgd-dsp``) uses the documents down to one below the last click, and remembers none.
 
-    Behind curves, with settings that were tuned for them (``wmgd-dsp-curves``), no recipe that we know collects more and is as
-    steady: flatter credit, a softer projection, and a step that starts half as long and hardly shrinks, so that a bad start can
-    be repaired.
+    With curves and settings tuned for them (``wmgd-dsp-curves``), no recipe that we know has a higher and as stable performance:
+    flatter credit, a softer projection, and a step that starts half as large and hardly decreases, so that it can recover from a
+    bad start.
 
     References
     ----------
-    Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016), which it varies.
+    Schuth et al., "Multileave gradient descent for fast online learning to rank" (WSDM 2016), for the original.
 
     Examples
     --------

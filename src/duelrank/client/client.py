@@ -1,8 +1,7 @@
 """The two clients: `Client` blocks until each answer arrives, `AsyncClient` awaits it.
 
-Each method is defined once, by the call that it makes, for both clients. Its parameters are described where the schema of the HTTP
-API describes them. httpx and asyncio are imported by the functions that need them, because importing them takes longer than all
-the rest.
+Each method is defined once for both clients, by a function that builds its call. Descriptions of parameters come from the schema of
+the HTTP API. Functions that need httpx or asyncio import them, because these imports take longer than the rest of the module.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, Value, answer, encode, new_id
+from duelrank.client.protocol import JSON, MESSAGEPACK, Call, Outcome, QueryValue, answer, encode, new_id
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue
 from duelrank.core.registry import singular
 from duelrank.core.validation import whole_number
@@ -64,10 +63,10 @@ Documents = Mapping[str, Features] | _Listed | tuple[Sequence[str], Any] | Docum
 Event = FeedbackEvent | Mapping[str, Any]
 Guard = GuardSpec | Mapping[str, Any]
 
-#: Seconds that the service may take to create a ranker, which compiles its algorithm, or to delete one with all its data.
-LONG = 60.0
+#: Seconds that the service may take for a slow call: it compiles the algorithm of a new ranker, and deletes all data of an old one.
+SLOW = 60.0
 
-#: Descriptions of parameters that several methods have.
+#: Descriptions of parameters that many methods have.
 COMMON = {
     "name": "Name of the ranker.",
     "version": "Number of a model version; the current one unless given.",
@@ -75,7 +74,7 @@ COMMON = {
 
 
 class _Method(Generic[P, T]):
-    """A method of both clients, which sends a call: blocking in `Client`, a coroutine in `AsyncClient`."""
+    """A method that sends a call: it blocks in `Client`, and is a coroutine in `AsyncClient`."""
 
     def __init__(self, build: Callable[Concatenate[Any, P], Call[T]], descriptions: Mapping[str, str]) -> None:
         def blocking(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -106,17 +105,17 @@ class _Method(Generic[P, T]):
 
 
 def _method(
-    *schema: type[msgspec.Struct], **descriptions: str
+    *structs: type[msgspec.Struct], **descriptions: str
 ) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], _Method[P, T]]:
-    """Decorate a function that builds a call; parameters are described by the schema unless a description is given."""
+    """Decorate a function that builds a call; its parameters have the given descriptions, or those of the fields of the structs."""
     known = dict(COMMON)
-    for struct in reversed(schema):
-        known |= _fields(struct)
+    for struct in reversed(structs):
+        known |= _field_descriptions(struct)
     return lambda build: _Method(build, known | descriptions)
 
 
-def _fields(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the descriptions of fields in the docstring of a struct."""
+def _field_descriptions(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the description of each field, from the docstring of a struct."""
     found = re.findall(r"^(\w+)\n((?:    .+\n?)+)", inspect.cleandoc(struct.__doc__ or ""), re.MULTILINE)
     return {name: inspect.cleandoc(text) for name, text in found}
 
@@ -129,12 +128,12 @@ def _docstring(build: Callable[..., Any], descriptions: Mapping[str, str]) -> st
     return "\n".join([inspect.cleandoc(build.__doc__ or ""), *section])
 
 
-class _Methods:
+class _BaseClient:
     """The methods of both clients."""
 
     @_method()
     def health(self) -> Call[bool]:
-        """Return whether the service runs at all."""
+        """Return whether the service is running."""
         return Call("GET", "/healthz", _is_ok, answers=range(200, 600))
 
     @_method()
@@ -144,7 +143,7 @@ class _Methods:
 
     @_method(
         RankerSpec,
-        representation="What the algorithm sees of the features: a text such as ``'query-scaled >> curves'``, an object such as\n"
+        representation="Representation of the features: a text such as ``'query-scaled >> curves'``, an object such as\n"
         '``{"kind": "fixed", "features": …}``, or a value of `duelrank.representation`. The service\'s default unless given.',
         start="The first weights: ``{'weights': {'bm25': 1.0}}``, ``{'from': 'shop', 'version': 40}`` (another ranker of the\n"
         "service), ``{'model': …}`` (as exported with format=json), or a `LinearModel`. All weights are 0 unless given.",
@@ -176,7 +175,7 @@ class _Methods:
         given["features"] = names = list(features)
         given |= {} if representation is None else {"representation": _representation(representation, names)}
         given |= {} if start is None else {"start": _start(start)}
-        return Call("POST", "/v1/rankers", answer(RankerInfo), encode(given), patience=LONG)
+        return Call("POST", "/v1/rankers", answer(RankerInfo), encode(given), patience=SLOW)
 
     @_method(
         Change,
@@ -209,7 +208,7 @@ class _Methods:
         """Delete a ranker with all its data: model, versions, impressions and clicks."""
         # After a lost answer, 404 means that an earlier attempt has deleted it.
         return Call(
-            "DELETE", _path(name), lambda _: None, query={"confirm": confirm}, retried_answers=(404,), patience=LONG
+            "DELETE", _path(name), lambda _: None, query={"confirm": confirm}, retried_answers=(404,), patience=SLOW
         )
 
     @_method()
@@ -261,9 +260,9 @@ class _Methods:
 
     @_method(impressions="One `LoggedImpression` or many.")
     def backfill(self, name: str, impressions: LoggedImpression | Iterable[LoggedImpression]) -> Call[BackfillCounts]:
-        """Teach a ranker with lists that another system ranked, before it gets traffic; duplicates are ignored."""
+        """Send lists that another system ranked, from which the ranker learns before it gets traffic; duplicates are ignored."""
         many = [impressions] if isinstance(impressions, LoggedImpression) else list(impressions)
-        return Call("POST", _path(name, "impressions"), answer(BackfillCounts), encode(many), patience=LONG)
+        return Call("POST", _path(name, "impressions"), answer(BackfillCounts), encode(many), patience=SLOW)
 
     @_method(FeedbackEvent)
     def close_impression(
@@ -274,7 +273,7 @@ class _Methods:
         examined: int | None = None,
         user_id: str | None = None,
     ) -> Call[FeedbackCounts]:
-        """Close an impression, with its last clicks if there are any: the ranker may learn from it now."""
+        """Close an impression, with its last clicks if any, so that the ranker learns from it."""
         clicked = [clicks] if isinstance(clicks, str) else list(clicks)
         return _feedback(name, [FeedbackEvent(impression_id, clicked, examined, close=True, user_id=user_id)])
 
@@ -322,7 +321,7 @@ class _Methods:
 
     @_method()
     def resume(self, name: str) -> Call[RankerInfo]:
-        """Learn again, after a freeze or an alarm of the guard."""
+        """Continue to learn after a freeze or an alarm of the guard."""
         return Call("POST", _path(name, "resume"), answer(RankerInfo))
 
     @_method(version="Number of the earlier version.")
@@ -332,7 +331,7 @@ class _Methods:
 
     @_method(version="Number of the version.", label="Text of the label; an empty text removes the label.")
     def label(self, name: str, version: int, label: str) -> Call[VersionInfo]:
-        """Keep a version under a label, so that it is not thinned."""
+        """Label a version, so that it is not removed when old versions are thinned."""
         return Call("POST", _path(name, "label"), answer(VersionInfo), encode(VersionLabel(version, label)))
 
     @_method(version="Number of the version.")
@@ -356,10 +355,10 @@ class _Methods:
         name: str,
         format: str = "json",
         version: int | None = None,
-        **options: Value | Mapping[str, str] | None,
+        **options: QueryValue | Mapping[str, str] | None,
     ) -> Call[bytes]:
         """Return the model in the format of a search engine."""
-        query: dict[str, Value] = {"format": format} | _version(version)
+        query: dict[str, QueryValue] = {"format": format} | _version(version)
         for key, value in options.items():
             if isinstance(value, Mapping):  # in a query string: one parameter for each pair
                 query[singular(key)] = [f"{each}={text}" for each, text in value.items()]
@@ -374,7 +373,7 @@ def _path(name: str, *rest: str) -> str:
     return "/".join(["/v1/rankers", quote(name, safe=""), *rest])
 
 
-def _version(version: int | None) -> dict[str, Value]:
+def _version(version: int | None) -> dict[str, QueryValue]:
     return {} if version is None else {"version": version}
 
 
@@ -489,12 +488,12 @@ def _options(base_url: str, api_key: str | None, timeout: float | None, retries:
     if url.scheme not in ("http", "https") or not url.host:
         raise InvalidValue(f"the address of the service must be like http://127.0.0.1:8000, got {base_url!r}")
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key and api_key):
-        raise InvalidValue("an API key must be one word of ASCII letters, digits and signs")  # the key is never shown
+        raise InvalidValue("an API key must be one word of printable ASCII characters")  # the key is never shown
     headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
     return {"base_url": url, "headers": headers, "timeout": timeout}
 
 
-class Client(_Methods):
+class Client(_BaseClient):
     """Calls a duelrank service, and blocks until each answer arrives. Threads may share one client.
 
     Connection errors and the statuses 429, 502, 503 and 504 are retried, after growing pauses and no earlier than Retry-After
@@ -572,7 +571,7 @@ class Client(_Methods):
         self.close()
 
 
-class AsyncClient(_Methods):
+class AsyncClient(_BaseClient):
     """Calls a duelrank service from coroutines; otherwise a `Client`, with the same parameters and methods.
 
     Examples

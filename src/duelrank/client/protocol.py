@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: A value of a query string, which may be repeated.
-Value = str | float | bool | list[str]
+QueryValue = str | float | bool | list[str]
 #: The result of one attempt: a response of any status, or the error of a connection.
 Outcome: TypeAlias = "httpx.Response | httpx.RequestError"
 
 JSON = "application/json"
 MESSAGEPACK = "application/msgpack"
 
-#: Statuses of a service, or of a proxy before it, that is busy, starting or stopping.
+#: Statuses of a service, or of a proxy in front of it, that is busy, starting or stopping.
 BUSY = frozenset({429, 502, 503, 504})
 #: Names of the errors of httpx that a retry cannot repair.
 FINAL = frozenset({"UnsupportedProtocol", "LocalProtocolError", "ProxyError"})
-#: Seconds: the mean of the first pause between two attempts, and the longest pause.
+#: Mean of the first pause between two attempts, and the longest pause, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 
 
@@ -106,7 +106,7 @@ class Call(Generic[T]):
     read: Callable[[httpx.Response], T]
     body: bytes | None = None
     content_type: str = JSON
-    query: Mapping[str, Value] = field(default_factory=dict)
+    query: Mapping[str, QueryValue] = field(default_factory=dict)
     answers: range | tuple[int, ...] = range(200, 300)
     retried_answers: tuple[int, ...] = ()
     patience: float = 0.0
@@ -144,10 +144,10 @@ class Call(Generic[T]):
 
 
 def pause(outcome: Outcome, attempt: int, retries: int) -> float | None:
-    """Return the seconds to wait after a failed attempt, or None if another attempt is useless or too late.
+    """Return the seconds to wait after a failed attempt, or None if there should be no other attempt.
 
     The pause doubles with each attempt and is random between 0 and twice its mean, so that clients that failed together
-    do not retry together. No retry is earlier than Retry-After; the caller has to wait if that is later than the longest pause.
+    do not retry together. No retry is earlier than Retry-After; if that is later than the longest pause, there is no retry.
     """
     if attempt >= retries or type(outcome).__name__ in FINAL:
         return None

@@ -1,1 +1,1 @@
-"""The foundations that every other room uses: values, errors, names, randomness, memory, compiling."""
+"""Foundations of all packages: values, errors, validation, registry, grammar, randomness, memory, files and compiling."""

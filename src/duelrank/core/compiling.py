@@ -86,9 +86,9 @@ class Kernel(Generic[P, R]):
 
 
 class Intrinsic(Kernel[P, R]):
-    """A kernel for which instructions of LLVM are written, where numba would not find them; only other kernels can call those.
+    """A kernel with hand-written LLVM instructions, which numba would not generate; only other kernels can call these.
 
-    Python calls the function itself, which defines the result.
+    Calls from Python run the plain function, which defines the result.
     """
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
@@ -98,7 +98,7 @@ class Intrinsic(Kernel[P, R]):
 
     @property
     def callee(self) -> Any:
-        """What kernels call: numba's intrinsic function."""
+        """The intrinsic function of numba that other kernels call."""
         if self._callee is None:
             typed = self._options["typed"]
             self._callee = (
@@ -108,7 +108,7 @@ class Intrinsic(Kernel[P, R]):
 
 
 def intrinsic(typed: Callable[..., Any]) -> Callable[[Callable[P, R]], Intrinsic[P, R]]:
-    """Declare a kernel by its instructions: ``typed`` returns its signature and what emits them, as `numba.extending` describes."""
+    """Declare a kernel by its instructions: ``typed`` returns its signature and their generator, as `numba.extending` describes."""
     return lambda function: Intrinsic(function, {"typed": typed})
 
 
@@ -134,7 +134,7 @@ def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str,
     numba.config.CACHE_DIR = str(folder / subfolder)  # read while a dispatcher is made, and never again
     try:
         dispatcher = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # the folder was lost since
+    except RuntimeError:  # the folder was removed in the meantime
         return numba.njit(**options)(function)
     finally:
         numba.config.CACHE_DIR = before
@@ -145,7 +145,7 @@ def _dispatcher(function: Callable[..., Any], subfolder: str, options: dict[str,
 
 
 def _plain(function: Callable[..., Any]) -> Any:
-    """Return the function itself, for a debugger: slow, with the same results; as when compiled, overflows give no warnings."""
+    """Return the function itself, for a debugger: slow, with the same results, and without warnings of overflows."""
     import numpy
 
     plain: Any = numpy.errstate(all="ignore")(function)
@@ -154,9 +154,9 @@ def _plain(function: Callable[..., Any]) -> Any:
 
 
 def _one_at_a_time(compile_: Callable[P, R], path: Path) -> Callable[P, R]:
-    """Let one process compile a kernel while others that need it wait, to load what it has kept.
+    """Let one process compile a kernel while others that need it wait, and then load it from the cache.
 
-    Kernels call each other in no circle, so processes never wait in one; threads have numba's own lock, which is taken first.
+    Calls between kernels have no cycles, so processes cannot deadlock; threads take numba's own lock first.
     """
 
     def alone(*arguments: P.args, **named: P.kwargs) -> R:
@@ -170,7 +170,7 @@ def _one_at_a_time(compile_: Callable[P, R], path: Path) -> Callable[P, R]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock, or do without where there are none or where its holder hangs: then a kernel is compiled twice."""
+    """Hold a lock; continue without it if locks are not supported or its holder hangs, and compile the kernel twice."""
     from filelock import FileLock  # imported with numba, not with duelrank
 
     lock = FileLock(path, timeout=_PATIENCE)

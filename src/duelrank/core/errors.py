@@ -26,11 +26,11 @@ class InvalidValue(DuelrankError, ValueError):
 
 
 class InvalidCall(InvalidValue, TypeError):
-    """A call with an argument that is unknown, missing, given twice or too much; the message lists the parameters."""
+    """A call with an unknown, missing, repeated or superfluous argument; the message lists the parameters."""
 
 
 class NoSuchName(DuelrankError, AttributeError):
-    """A module has no such name; the message says where it is or which names are similar."""
+    """A name that a module does not have; the message names its module, or suggests similar names."""
 
 
 class ShapeMismatch(DuelrankError, ValueError):
@@ -107,7 +107,7 @@ class Conflict(DuelrankError, ValueError):
 
 
 class ReadOnly(DuelrankError, ValueError):
-    """A store that is only looked at was asked to change."""
+    """A change of a store that was opened for reading only."""
 
 
 class LimitExceeded(DuelrankError, ValueError):

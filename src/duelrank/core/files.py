@@ -151,7 +151,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _abandoned(folder: Path) -> bool:
-    """Whether the process that was writing a folder has ended."""
+    """Return whether the process that was writing a folder has ended."""
     host, _, rest = folder.name.removeprefix(_PARTIAL).rpartition("-")[0].rpartition("-")
     if os.name == "posix" and host == socket.gethostname() and rest.isdigit():
         try:

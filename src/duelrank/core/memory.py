@@ -55,9 +55,7 @@ def flatten(memory: Memory) -> dict[str, NDArray[Any]]:
 
 def nest(flat: Mapping[str, NDArray[Any]], recipe: Part) -> Memory:
     """Return the nested memory of a recipe from the flat names of `flatten`."""
-    while recipe.kind == "algorithm" and hasattr(
-        recipe, "representation"
-    ):  # its memory is that of its base, and its own
+    while recipe.kind == "algorithm" and hasattr(recipe, "representation"):  # it shares the namespace of its base
         recipe = recipe.base  # type: ignore[attr-defined]
     parts = {path for path, _ in walk(recipe)}
     memory: dict[str, Any] = {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 #: Called with the amount done and the total amount, or None if the total is not known.
-Tell = Callable[[int, int | None], None]
+ProgressCallback = Callable[[int, int | None], None]
 
 _SECONDS = 15.0  # seconds between two lines if there is no bar
 
@@ -30,22 +30,22 @@ def spinner(label: str) -> Iterator[None]:
 
 
 @contextmanager
-def count_bar(label: str) -> Iterator[Tell]:
+def count_bar(label: str) -> Iterator[ProgressCallback]:
     """Show (done, total) as a bar with the rate and the remaining time."""
     from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (MofNCompleteColumn(), _rate_column(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with _bar(label, *columns) as tell:
-        yield tell
+    with _bar(label, *columns) as update:
+        yield update
 
 
 @contextmanager
-def bytes_bar(label: str) -> Iterator[Tell]:
+def bytes_bar(label: str) -> Iterator[ProgressCallback]:
     """Show (bytes done, total bytes) as a bar with the remaining time."""
     from rich.progress import DownloadColumn, TimeRemainingColumn
 
-    with _bar(label, DownloadColumn(), TimeRemainingColumn()) as tell:
-        yield tell
+    with _bar(label, DownloadColumn(), TimeRemainingColumn()) as update:
+        yield update
 
 
 def _rate_column() -> ProgressColumn:
@@ -67,7 +67,7 @@ def _rate(per_second: float) -> str:
 
 
 @contextmanager
-def _bar(label: str, *columns: ProgressColumn) -> Iterator[Tell]:
+def _bar(label: str, *columns: ProgressColumn) -> Iterator[ProgressCallback]:
     from rich.progress import BarColumn, TextColumn
 
     with _progress(TextColumn("{task.description}"), BarColumn(), *columns) as progress:
@@ -78,26 +78,26 @@ def _bar(label: str, *columns: ProgressColumn) -> Iterator[Tell]:
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _lines(console: Console, label: str) -> Tell:
+def _lines(console: Console, label: str) -> ProgressCallback:
     """Return a progress function that writes a line from time to time."""
-    started = told = monotonic()
+    started = written = monotonic()
     first: tuple[float, int] | None = None
 
-    def tell(done: int, total: int | None) -> None:
-        nonlocal told, first
+    def update(done: int, total: int | None) -> None:
+        nonlocal written, first
         now = monotonic()
-        if first is None and done:  # what came before the first result, such as compiling, says nothing about the rest
+        if first is None and done:  # the time before the first result, such as for compiling, is no part of the rate
             first = now, done
-        if now - told < _SECONDS or done == total:
+        if now - written < _SECONDS or done == total:
             return
-        told = now
+        written = now
         since, before = first if first is not None and done > first[1] else (started, 0)
         rate = (done - before) / (now - since)
         left = f", about {_time((total - done) / rate)} left" if total and before else ""
         text = f"{label}: {done:,} of {total:,}" if total else f"{label}: {done:,}"
         console.print(f"{text}, {_rate(rate)}{left}", highlight=False, markup=False, soft_wrap=True)
 
-    return tell
+    return update
 
 
 def _time(seconds: float) -> str:

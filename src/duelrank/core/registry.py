@@ -28,16 +28,16 @@ class Between:
     Parameters
     ----------
     low, high
-        The ends of what is allowed.
+        The ends of the allowed range.
     tuned
-        The ends of the range that a search for good values looks through; nothing if it leaves the number as it is.
+        The ends of the range of a search for good values; None if a search does not change the number.
     log
-        Whether a search takes steps by a factor, as for a learning rate, not by a difference.
+        Whether a search uses a logarithmic scale, as for a learning rate.
     choices
-        The only values that a search tries, instead of a range: for numbers that decide the shape of arrays, where each value
-        costs a compilation in lockstep.
+        The only values that a search tries, instead of a range: for numbers that decide the shape of arrays, because each value
+        needs a compilation in lockstep.
     none
-        For a number that may also be None: the end of ``tuned`` that comes closest to what None means.
+        For a number that may also be None: the end of ``tuned`` that is closest to the meaning of None.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Between:
     def __post_init__(self) -> None:
         wrong = [value for value in (*(self.tuned or ()), *self.choices) if value not in self]
         if wrong or (self.tuned and self.tuned[0] >= self.tuned[1]) or (self.log and self.tuned and self.tuned[0] <= 0):
-            raise InvalidRecipe(f"a search cannot look through {self.tuned or self.choices}: allowed is {self}")
+            raise InvalidRecipe(f"{self.tuned or self.choices} cannot be searched: allowed is {self}")
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -71,7 +71,7 @@ class Between:
 
 
 class PartType(ABCMeta):
-    """Makes parts: a parameter of an inner part can be given to the part that has it, in Python as in texts."""
+    """Makes parts; parameters of inner parts can be given to the outer part, in Python as in texts."""
 
     @property
     def __signature__(cls) -> Signature:
@@ -79,7 +79,7 @@ class PartType(ABCMeta):
         return Signature([*signature(cls.__init__).parameters.values()][1:])  # type: ignore[misc]
 
     def __call__(cls, *positional: Any, **named: Any) -> Any:
-        """Make a part, or say which parameters there are."""
+        """Make a part, or raise an error that lists the parameters."""
         if cls.__abstractmethods__:
             undefined = ", ".join(sorted(cls.__abstractmethods__))
             raise InvalidRecipe(
@@ -116,14 +116,14 @@ class Part(metaclass=PartType):
     """
 
     kind: ClassVar[str] = "part"
-    #: Fields, including those of inner parts (``exploration.n_low``), that need not affect any result, such as a choice between
-    #: two ways to compute the same thing.
+    #: Fields, including those of inner parts (``exploration.n_low``), that may have no effect on results, such as a choice between
+    #: two methods for the same result.
     inert_fields: ClassVar[frozenset[str]] = frozenset()
     #: Fields that were added after runs had been stored, each with the value that reproduces those runs; at that value the field
     #: does not change the digest of a run.
     added_fields: ClassVar[Mapping[str, Any]] = {}
-    #: Fields, including those of inner parts, that a search for good values leaves as they are, because with another value the part
-    #: would be something else: a duel has one candidate.
+    #: Fields, including those of inner parts, that a search for good values does not change, because another value would make it
+    #: another algorithm: a duel has one candidate.
     untuned_fields: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ class Part(metaclass=PartType):
 
     @property
     def spelling(self) -> str | None:
-        """A text of its own kind that `parse` turns back into the part, such as ``a >> b``; most parts have none."""
+        """A special text that `parse` turns back into the part, such as ``a >> b``; most parts have none."""
         return None
 
     @classmethod
@@ -156,8 +156,10 @@ _ALIAS_MODULES: dict[str, str] = {}
 _SOURCES: list[Callable[[], Mapping[str, Part]]] = []
 #: The function that parses a text where a part is required; set by the grammar, which imports this module.
 _READERS: list[Callable[[str, type[Part]], Part]] = []
-
-
+_HINTS: dict[type[Part], dict[str, Any]] = {}
+_MISFIT = object()
+#: The answers of `spell` within `spelling_once`.
+_spelled: ContextVar[dict[Part, str] | None] = ContextVar("_spelled", default=None)
 #: The packages that register parts and are not imported yet; they are imported at the first look-up of a name.
 _packages = ["algorithms", "datasets", "exploration", "inference", "metrics"]
 _packages += ["multileaving", "projection", "representation", "simulation", "updates", "users"]
@@ -302,7 +304,7 @@ def override(part: P, changes: Mapping[str, Any], label: str) -> P:
 
 
 def replaced_at(part: P, changes: Mapping[tuple[str, ...], Any]) -> P:
-    """Return a copy with changed fields, each given by its path; those of one part change together, as one alone may be invalid."""
+    """Return a copy with changed fields, each given by its path; the fields of one part change together."""
     own = {path[0]: value for path, value in changes.items() if len(path) == 1}
     inner: dict[str, dict[tuple[str, ...], Any]] = {}
     for path, value in changes.items():
@@ -349,13 +351,9 @@ def canonical(part: Part) -> str:
     return f"{type(part).__name__}({', '.join(inside)})"
 
 
-#: What `spell` has answered, where it may remember that.
-_spelled: ContextVar[dict[Part, str] | None] = ContextVar("_spelled", default=None)
-
-
 @contextmanager
 def spelling_once() -> Iterator[None]:
-    """Let `spell` remember its answers: for loops over thousands of runs, during which no name is registered.
+    """Let `spell` cache its answers within the block: for loops over thousands of runs, in which no name is registered.
 
     Examples
     --------
@@ -410,7 +408,7 @@ def _shortest(part: Part) -> str:
 
 
 def _replaces_itself(like: Part, changes: Mapping[str, Any]) -> bool:
-    """Whether a change replaces a part of the same kind: the name of an algorithm does not describe one with another base."""
+    """Return whether a change replaces a part of the same kind, such as the base of an algorithm, which has another name."""
     return any(isinstance(value, Part) and value.kind == like.kind for value in changes.values())
 
 
@@ -447,9 +445,6 @@ def _default(item: Field[Any]) -> Any:
     return item.default_factory() if item.default_factory is not MISSING else item.default
 
 
-_HINTS: dict[type[Part], dict[str, Any]] = {}
-
-
 def _hints(cls: type[Part]) -> dict[str, Any]:
     if cls not in _HINTS:
         hints = get_type_hints(cls, include_extras=True)
@@ -464,9 +459,6 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
         if fitted is not _MISFIT:
             return fitted
     raise InvalidRecipe(f"{where} must be {_describe_hint(hint)}, got {value!r}")
-
-
-_MISFIT = object()
 
 
 def _fit_one(value: Any, hint: Any) -> Any:

@@ -37,15 +37,15 @@ class Snapshot:
     algorithm
         The text of the recipe.
     n_features, seed, length, feature_names
-        As in `Learner`.
+        The parameters of `Learner`.
     ranked
-        How many lists the learner has made.
+        Number of lists that the learner has made.
     state
-        What it has learned.
+        The learned state.
 
     Examples
     --------
-    A learner goes to disk, and another one continues where it was:
+    A second learner continues from the saved state of the first:
 
     >>> from duelrank import Feedback, Learner, Query, Snapshot
     >>> learner, query = Learner("mgd-dsp", n_features=2), Query("shoes", [[0.1, 0.9], [0.8, 0.2]])
@@ -93,7 +93,7 @@ class Snapshot:
                 raise InvalidValue(f"the memory of a snapshot must contain only numbers, got {array.dtype} in {name}")
 
     def _n_weights(self) -> int:
-        """Return how many weights the recipe has for these features, with what is in the memory."""
+        """Return the number of weights of the recipe for these features and this memory."""
         recipe: Any = parse(self.algorithm)
         try:
             if recipe.n_features(self.state) == self.n_features:
@@ -107,9 +107,8 @@ class Snapshot:
         """Return the bytes of an ``.npz`` file."""
         head = {name: getattr(self, name) for name in ("algorithm", *_LEAST)}
         head |= {"step": self.state.step, "updates": self.state.updates, "format": FORMAT}
-        head |= (
-            {"feature_names": self.feature_names} if self.feature_names else {}
-        )  # earlier versions do not know this field
+        if self.feature_names:  # earlier versions do not know this field
+            head["feature_names"] = self.feature_names
         arrays: dict[str, Any] = {f"memory/{name}": array for name, array in flatten(self.state.memory).items()}
         arrays |= {"weights": self.state.weights, "head": np.array(json.dumps(head))}
         buffer = io.BytesIO()

@@ -40,7 +40,7 @@ def student_test(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=256)
 def student_quantile(level: float, freedom: float) -> float:
-    """Return how many standard errors Student's confidence interval of this level goes to each side of a mean.
+    """Return the half-width of Student's confidence interval of this level around a mean, in standard errors.
 
     Examples
     --------
@@ -59,7 +59,15 @@ def student_quantile(level: float, freedom: float) -> float:
 
 
 def log_beta(a: float, b: float) -> float:
-    """Return the logarithm of the beta function."""
+    """Return the logarithm of the beta function.
+
+    Examples
+    --------
+    >>> from math import exp
+    >>> from duelrank.core.statistics import log_beta
+    >>> round(exp(log_beta(2.0, 3.0)), 9)  # 1! · 2! / 4!
+    0.083333333
+    """
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
@@ -111,8 +119,8 @@ def mean_test(n: int, total: float, squares: float) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Correct p-values for multiple tests by Holm's step-down method.
 
-    The i-th smallest of m, from i = 0, is multiplied by m − i, is at least as large as the corrected one before it, and at most
-    1. A NaN stands for no test: it stays, and does not count among the m.
+    The i-th smallest of m p-values, from i = 0, is multiplied by m − i; it is at least the corrected one before it, and at most 1.
+    A NaN means that there was no test: it stays, and does not count among the m.
 
     Examples
     --------

@@ -23,7 +23,7 @@ Directions: TypeAlias = NDArray[np.float64]  # (n_candidates, n_features), usual
 Ranking: TypeAlias = NDArray[np.int64]  # (length,) document indices, best first
 Rankings: TypeAlias = NDArray[np.int64]  # (n_rankers, n_documents); row 0 is the current ranker
 Clicks: TypeAlias = NDArray[np.bool_]  # (length,)
-Gains: TypeAlias = NDArray[np.float64]  # (length,) what was done with a document weighs so much; 0 where nothing was
+Gains: TypeAlias = NDArray[np.float64]  # (length,) the weight of the action on each document; 0 without an action
 Credit: TypeAlias = NDArray[np.float64]  # (n_rankers,); entry 0 is the current ranker
 Labels: TypeAlias = NDArray[np.int8]  # (n_documents,) relevance grades, 0 is irrelevant
 Stream: TypeAlias = NDArray[np.uint64]  # (4,) the state of one random stream
@@ -68,7 +68,7 @@ class Query:
     id: str
     features: Features
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the field has
 
         def __init__(self, id: str, features: ArrayLike) -> None: ...
 
@@ -128,16 +128,16 @@ def checked_table(given: ArrayLike) -> Features:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Impression:
-    """One list as it was shown, with everything that `learn` needs to know about how it was made.
+    """One list as it was shown, with all data about its making that `learn` needs.
 
     Parameters
     ----------
     query
-        What was asked.
+        The query.
     ranking
         The documents shown, best first, as their rows in the features of the query.
     trace
-        What the algorithm wrote down about how it made the list, by name.
+        Arrays by name that the algorithm recorded while it made the list.
 
     Examples
     --------
@@ -172,10 +172,10 @@ class Feedback:
     clicks
         One flag per shown position: True if the document there was clicked.
     examined
-        Number of positions that the user examined; give it only if it was really observed.
+        Number of positions that the user examined; give it only if it was observed.
     weights
-        One number per shown position: what the action there weighs, such as 1 for a click and 10 for a purchase; positive where
-        there is a click, 0 elsewhere. None: every click weighs 1.
+        One number per shown position: the weight of the action there, such as 1 for a click and 10 for a purchase; positive at
+        clicks, 0 elsewhere. None: every click weighs 1.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class Feedback:
     examined: int | None = None
     weights: Gains | None = None
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self, clicks: ArrayLike, examined: int | None = None, weights: ArrayLike | None = None
@@ -215,7 +215,7 @@ class Feedback:
 
     @property
     def gains(self) -> Gains:
-        """What each position has gained, as floats: the weight of a click, and 0 where there is none."""
+        """The gain of each position, as floats: the weight of the click, or 0 without a click."""
         return self.clicks.astype(np.float64) if self.weights is None else self.weights
 
     def __eq__(self, other: object) -> bool:
@@ -227,7 +227,7 @@ class Feedback:
 
 
 def checked_vector(given: ArrayLike, name: str, meaning: str) -> NDArray[Any]:
-    """Return a one-dimensional array, or raise an error that says what it should contain."""
+    """Return a one-dimensional array, or raise an error that describes the expected content."""
     try:
         vector = np.asarray(given)
     except ValueError as error:
@@ -260,7 +260,7 @@ def _checked_gains(given: ArrayLike, clicks: Clicks) -> Gains:
             f"weights must be finite and not negative, got {weights[wrong[0]]} at position {wrong[0] + 1}"
         )
     if (wrong := np.flatnonzero((weights > 0.0) != clicks)).size:
-        rule = "weights must be positive where there is a click, and 0 elsewhere"
+        rule = "weights must be positive at clicks and 0 elsewhere"
         was = "was" if clicks[wrong[0]] else "was not"
         raise InvalidValue(f"{rule}; position {wrong[0] + 1} {was} clicked, and weighs {weights[wrong[0]]:g}")
     return weights
@@ -327,7 +327,7 @@ _NOTHING: Memory = {}
 
 
 def same_arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two nested mappings contain equal arrays under equal names."""
+    """Return whether two nested mappings contain equal arrays under equal names."""
     return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
 
 
@@ -335,6 +335,5 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, Mapping) or isinstance(other, Mapping):
         return isinstance(one, Mapping) and isinstance(other, Mapping) and same_arrays(one, other)
     one, other = np.asarray(one), np.asarray(other)
-    return np.array_equal(
-        one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f"
-    )  # a NaN may say "not known yet"
+    # A NaN may mean "not known yet".
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")

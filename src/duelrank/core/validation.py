@@ -17,9 +17,9 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def explained(callee: C) -> C:
-    """Decorate a function, or a class with its public methods: arguments that do not fit raise an error which says what does.
+    """Decorate a function, or a class with its public methods: arguments of a wrong kind raise an error that names the right one.
 
-    Arguments are looked at only after a call has failed, so that calls which fit take no longer.
+    Arguments are checked only after a call has failed, so valid calls take no longer.
 
     Examples
     --------
@@ -42,11 +42,7 @@ def explained(callee: C) -> C:
     def call(*arguments: Any, **named: Any) -> Any:
         try:
             return callee(*arguments, **named)
-        except (
-            AttributeError,
-            TypeError,
-            ValueError,
-        ) as error:  # what arguments of a wrong kind lead to somewhere inside
+        except (AttributeError, TypeError, ValueError) as error:  # the usual results of arguments of a wrong kind
             if isinstance(error, DuelrankError) or (found := _misfit(callee, arguments, named)) is None:
                 raise
             raise found from error
@@ -78,7 +74,7 @@ def _misfit(callee: Callable[..., Any], arguments: tuple[Any, ...], named: dict[
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value may be of a type, as far as the outermost class tells; numbers fit each other."""
+    """Return whether a value may be of a type, judged by the outermost class only; numbers fit each other."""
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, option) for option in get_args(hint))
     kind = get_origin(hint) or hint
@@ -111,7 +107,7 @@ def whole_number(name: str, value: Any, least: int = 1, most: int | None = None)
 
 
 def printable_name(what: str, name: str, most: int) -> str:
-    r"""Return a name, or raise where it is empty, too long, or has characters that cannot be printed.
+    r"""Return a name, or raise an error if it is empty, too long, or has characters that cannot be printed.
 
     Examples
     --------

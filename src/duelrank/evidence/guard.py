@@ -1,6 +1,6 @@
 """The guard of a learning ranker: compares it with the baseline, raises alarms, and promotes it step by step.
 
-A guard list is a team draft of the baseline, which is the production ranking, and of the learned ranker's best list.
+The baseline is the production ranking. A guard list is a team draft of the baseline and the learned ranker's best list.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from duelrank.core.errors import InvalidValue
 from duelrank.core.types import Clicks, Gains, Ranking, Stream
 from duelrank.evidence.sequential import ConfidenceSequence, Detector, EValue, Value
-from duelrank.kernels import multileaving as team_draft
+from duelrank.kernels.multileaving import team_draft_leave
 from duelrank.kernels.random import uniform
 
 #: Source of the order of a list: a team draft of both rankers ("guard"), the learned ranker, or the baseline.
@@ -45,7 +45,6 @@ MAX_VOTERS = 20_000
 
 _DAY = 86_400.0  # seconds
 _HASH_BYTES = 8
-
 
 OnAlarm = Literal["baseline", "rollback", "tell"]
 Anonymous = Literal["count", "ignore"]
@@ -107,10 +106,8 @@ def draw_kind(stream: Stream, share: float, learned_share: float) -> Kind:
 
 def guard_list(baseline: Ranking, learned: Ranking, length: int, stream: Stream) -> tuple[Ranking, Teams]:
     """Return a team draft of two rankings of the same documents, and the owner of each position."""
-    found: tuple[Ranking, Teams] = team_draft.team_draft_leave(
-        np.stack((baseline, learned)), min(length, len(baseline)), stream
-    )
-    return found
+    draft: tuple[Ranking, Teams] = team_draft_leave(np.stack((baseline, learned)), min(length, len(baseline)), stream)
+    return draft
 
 
 def outcome_of(teams: Teams, gains: Clicks | Gains) -> Outcome:
@@ -213,7 +210,7 @@ _FIELDS: dict[Vote, str] = {"win": "wins", "loss": "losses", "tie": "ties"}  # o
 
 
 class Reason(Value, frozen=True):
-    """Why an action is due: the evidence at the time when it became due.
+    """The reason of a due action: the evidence at the time when it became due.
 
     Wins and losses are those of the period for an alarm, and those on the rung for a promotion; ``lately`` is the recent win rate.
     """
@@ -360,8 +357,8 @@ class Guard(Value, frozen=True):
         """
         if anonymous and outcome in ("win", "loss") and self.spec.anonymous == "ignore":
             outcome = "ignored"
-        counts, named = self.counts, _FIELDS.get(outcome, outcome)
-        after = self._with(counts=msgspec.structs.replace(counts, **{named: getattr(counts, named) + 1}))
+        counts, field = self.counts, _FIELDS.get(outcome, outcome)
+        after = self._with(counts=msgspec.structs.replace(counts, **{field: getattr(counts, field) + 1}))
         if after.counts.votes > counts.votes:
             share = self.anonymous + (anonymous - self.anonymous) / min(after.counts.votes, MEMORY)
             after = after._with(anonymous=share)
@@ -381,8 +378,8 @@ class Guard(Value, frozen=True):
         statistic = self.detector.statistic
         if self.detector.alarm:
             return Reason("alarm", statistic, self.period.wins, self.period.losses, self.lately)
-        up = self.rung + 1 < len(self.spec.promote) and self.on_rung.interval[0] > 0.5 - SLACK
-        if up and self.reason is None:
+        ready = self.rung + 1 < len(self.spec.promote) and self.on_rung.interval[0] > 0.5 - SLACK
+        if ready and self.reason is None:
             return Reason("promote", statistic, self.on_rung.wins, self.on_rung.losses, self.lately)
         return self.reason
 

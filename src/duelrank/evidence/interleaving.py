@@ -34,16 +34,14 @@ FORMAT = 3
 
 _BLOCK = 1024  # lists per block of flags
 _LEVEL = 0.05
-_NOTES = {
-    False: (
-        "Each cell: the share of impressions that the row won, the share that the column won, and the p-value, corrected for all "
-        "pairs. Bold: p below 0.05."
-    ),
-    True: (
-        "Each cell: the row's share of the impressions with a winner, the confidence band of this win rate, and the p-value; band "
-        "and p-value are corrected for all pairs and valid at any time. Bold: p below 0.05."
-    ),
-}
+_NOTE = (
+    "Each cell: the share of impressions that the row won, the share that the column won, and the p-value, corrected for all "
+    "pairs. Bold: p below 0.05."
+)
+_ANYTIME_NOTE = (
+    "Each cell: the row's share of the impressions with a winner, the confidence band of this win rate, and the p-value; band and "
+    "p-value are corrected for all pairs and valid at any time. Bold: p below 0.05."
+)
 _ROUNDING = 1e-12  # smaller preferences are rounding errors
 _STEPS = 14  # the step between two points of a history is a 14th of its length, at least 1: 33 points per power of ten
 
@@ -299,7 +297,8 @@ class Result:
         lines = [["row : column", *heads], ["---", *("---:" for _ in heads)]]
         for row, head in enumerate(heads):
             lines.append([head, *(self._cell(row, column) for column in range(len(heads)))])
-        note = f"{self.impressions:,} impressions, {self.clicked:,} with a click. {_NOTES[self.test == 'anytime']}"
+        note = _ANYTIME_NOTE if self.test == "anytime" else _NOTE
+        note = f"{self.impressions:,} impressions, {self.clicked:,} with a click. {note}"
         return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\n{note}"
 
     def _cell(self, row: int, column: int) -> str:
@@ -318,7 +317,7 @@ class Result:
 class Comparison:
     """An online comparison of rankers: `show` merges their rankings for a query, `record` counts the clicks on the list.
 
-    It stores only counts, some of them at earlier times, and one bit per list. Lists may be recorded late, in any order or
+    It stores only counts, a history of the wins, and one bit per list. Lists may be recorded late, in any order or
     never; each list counts once, even if its clicks arrive several times.
 
     Rankers may return different documents and different numbers of them. A ranker contributes only its own documents; when it has
@@ -389,9 +388,9 @@ class Comparison:
         impression, documents = self._make(self._checked_rankings(shown.rankings), shown.seed, number)
         if tuple(documents[i] for i in impression.ranking) != shown.documents:
             raise InvalidValue(f"this list was not made by {self!r}, or it was made by another version of duelrank")
-        if strangers := sorted(map(repr, clicked.difference(shown.documents))):
+        if missing := sorted(map(repr, clicked.difference(shown.documents))):
             listed = ", ".join(map(repr, shown.documents))
-            raise InvalidValue(f"{', '.join(strangers)} cannot have been clicked: this list has {listed}")
+            raise InvalidValue(f"{', '.join(missing)} cannot have been clicked: this list has {listed}")
         gains = np.array([document in clicked for document in shown.documents], np.float64)
         if not self._recorded.add(shown.seed, number):
             return False

@@ -1,4 +1,4 @@
-"""Sequential tests of wins against losses: each is valid at all times at once, however often it is looked at.
+"""Sequential tests of wins against losses. Each is valid at all times at once, so that one may look at it as often as one likes.
 
 A win or a loss is the outcome of one decisive list, in which the documents of one ranker got more clicks than those of the other.
 
@@ -32,7 +32,7 @@ _MAX_EVIDENCE = 1e100
 # The largest logarithm of an e-value that is converted to a plain number.
 _MAX_LOG = 690.0
 _LN2 = 0.6931471805599453
-# Parameters a of the Beta(a, a) mixtures: from large differences, which are found at once, to differences of a few percent.
+# Parameters a of the Beta(a, a) mixtures: small ones find large differences soon, large ones find differences of a few percent.
 _PRIORS = (1.0, 10.0, 100.0, 1000.0)
 
 
@@ -275,7 +275,7 @@ def anytime_test(wins: int, losses: int) -> float:
     >>> round(anytime_test(9, 1), 3), round(anytime_test(13, 1), 3)
     (0.287, 0.046)
     """
-    # No decision is replayed from it: the functions of the C library will do, as in the other p-values.
+    # No replay depends on this p-value, so the functions of the C library may be used, as in the other p-values.
     logs = [(wins + losses) * math.log(2.0) + log_beta(wins + a, losses + a) - log_beta(a, a) for a in _PRIORS]
     most = max(logs)
     log_e = most + math.log(sum(math.exp(each - most) for each in logs) / len(logs))

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal, Protocol
 
 from duelrank.core.errors import InvalidValue, MissingExtra
-from duelrank.core.progress import Tell
+from duelrank.core.progress import ProgressCallback
 from duelrank.core.registry import spell
 from duelrank.core.validation import whole_number
 from duelrank.experiments.dask import DaskCluster, Scheduler
@@ -51,7 +51,7 @@ def run_all(
     specs: Sequence[RunSpec] | RunSpec,
     workers: int | None = None,
     scheduler: Scheduler | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
     device: Device = "cpu",
 ) -> Iterator[Record]:
     """Run every spec and yield the records in the order in which the runs finish.

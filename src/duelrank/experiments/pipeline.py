@@ -18,7 +18,7 @@ import numpy as np
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidValue, MissingData
 from duelrank.core.grammar import as_part, listed, parse
-from duelrank.core.progress import Tell, count_bar, spinner
+from duelrank.core.progress import ProgressCallback, count_bar, spinner
 from duelrank.core.registry import P, spell, spelling_once
 from duelrank.core.validation import explained
 from duelrank.datasets import Dataset
@@ -165,7 +165,7 @@ def collect(
     store: Store | None = None,
     workers: int | None = None,
     scheduler: Scheduler | None = None,
-    progress: Tell | None = None,
+    progress: ProgressCallback | None = None,
     device: Device = "cpu",
 ) -> Frame:
     """Make the missing runs and return all results of the plan.

@@ -1,29 +1,34 @@
-"""Kernels of click bandits: one model per query, packed into arrays."""
+"""Kernels of click bandits: packed models of many queries, confidence bounds, and BatchRank.
+
+References: Kveton et al. (ICML 2015); Garivier and Cappé, "The KL-UCB algorithm for bounded stochastic bandits and beyond" (COLT
+2011); Zoghi et al. (ICML 2017).
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Flags, Floats, Ints, Stream
 from duelrank.kernels.elementary import expm1, log, power
 from duelrank.kernels.random import permutation
 
-# Models of many queries, packed one after the other.
-#
-# A bucket is a flat int64 array of records: key, time of the last use, rounds, size of the model, model.
-
-
-Ints = NDArray[np.int64]
-
 HEAD = 4  # numbers of a record before its model
+
+# Rows of the model of BatchRank, (7, n_documents). By document: the first position of its batch (−1 once eliminated), how often it
+# was counted and clicked in this stage, and in all stages. By position, at the first of each batch: the number of positions of the
+# batch, and its stage. The paper's batch b starts at I_b(1), has len(b) positions and is in stage ℓ_b.
+BATCH, SEEN, CLICKED, ALL_SEEN, ALL_CLICKED, POSITIONS, STAGE = range(7)
 
 
 @kernel
 def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
-    """Return the rounds of a key's record and where its model starts and stops; zeros where the key is unknown."""
+    """Return the rounds of a key's record, and where its model starts and stops; zeros if the key is unknown.
+
+    A bucket is a flat array of records, one after the other: key, time of the last use, rounds, size of the model, model.
+    """
     at = 0
     while at < bucket.shape[0]:
         stop = at + HEAD + bucket[at + 3]
@@ -33,22 +38,12 @@ def recall(bucket: Ints, key: int) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-# Confidence bounds on how attractive each document of one query is, from how often it was seen and clicked.
-#
-# A model is a (2, n_documents) table: how often each document was seen, and clicked.
-# References: Kveton et al. (ICML 2015);
-# Garivier and Cappé, "The KL-UCB algorithm for bounded stochastic bandits and beyond" (COLT 2011).
-
-
-Floats = NDArray[np.float64]
-
-
 @kernel
 def kl_upper(mean: float, radius: float) -> float:
-    """Return the largest q from the mean to 1 with KL(mean ‖ q) ≤ radius, the divergence of two coins.
+    """Return the largest q from the mean to 1 with KL(mean ‖ q) ≤ radius, the divergence of two Bernoulli distributions.
 
-    The divergence is convex in q, so Newton's method from a point above the root never passes it. Two bounds are known to lie
-    above: KL ≥ 2(q − mean)² (Pinsker), and what is left of KL without −mean · log q ≥ 0.
+    The divergence is convex in q, so Newton's method never passes the root if it starts above it. Two bounds lie above: that of
+    KL ≥ 2(q − mean)² (Pinsker), and that of KL without its term −mean · log q ≥ 0.
     """
     if radius <= 0.0 or mean >= 1.0:
         return mean
@@ -69,13 +64,16 @@ def kl_upper(mean: float, radius: float) -> float:
 
 @kernel
 def kl_budget(t: float) -> float:
-    """How surprising an estimate may be after t rounds: log t + 3 log log t, and 0 where that is negative."""
+    """Return log t + 3 log log t, the divergence that KL-UCB allows after t rounds, or 0 if that is negative."""
     return max(log(t) + 3.0 * log(log(t)), 0.0) if t > 2.0 else 0.0
 
 
 @kernel
 def ucb1(model: Ints, rounds: int) -> Floats:
-    """clicks/seen + √(1.5 · log rounds / seen) of each document; infinite where it was never seen."""
+    """Return clicks/seen + √(1.5 · log rounds / seen) of each document; infinite if it was never seen.
+
+    The model is a (2, n_documents) table of how often each document was seen, and clicked.
+    """
     bounds = np.full(model.shape[1], np.inf)
     log_rounds = log(max(rounds, 1))
     for document in range(model.shape[1]):
@@ -87,7 +85,7 @@ def ucb1(model: Ints, rounds: int) -> Floats:
 
 @kernel
 def kl_ucb(model: Ints, rounds: int) -> Floats:
-    """Largest q with seen · KL(clicks/seen ‖ q) ≤ log t + 3 log log t, t = rounds + 1; infinite where never seen."""
+    """Return the largest q with seen · KL(clicks/seen ‖ q) ≤ log t + 3 log log t, t = rounds + 1; infinite if never seen."""
     bounds = np.full(model.shape[1], np.inf)
     budget = kl_budget(rounds + 1.0)
     for document in range(model.shape[1]):
@@ -98,8 +96,8 @@ def kl_ucb(model: Ints, rounds: int) -> Floats:
 
 
 @kernel
-def count(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], examined: int) -> Ints:
-    """The model after the first positions of a list were examined and clicked or not."""
+def count(model: Ints, ranking: Ints, clicks: Flags, examined: int) -> Ints:
+    """Return the model after the first positions of a list were examined, and clicked or not."""
     after = model.copy()
     for position in range(examined):
         after[0, ranking[position]] += 1
@@ -107,25 +105,15 @@ def count(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], examined: int) 
     return after
 
 
-# BatchRank on one query: batches of documents that share a range of positions, and split when clicks tell them apart.
-#
-# A model is a (7, n_documents) table. By document: the first position of its batch (−1 once eliminated), how often it was counted
-# and clicked in this stage, and in all stages. By position, at the first of each batch: how many positions the batch has, and
-# its stage. Reference: Zoghi et al. (ICML 2017); its batch b starts at I_b(1), has len(b) positions and is in stage ℓ_b.
-
-
-BATCH, SEEN, CLICKED, ALL_SEEN, ALL_CLICKED, POSITIONS, STAGE = range(7)
-
-
 @kernel
 def stage_length(stage: int, horizon: int) -> int:
-    """n_ℓ = ⌈16 · Δ̃_ℓ^−2 · log T⌉ with Δ̃_ℓ = 2^−ℓ, at least 1: how often a stage counts each document."""
+    """Return how often a stage counts each document: n_ℓ = ⌈16 · Δ̃_ℓ^−2 · log T⌉ with Δ̃_ℓ = 2^−ℓ, at least 1."""
     return max(1, math.ceil(16.0 * power(4.0, stage) * log(horizon)))
 
 
 @kernel
 def least_counts(model: Ints) -> Ints:
-    """How often the least counted documents of each batch were counted, at the batch's first position."""
+    """Return how often the least counted documents of each batch were counted, at the first position of the batch."""
     least = np.full(model.shape[1], np.iinfo(np.int64).max)
     for document in range(model.shape[1]):
         batch = model[BATCH, document]
@@ -136,7 +124,7 @@ def least_counts(model: Ints) -> Ints:
 
 @kernel
 def complete(model: Ints, horizon: int) -> int:
-    """The first position of a batch all of whose documents were counted as often as its stage asks for; −1 where there is none."""
+    """Return the first position of a batch whose documents were all counted as often as its stage requires; −1 if there is none."""
     least = least_counts(model)
     for first in range(model.shape[1]):
         if model[POSITIONS, first] > 0 and least[first] >= stage_length(model[STAGE, first], horizon):
@@ -145,11 +133,11 @@ def complete(model: Ints, horizon: int) -> int:
 
 
 @kernel
-def display(model: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+def display(model: Ints, length: int, stream: Stream) -> tuple[Ints, Ints]:
     """Fill the positions of every batch with its least counted documents, in random order.
 
-    Returns the list, and for each position how many positions its batch has and its stage. What a list is longer than the model
-    is filled at random with other documents, and marked as of no batch.
+    Returns the list, and for each position the number of positions of its batch, and its stage. If the list is longer than the
+    model, other documents fill the rest at random; these positions have no batch.
     """
     n = model.shape[1]
     ranking, batches = np.empty(n, np.int64), np.zeros((2, n), np.int64)
@@ -175,10 +163,10 @@ def display(model: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints,
 
 
 @kernel
-def collect(model: Ints, ranking: Ints, clicks: NDArray[np.bool_], batches: Ints) -> Ints:
-    """The model after the clicks on a list.
+def collect(model: Ints, ranking: Ints, clicks: Flags, batches: Ints) -> Ints:
+    """Return the model after the clicks on a list.
 
-    Only the least counted documents count, and only where their batch is still in the stage for which the list was made.
+    Only the least counted documents count, and only if their batch is still in the stage for which the list was made.
     """
     after, least = model.copy(), least_counts(model)
     first = 0

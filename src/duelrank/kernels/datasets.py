@@ -1,4 +1,9 @@
-"""Kernels of data sets: numbers in text, lines of LETOR files, scaling of features."""
+"""Kernels of data sets: numbers in text, lines of LETOR files, scaling of features.
+
+`read_number` is equal to Python's ``float`` to the last bit. Short numbers take Clinger's exact path (1990), others the method of
+Eisel and Lemire (Lemire, "Number parsing at a gigabyte per second", 2021; Mushtak and Lemire, 2022, show that 128 bits of the power
+of five suffice).
+"""
 
 from __future__ import annotations
 
@@ -10,21 +15,23 @@ from numpy.typing import NDArray
 from duelrank.core.compiling import kernel
 from duelrank.kernels.elementary import power_of_two
 
-# Decimal text to float64, equal to Python's ``float`` to the last bit, without leaving compiled code.
-#
-# Short numbers take Clinger's exact path (1990), the others the Eisel-Lemire method (Lemire, "Number parsing at a
-# gigabyte per second", 2021; that 128 bits of the power of five suffice is shown by Mushtak and Lemire, 2022).
+MAX_LABEL = 30
+MAX_FEATURE = 100_000
+MAX_QUERY_NAME = 255
+LARGEST = 1.7976931348623157e308  # the largest finite float
 
+EXACT, UNDECIDED, MALFORMED = 0, 1, 2  # the status of a value that `read_number` returns
+# Why `parse_lines` stopped. The first four are not errors: it is done, or an array is full.
+DONE, ROWS_FULL, TOO_NARROW, UNDECIDED_FULL = 0, 1, 2, 3
+BAD_LABEL, BAD_QUERY, LONG_QUERY, BAD_FEATURE, BAD_ORDER, BAD_VALUE = 10, 11, 12, 13, 14, 15
 
-EXACT, UNDECIDED, MALFORMED = 0, 1, 2  # what `read_number` says of the value that it returns
-
-_SMALLEST, _LARGEST = -342, 308  # powers of ten beyond these make any 64-bit mantissa zero or infinite
+_LEAST_POWER, _LARGEST_POWER = -342, 308  # powers of ten beyond these make any 64-bit mantissa zero or infinite
 _LOW = np.uint64(0xFFFFFFFF)
-_MAX_EXPONENT = 1 << 40  # beyond what any number of digits that fits a memory could make up for
+_MAX_EXPONENT = 1 << 40  # no text that fits in memory has enough digits to compensate a larger exponent
 
 
 def _power_of_five(q: int) -> int:
-    """The leading 128 bits of 5^q: rounded down where q is positive, up where it is negative."""
+    """Return the leading 128 bits of 5^q, rounded down if q is positive and up if it is negative."""
     if q >= 0:
         power = int(5**q)
         return power << 128 - power.bit_length() if power.bit_length() <= 128 else power >> power.bit_length() - 128
@@ -37,33 +44,33 @@ def _power_of_five(q: int) -> int:
 
 
 def _powers_of_five() -> NDArray[np.uint64]:
-    words = [divmod(_power_of_five(q), 1 << 64) for q in range(_SMALLEST, _LARGEST + 1)]
+    words = [divmod(_power_of_five(q), 1 << 64) for q in range(_LEAST_POWER, _LARGEST_POWER + 1)]
     return np.array(words, np.uint64)
 
 
 _FIVES = _powers_of_five()  # (651, 2): high and low word
-_TENS = np.array([float(f"1e{q}") for q in range(23)])  # every one of them exact
+_TENS = np.array([float(f"1e{q}") for q in range(23)])  # all exact
 
 
 @kernel(inline="always")
 def byte_at(text: Any, position: Any) -> Any:
-    """Return a byte; an unsigned index spares compiled code the check for a negative one."""
+    """Return a byte; with an unsigned index, compiled code does not check for a negative one."""
     return text[np.uint64(position)]
 
 
 @kernel(inline="always")
 def digit_at(text: Any, position: Any) -> Any:
-    """Return the digit at a position, or something above 9 where there is none."""
+    """Return the digit at a position, or a number above 9 if the character is not a digit."""
     return np.uint64(np.uint8(text[np.uint64(position)] - np.uint8(48)))
 
 
 @kernel
 def read_number(text: Any, start: int) -> Any:
-    """Read the number that begins at ``start``: ``-12.5e-3`` and the like, nothing else that `float` would take.
+    """Read the number that begins at ``start``, such as ``-12.5e-3``; other texts that `float` accepts are malformed.
 
-    The text must go on behind the number, with a newline at the latest. Returns (value, position behind the number,
-    status): EXACT; UNDECIDED where only `float` on that range of text can tell (more than 19 digits that fall between
-    two floats); MALFORMED where no number begins there.
+    The text must continue after the number, at least with a newline. Returns (value, position after the number, status). The
+    status is EXACT; UNDECIDED if only `float` can decide (more than 19 digits that fall between two floats); or MALFORMED if no
+    number begins there.
     """
     position = start
     negative = byte_at(text, position) == 45  # -
@@ -90,7 +97,7 @@ def read_number(text: Any, start: int) -> Any:
     if byte_at(text, position) | 32 == 101 or n_digits > 18 or n_digits == 0:  # e E
         value, position, status = _long_number(text, start, first, position)
     elif mantissa <= np.uint64(1 << 53) and exponent >= -22:
-        # Both factors are exact, so the one rounding of the division is the right one.
+        # Both operands are exact, so the division rounds once, to the nearest float.
         value, status = np.float64(mantissa) / _TENS[np.uint64(-exponent)], EXACT
     else:
         value, status = nearest(mantissa, exponent), EXACT
@@ -115,7 +122,7 @@ def _long_number(text: Any, start: int, first: int, position: int) -> Any:
 
 @kernel
 def _many_digits(text: Any, position: int, stop: int) -> Any:
-    """Return 19 significant digits, their exponent, how many digits there are, and if others than 0 were cut."""
+    """Return 19 significant digits, their exponent, the number of digits, and whether digits other than 0 were cut."""
     mantissa = np.uint64(0)
     kept, exponent, n_digits = 0, 0, 0
     cut, point = False, False
@@ -138,7 +145,7 @@ def _many_digits(text: Any, position: int, stop: int) -> Any:
 
 @kernel
 def _read_exponent(text: Any, position: int) -> Any:
-    """Read what follows an ``e``; the position is -1 where there are no digits."""
+    """Read the exponent after an ``e``; the position is -1 if there are no digits."""
     negative = byte_at(text, position) == 45
     position += negative or byte_at(text, position) == 43
     first = position
@@ -152,9 +159,9 @@ def _read_exponent(text: Any, position: int) -> Any:
 @kernel
 def nearest(mantissa: Any, exponent: int) -> Any:
     """Return the float64 nearest to mantissa * 10^exponent (ties to even) by the Eisel-Lemire method."""
-    if mantissa == np.uint64(0) or exponent < _SMALLEST:
+    if mantissa == np.uint64(0) or exponent < _LEAST_POWER:
         return 0.0
-    if exponent > _LARGEST:
+    if exponent > _LARGEST_POWER:
         return np.inf
     shift = _leading_zeros(mantissa)
     high, low = _product(mantissa << np.uint64(shift), exponent + 342)
@@ -178,7 +185,7 @@ def nearest(mantissa: Any, exponent: int) -> Any:
 
 @kernel
 def _scaled(digits: Any, power: Any) -> Any:
-    """Return digits * 2^power exactly, in two steps that neither overflow nor round where the result does not."""
+    """Return digits * 2^power exactly, in two steps that overflow or round only if the result does."""
     half = power // 2
     return np.float64(digits) * power_of_two(half) * power_of_two(power - half)
 
@@ -195,7 +202,7 @@ def _leading_zeros(word: Any) -> int:
 
 @kernel
 def _product(word: Any, row: int) -> Any:
-    """Multiply with the 128-bit power of five as far as the 55 bits that decide need it."""
+    """Multiply with the 128-bit power of five, as far as needed for the 55 leading bits."""
     high, low = _multiply(word, _FIVES[row, 0])
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
         carry, _ = _multiply(word, _FIVES[row, 1])
@@ -213,19 +220,6 @@ def _multiply(x: Any, y: Any) -> Any:
     middle = x1 * y0 + ((x0 * y0) >> half)
     other = x0 * y1 + (middle & _LOW)
     return x1 * y1 + (middle >> half) + (other >> half), x * y
-
-
-# LETOR text to arrays: one pass over the bytes of whole lines, ``label qid:name 1:value 2:value ... # comment``.
-
-
-MAX_LABEL = 30
-MAX_FEATURE = 100_000
-MAX_QUERY_NAME = 255
-LARGEST = 1.7976931348623157e308  # the largest finite float
-
-# Why `parse_lines` stopped. The first four are no errors: make room, or be done.
-DONE, ROWS_FULL, TOO_NARROW, UNDECIDED_FULL = 0, 1, 2, 3
-BAD_LABEL, BAD_QUERY, LONG_QUERY, BAD_FEATURE, BAD_ORDER, BAD_VALUE = 10, 11, 12, 13, 14, 15
 
 
 @kernel(inline="always")
@@ -254,7 +248,7 @@ def _next_line(text: Any, position: int) -> Any:
 
 @kernel
 def _whole_number(text: Any, position: int, most: int) -> Any:
-    """Read digits; returns (number, position behind), the number -1 where there are none or it is above ``most``."""
+    """Read digits; return (number, position after them), with -1 if there are none or the number is above ``most``."""
     first = position
     number = np.uint64(0)
     digit = digit_at(text, position)
@@ -268,7 +262,7 @@ def _whole_number(text: Any, position: int, most: int) -> Any:
 
 @kernel
 def _query_name(text: Any, position: int) -> Any:
-    """Return the (start, stop) of the name in ``qid:name``; they are equal where there is none."""
+    """Return the (start, stop) of the name in ``qid:name``; they are equal if there is none."""
     for expected in (113, 105, 100, 58):  # q i d :
         if byte_at(text, position) != expected:
             return position, position
@@ -283,7 +277,7 @@ def _query_name(text: Any, position: int) -> Any:
 
 @kernel
 def _same(text: Any, queries: Any, number: int, first: int, last: int) -> Any:
-    """Whether the name at (first, last) is that of a query that was found before."""
+    """Return whether the name at (first, last) is that of a query found before."""
     if queries[number, 2] - queries[number, 1] != last - first:
         return False
     for i in range(last - first):  # noqa: SIM110  # compiled code has no generators
@@ -294,7 +288,7 @@ def _same(text: Any, queries: Any, number: int, first: int, last: int) -> Any:
 
 @kernel
 def _values(text: Any, position: int, features: Any, undecided: Any, row: int, n_undecided: int) -> Any:
-    """Fill one row; returns (position, numbers left undecided so far, highest feature, code)."""
+    """Fill one row; return (position, number of undecided numbers so far, highest feature, code)."""
     width = features.shape[1]
     values = features[row]
     previous = 0
@@ -332,12 +326,14 @@ def _values(text: Any, position: int, features: Any, undecided: Any, row: int, n
 def parse_lines(
     text: Any, start: int, stop: int, features: Any, labels: Any, queries: Any, undecided: Any, progress: Any
 ) -> Any:
-    """Parse the whole lines in text[start:stop] into rows, until done, out of room or at something malformed.
+    """Parse the whole lines in text[start:stop], ``label qid:name 1:value 2:value ... # comment``, into rows.
+
+    It stops at the end, at a malformed line, or when an array is full.
 
     Parameters
     ----------
     text
-        Bytes, of which text[start:stop] are whole lines: the last one is a newline.
+        Bytes; text[start:stop] are whole lines, so the last byte is a newline.
     features, labels
         (room, width) float64 and (room,) int8, filled from row 0.
     queries
@@ -345,13 +341,13 @@ def parse_lines(
     undecided
         (room, 4) int64, filled with (row, column, start and stop in the text) of numbers that only `float` can decide.
     progress
-        (5,) int64, filled with the position (of the line that was not parsed, or of what is malformed), and how many
-        rows, queries, undecided numbers and features (the highest one found) there are.
+        (5,) int64, filled with the position (of the first line that was not parsed, or of the malformed text), and the numbers of
+        rows, queries, undecided numbers and features (the highest one found).
 
     Returns
     -------
     code
-        DONE, one of the reasons to make room (ROWS_FULL, TOO_NARROW, UNDECIDED_FULL) or one of the BAD ones.
+        DONE; ROWS_FULL, TOO_NARROW or UNDECIDED_FULL if an array is full; or the code of an error.
     """
     position, row, n_queries, n_undecided, widest = start, 0, 0, 0, 0
     code = DONE
@@ -390,7 +386,7 @@ def parse_lines(
 
 @kernel
 def highest_feature(text: Any, start: int, stop: int) -> Any:
-    """Return the highest feature number in whole lines, at most MAX_FEATURE: a quick look that checks nothing."""
+    """Return the highest feature number in whole lines, at most MAX_FEATURE, without validating the lines."""
     highest: Any = 0
     number: Any = 0
     position = start
@@ -408,9 +404,6 @@ def highest_feature(text: Any, start: int, stop: int) -> Any:
     return highest
 
 
-# Preparing features: which columns never vary, and min-max scaling within each query.
-
-
 @kernel
 def mark_varying(features: Any, reference: Any, varying: Any) -> None:
     """Set ``varying`` to True for every column in which some row differs from the reference row."""
@@ -421,14 +414,14 @@ def mark_varying(features: Any, reference: Any, varying: Any) -> None:
 
 @kernel
 def scale_queries(features: Any, offsets: Any, columns: Any, scaled: Any) -> None:
-    """Scale each feature to [0, 1] within each query; one that is constant within a query becomes 0.
+    """Scale each feature to [0, 1] within each query; a feature that is constant within a query becomes 0.
 
     Parameters
     ----------
     features
         (n_documents, n_features); query i owns the rows offsets[i] to offsets[i + 1].
     columns
-        (n_kept,) which features to keep.
+        (n_kept,) the features to keep.
     scaled
         (n_documents, n_kept), filled.
     """
@@ -450,9 +443,9 @@ def scale_queries(features: Any, offsets: Any, columns: Any, scaled: Any) -> Non
 
 @kernel
 def scale_query(features: Any) -> Any:
-    """Scale each feature to [0, 1] among the documents of one query; one that is constant becomes 0.
+    """Scale each feature to [0, 1] among the documents of one query; a constant feature becomes 0.
 
-    The same numbers as those of `scale_queries`, whole rows at a time.
+    The results are those of `scale_queries`; this kernel works on whole rows at a time.
     """
     n_documents, n_columns = features.shape
     low, high = features[0].copy(), features[0].copy()
@@ -463,7 +456,7 @@ def scale_query(features: Any) -> Any:
     width, too_wide = np.empty(n_columns), False
     for column in range(n_columns):
         width[column] = high[column] - low[column]
-        too_wide |= width[column] > 1.7976931348623157e308
+        too_wide |= width[column] > LARGEST
         width[column] = 1.0 if width[column] == 0.0 else width[column]
     scaled = np.empty(features.shape)
     for row in range(n_documents):
@@ -480,7 +473,7 @@ def scale_query(features: Any) -> Any:
 def _within(value: Any, low: Any, high: Any) -> Any:
     if low == high:
         return 0.0
-    if high - low <= 1.7976931348623157e308:
+    if high - low <= LARGEST:
         return (value - low) / (high - low)
-    # The range itself is beyond the largest float (a stand-in for a missing value, say), but half of it is not.
+    # The range is beyond the largest float (such as with a placeholder for missing values), but half of it is not.
     return (0.5 * value - 0.5 * low) / (0.5 * high - 0.5 * low)

@@ -1,10 +1,10 @@
 """Elementary functions in plain arithmetic, whose results are equal to the bit on every machine.
 
-The functions of the C library and of numpy differ in the last bit between processors, because they use fused multiplication
-where there is one. Here, every sum has a fixed order, and nothing but +, −, ·, /, √ and the bits of a float is used. Results are
-within some units in the last place.
+The functions of the C library and of numpy differ in the last bit between processors, because they use fused multiplication if it
+is available. Here every sum has a fixed order, and only +, −, ·, /, √ and the bits of a float are used. Results are accurate to a
+few units in the last place.
 
-Kernels call them as functions of numbers; `exps`, `logs` and `log1ps` are their forms for arrays.
+Kernels call the functions of numbers; `exps`, `logs` and `log1ps` work on arrays.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
-
-Floats = NDArray[np.float64]
+from duelrank.kernels import Floats
 
 _LN2_HIGH = 0.6931471803691238  # the first 32 bits of log 2: its product with an exponent is exact
 _LN2_LOW = 1.9082149292705877e-10
@@ -28,7 +26,7 @@ _SMALLEST_NORMAL = 2.2250738585072014e-308
 _TO_WHOLE = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to a whole number, which is then in the last bits
 _TO_WHOLE_BITS = 0x4338 << 48
 _ONE_BITS = 1023 << 52
-_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of √½
+_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of √½
 _MANTISSA = (1 << 52) - 1
 with localcontext(prec=25):  # decimals round correctly, on every machine
     _ROOTS = np.array([(Decimal(2).ln() * j / 64).exp() for j in range(64)], np.float64)
@@ -43,7 +41,7 @@ def power_of_two(k: Any) -> float:
 
 @kernel
 def _exp_tail(r: float) -> float:
-    """exp(r) − 1 − r for |r| ≤ 0.35, by its series; pairs of terms are summed side by side, which is faster than one by one."""
+    """Return exp(r) − 1 − r for |r| ≤ 0.35, by its series; terms are summed in pairs, which is faster than one by one."""
     r2 = r * r
     r4 = r2 * r2
     low = (1.0 / 2.0 + r * (1.0 / 6.0)) + r2 * (1.0 / 24.0 + r * (1.0 / 120.0))
@@ -54,7 +52,7 @@ def _exp_tail(r: float) -> float:
 
 @kernel
 def exp(x: float) -> float:
-    """Return eˣ = 2ᵏ · 2^(j/64) · exp(r) with |r| ≤ log(2) / 128; the second factor is from a table."""
+    """Return eˣ = 2ᵏ · 2^(j/64) · exp(r) with |r| ≤ log(2) / 128; a table has the second factor."""
     if not -745.2 < x < 709.8:
         return 0.0 if x < 0.0 else x + math.inf  # also NaN
     shifted = x * (64.0 * _LOG2_E) + _TO_WHOLE
@@ -63,19 +61,19 @@ def exp(x: float) -> float:
     r2 = r * r
     beyond = r + r2 * ((1.0 / 2.0 + r * (1.0 / 6.0)) + r2 * (1.0 / 24.0 + r * (1.0 / 120.0)))
     root, k = _ROOTS[whole & 63], whole >> 6
-    half = k >> 1  # in two steps, because 2ᵏ itself may be beyond the range
+    half = k >> 1  # in two steps, because 2ᵏ itself may be out of range
     return ((root + root * beyond) * power_of_two(half)) * power_of_two(k - half)
 
 
 @kernel
 def expm1(x: float) -> float:
-    """Return eˣ − 1, exact for small x too."""
+    """Return eˣ − 1, accurate also for small x."""
     return x + _exp_tail(x) if abs(x) < 0.35 else exp(x) - 1.0
 
 
 @kernel
 def _log_near_one(f: float) -> float:
-    """log(1 + f) for −0.3 < f < 0.42: with s = f / (2 + f) it is f − s · (f − 2 (s²/3 + s⁴/5 + …))."""
+    """Return log(1 + f) = f − s · (f − 2 (s²/3 + s⁴/5 + …)) with s = f / (2 + f), for −0.3 < f < 0.42."""
     s = f / (2.0 + f)
     z = s * s
     z2 = z * z
@@ -98,7 +96,7 @@ def _parts(x: float) -> tuple[float, float]:
 def log_unchecked(x: float) -> float:
     """Return the natural logarithm of a normal number above 0; without a branch, so that loops run in vector registers.
 
-    It takes 0 and subnormal numbers for 2^−1023.
+    0 and subnormal numbers count as 2^−1023.
     """
     k, f = _parts(x)
     return k * _LN2_HIGH + (_log_near_one(f) + k * _LN2_LOW)
@@ -123,7 +121,7 @@ def log2(x: float) -> float:
 
 @kernel
 def log1p(x: float) -> float:
-    """Return log(1 + x), exact for small x too."""
+    """Return log(1 + x), accurate also for small x."""
     if -0.29 < x < 0.41:
         return _log_near_one(x)
     whole = 1.0 + x
@@ -154,7 +152,7 @@ def power(base: float, exponent: float) -> float:
 
 @kernel
 def log_gamma(x: float) -> float:
-    """Return log Γ(x) for x ≥ 1: Stirling's series, from 10 on; below, Γ(x) = Γ(x + 1) / x leads there."""
+    """Return log Γ(x) for x ≥ 1, by Stirling's series from 10 on, and Γ(x) = Γ(x + 1) / x below."""
     below = 1.0
     while x < 10.0:
         below *= x

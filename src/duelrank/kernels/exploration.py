@@ -1,24 +1,23 @@
-"""Kernels of exploration: directions to try, and what clicks of the past say about candidates."""
+"""Kernels of exploration: candidate directions, and the replay of past impressions with new candidates.
+
+Reference of the replay: Hofmann et al., "Reusing historical interaction data for faster online learning to rank for IR" (WSDM
+2013), importance-weighted probabilistic interleaving.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Floats, Ints, Stream
 from duelrank.kernels.elementary import exp, log
 from duelrank.kernels.inference import MARGIN
 from duelrank.kernels.multileaving import _masses, preference, whole_gains
 from duelrank.kernels.projection import dot, project, qr_basis, subtract
 from duelrank.kernels.random import below, normals, uniform
 from duelrank.kernels.ranking import best_first, scores
-
-# Candidate directions: uniform on the sphere, in the span of documents, or in the complement of directions that lost before.
-
-
-Floats = NDArray[np.float64]
 
 
 @kernel
@@ -33,7 +32,7 @@ def normalise_rows(rows: Floats) -> None:
 
 
 @kernel
-def unit_directions(n: int, n_features: int, stream: NDArray[np.uint64]) -> Floats:
+def unit_directions(n: int, n_features: int, stream: Stream) -> Floats:
     """Draw n directions uniformly from the unit sphere."""
     directions = normals(stream, n, n_features)
     normalise_rows(directions)
@@ -42,9 +41,9 @@ def unit_directions(n: int, n_features: int, stream: NDArray[np.uint64]) -> Floa
 
 @kernel
 def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) -> Floats:
-    """Copy the top documents by the weights, of equal ones the first; centred, their mean is subtracted.
+    """Copy the top documents by the weights, ties in the order of the rows; if ``centred``, subtract their mean.
 
-    What is left of a feature that all of them share is rounding: it counts as zero.
+    The remainder of a feature that is equal in all of them is a rounding error, and becomes zero.
     """
     n = min(top, features.shape[0])
     rows = np.empty((n, features.shape[1]))
@@ -67,10 +66,10 @@ def spanning_rows(features: Floats, weights: Floats, top: int, centred: bool) ->
 
 
 @kernel
-def span_directions(rows: Floats, n: int, unit: bool, stream: NDArray[np.uint64]) -> Floats:
-    """Draw n uniform unit vectors and project them onto the span of the rows; scale to length 1 again if asked to.
+def span_directions(rows: Floats, n: int, unit: bool, stream: Stream) -> Floats:
+    """Draw n uniform unit vectors and project them onto the span of the rows; if ``unit``, scale them to length 1 again.
 
-    Directions of the span under 1e-9 of the longest row are rounding, such as that of a document minus an equal mean.
+    Directions of the span below 1e-9 of the longest row are rounding errors, such as that of a document minus an equal mean.
     """
     basis = qr_basis(rows, 1e-9)
     directions = unit_directions(n, rows.shape[1], stream)
@@ -82,13 +81,11 @@ def span_directions(rows: Floats, n: int, unit: bool, stream: NDArray[np.uint64]
 
 
 @kernel
-def null_space_directions(
-    avoided: Floats, features: Floats, n_drawn: int, n_kept: int, stream: NDArray[np.uint64]
-) -> Floats:
-    """Draw unit vectors orthogonal to the avoided basis; keep those that this query's documents tell apart best.
+def null_space_directions(avoided: Floats, features: Floats, n_drawn: int, n_kept: int, stream: Stream) -> Floats:
+    """Draw unit vectors orthogonal to the avoided basis; keep those with the largest |u · mean document of the query|.
 
-    Kept are the ones with the largest |u · mean document|, in the order in which they were drawn. That is found from the
-    coordinates in the avoided space alone: only what is kept is projected.
+    They stay in the order in which they were drawn. The coordinates in the avoided space suffice to choose them, so only vectors
+    that are kept are projected.
     """
     n_features = features.shape[1]
     mean = np.zeros((1, n_features))
@@ -119,7 +116,7 @@ def null_space_directions(
 
 @kernel
 def worst_rows(losers: Floats, margins: Floats, n: int) -> Floats:
-    """Return the n rows with the smallest margins; of equal ones the newest, which stand last."""
+    """Return the n rows with the smallest margins; of equal margins the newest, which come last in the table."""
     n_losers = margins.shape[0]
     order = best_first(-margins[::-1])[:n]
     worst = np.empty((order.shape[0], losers.shape[1]))
@@ -152,16 +149,9 @@ def remember_losers(
     return rows[-capacity:].copy(), row_margins[-capacity:].copy()
 
 
-# What a list of clicks from the past says about two rankers that never met: importance-weighted probabilistic interleaving.
-#
-# Reference: Hofmann et al., "Reusing historical interaction data for faster online learning to rank for IR" (WSDM 2013).
-
-Ints = NDArray[np.int64]
-
-
 @kernel
 def draw_chances(ranks: Ints, n_documents: int, tau: float) -> Floats:
-    """P(the ranker draws the document shown at a position | those above are gone), from their ranks: (n_rankers, length)."""
+    """Return P(the ranker draws the document shown at a position | those above are gone), from the ranks: (n_rankers, length)."""
     n_rankers, length = ranks.shape
     masses = _masses(n_documents, tau)
     chances = np.empty((n_rankers, length))
@@ -169,7 +159,7 @@ def draw_chances(ranks: Ints, n_documents: int, tau: float) -> Floats:
         left = masses.copy()
         for position in range(length):
             left[ranks[i, position]] = 0.0
-        # Added up from the end: subtracting from the whole would cancel for a steep softmax.
+        # Summed from the end: subtracting from the total would cancel for a steep softmax.
         rest = 0.0
         for r in range(n_documents):
             rest += left[r]
@@ -182,7 +172,7 @@ def draw_chances(ranks: Ints, n_documents: int, tau: float) -> Floats:
 
 @kernel
 def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
-    """Log of P(list | it was multileaved from these rankers), each position drawn from a random one of them."""
+    """Return log P(list | these rankers), where each position is drawn from a random one of them."""
     chances = draw_chances(ranks, n_documents, tau)
     total = 0.0
     for position in range(ranks.shape[1]):
@@ -195,10 +185,10 @@ def log_probability(ranks: Ints, n_documents: int, tau: float) -> float:
 
 @kernel
 def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: float, chances: Floats) -> None:
-    """Fill in P(each ranker draws the document shown at each position of an earlier list): (n_rankers, at least its length).
+    """Set ``chances``, (n_rankers, at least the length), to P(ranker draws the document at each position of an earlier list).
 
-    Only the ranks of the shown documents matter: they are counted, nothing is sorted. Of documents that are tied the one with
-    the earlier place comes first; there may be more places than documents.
+    Only the ranks of the shown documents matter, so they are counted instead of sorting all. Of tied documents the one with the
+    earlier place comes first; there may be more places than documents.
     """
     n_rankers, n_documents, length = rankers.shape[0], features.shape[0], ranking.shape[0]
     table = scores(rankers, features)
@@ -218,9 +208,9 @@ def replay(rankers: Floats, features: Floats, ranking: Ints, place: Ints, tau: f
 
 @kernel
 def replayed_outcome(one: Floats, other: Floats, gains: Floats, log_source: float) -> tuple[float, float]:
-    """Log of the importance weight of an earlier list, and E[sign(gains of one − gains of the other)] given that list.
+    """Return the log importance weight of an earlier list, and E[sign(gains of one − gains of the other)] given that list.
 
-    Their product's mean over lists from the source rankers is the outcome that interleaving these two would have on average.
+    The mean of weight · sign over lists of the source rankers is the expected outcome of interleaving these two rankers.
     """
     shares, n = np.empty((gains.shape[0], 2)), 0
     log_weight = -log_source
@@ -235,7 +225,7 @@ def replayed_outcome(one: Floats, other: Floats, gains: Floats, log_source: floa
 
 @kernel
 def _match(one: int, other: int, chances: Floats, gains: Floats, log_sources: Floats, times: Ints) -> float:
-    """Sum of the weighted outcomes of the earlier lists, each as often as given, in units of the largest weight."""
+    """Return the sum of the weighted outcomes of the earlier lists, each as often as given, in units of the largest weight."""
     largest, total = -math.inf, 0.0
     for item in range(times.shape[0]):
         if times[item] > 0:
@@ -248,13 +238,11 @@ def _match(one: int, other: int, chances: Floats, gains: Floats, log_sources: Fl
 
 
 @kernel
-def tournament(
-    chances: Floats, gains: Floats, log_sources: Floats, repetitions: int, stream: NDArray[np.uint64]
-) -> int:
-    """Let random pairs meet on earlier lists drawn with replacement; the loser leaves, until one is left: its index.
+def tournament(chances: Floats, gains: Floats, log_sources: Floats, repetitions: int, stream: Stream) -> int:
+    """Compare random pairs on earlier lists drawn with replacement and remove each loser; return the index of the last ranker.
 
-    The chances are (n_lists, n_rankers, length); where a list is shorter than others they are 1 and nothing is clicked. Without a
-    preference a coin decides.
+    The chances are (n_lists, n_rankers, length); beyond the end of a shorter list they are 1, and nothing is clicked. If neither is
+    preferred, the loser is chosen at random.
     """
     n_lists, n_left, _ = chances.shape
     left, times = np.empty(n_left, np.int64), np.empty(n_lists, np.int64)

@@ -1,24 +1,20 @@
-"""Who won a comparison, where that points, and how well a ranker places documents that were clicked before."""
+"""Kernels of inference: the winners of a comparison, the direction that they imply, and replays of difficult queries."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Flags, Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-# An expected preference within rounding of zero is no preference.
-MARGIN = 1e-12
+MARGIN = 1e-12  # an expected preference of at most this size is a rounding error
 
 
 @kernel
 def winners(credit: Floats) -> Ints:
-    """Indices, from 0, of the candidates with more credit than the current ranker (entry 0 of the credit)."""
+    """Return the indices, from 0, of the candidates with more credit than the current ranker (entry 0 of the credit)."""
     n = 0
     for i in range(1, credit.shape[0]):
         n += credit[i] > credit[0] + MARGIN
@@ -40,7 +36,7 @@ def _length(vector: Floats) -> float:
 
 @kernel
 def _divide(vector: Floats, by: float) -> None:
-    """Divide a vector in place; by zero it stays as it is."""
+    """Divide a vector in place; a divisor of zero changes nothing."""
     if by > 0.0:
         for k in range(vector.shape[0]):
             vector[k] /= by
@@ -48,7 +44,7 @@ def _divide(vector: Floats, by: float) -> None:
 
 @kernel
 def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
-    """Mean of the chosen directions, scaled to length 1 if asked to; zero where none was chosen."""
+    """Return the mean of the chosen directions, scaled to length 1 if ``unit``; zero if none was chosen."""
     mean = np.empty(directions.shape[1])
     for k in range(mean.shape[0]):
         mean[k] = 0.0
@@ -63,9 +59,9 @@ def mean_direction(directions: Floats, chosen: Ints, unit: bool) -> Floats:
 
 @kernel
 def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: bool) -> Floats:
-    """Mean of the directions, weighted by how much more credit each has than the current ranker (entry 0 of the credit).
+    """Return the mean of the directions, weighted by the credit of each minus that of the current ranker (entry 0 of the credit).
 
-    The weights' sizes sum to 1; those within rounding of zero, and without losers the negative ones, count as zero.
+    The absolute weights sum to 1; weights within rounding of zero, and without losers the negative ones, count as zero.
     """
     mean, size = np.zeros(directions.shape[1]), 0.0
     for i in range(directions.shape[0]):
@@ -81,8 +77,8 @@ def weighted_direction(directions: Floats, credit: Floats, losers: bool, unit: b
 
 
 @kernel
-def last_click(clicks: NDArray[np.bool_]) -> int:
-    """Position, from 1, of the lowest click; 0 where there is none."""
+def last_click(clicks: Flags) -> int:
+    """Return the position, from 1, of the lowest click; 0 if there is none."""
     for position in range(clicks.shape[0], 0, -1):
         if clicks[position - 1]:
             return position
@@ -90,8 +86,8 @@ def last_click(clicks: NDArray[np.bool_]) -> int:
 
 
 @kernel
-def reciprocal_sum(clicks: NDArray[np.bool_]) -> float:
-    """Σ 1/position over the clicked positions: small where users had to go far down."""
+def reciprocal_sum(clicks: Flags) -> float:
+    """Return Σ 1/position over the clicked positions: small if all clicks are low in the list."""
     total = 0.0
     for position in range(clicks.shape[0]):
         if clicks[position]:
@@ -101,7 +97,7 @@ def reciprocal_sum(clicks: NDArray[np.bool_]) -> float:
 
 @kernel
 def replayed_sums(rankings: Ints, gains: Floats) -> Floats:
-    """Σ gain/position of the documents (a gain for each, 0 where it was not clicked) in each ranking."""
+    """Return Σ gain/position over the documents in each ranking; the gain of a document without a click is 0."""
     sums = np.zeros(rankings.shape[0])
     for i in range(rankings.shape[0]):
         for position in range(rankings.shape[1]):

@@ -1,7 +1,7 @@
-"""LambdaRank for a linear ranker: descend a pairwise cost in which each pair counts by what swapping it does to nDCG.
+"""Kernels of LambdaRank for a linear ranker: gradient descent on a pairwise cost, with pairs weighted by their effect on nDCG.
 
 The cost of a query is Σ |ΔnDCG@k| · log(1 + exp(−σ (s_i − s_j))) over its pairs with label_i > label_j, where |ΔnDCG@k| of
-the current order is taken as a constant. Reference: Burges, "From RankNet to LambdaRank to LambdaMART" (2010).
+the current order is treated as a constant. Reference: Burges, "From RankNet to LambdaRank to LambdaMART" (2010).
 """
 
 from __future__ import annotations
@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Floats, Ints, Labels
 from duelrank.kernels.elementary import exp, log2, power, power_of_two
 from duelrank.kernels.metrics import ideal_dcg
 from duelrank.kernels.projection import dot
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Labels = NDArray[np.int8]
-
 
 @kernel
 def _logistic(x: float) -> float:
-    """1 / (1 + exp(−x)), without an exponential that could overflow."""
+    """Return 1 / (1 + exp(−x)), without an exponential that could overflow."""
     if x >= 0.0:
         return 1.0 / (1.0 + exp(-x))
     small = exp(x)
@@ -32,7 +28,7 @@ def _logistic(x: float) -> float:
 
 @kernel
 def _places(scored: Floats, depth: int) -> Ints:
-    """Position of each document by its score, from 0, of equal ones the first; all below the depth are placed at it."""
+    """Return the position of each document by its score, from 0, ties in order; ``depth`` for all documents below it."""
     n = scored.shape[0]
     places = np.full(n, depth)
     for position in range(depth):
@@ -46,10 +42,10 @@ def _places(scored: Floats, depth: int) -> Ints:
 
 @kernel
 def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats:
-    """Return the derivative of one query's cost by the score of each document: below zero where it should rise.
+    """Return the derivative of the cost of one query by the score of each document; it is negative if the score should rise.
 
-    Documents are placed by their scores, of equal ones the first comes first. Gains are exponential. Pairs that both lie
-    below the cutoff do not count, so that a query costs cutoff · n_documents instead of n_documents².
+    Documents are placed by their scores, ties in order. Gains are exponential. Pairs with both documents below the cutoff do not
+    count, so the time of a query is cutoff · n_documents instead of n_documents².
     """
     n = scored.shape[0]
     slopes = np.zeros(n)
@@ -74,7 +70,7 @@ def lambdas(scored: Floats, labels: Labels, sigma: float, cutoff: int) -> Floats
 
 @kernel
 def _varied(labels: Labels) -> bool:
-    """Whether there are two different labels: without them there is nothing to order."""
+    """Return whether there are two different labels; otherwise there is nothing to order."""
     varied = False
     for label in labels:
         varied |= label != labels[0]
@@ -83,10 +79,10 @@ def _varied(labels: Labels) -> bool:
 
 @kernel
 def _add_query(weights: Floats, features: Floats, labels: Labels, sigma: float, cutoff: int, total: Floats) -> int:
-    """Add one query's gradient to the total; returns 1, or 0 for a query that has none."""
+    """Add the gradient of one query to the total; return 1, or 0 if the query has none."""
     if not _varied(labels):
         return 0
-    scored = np.empty(features.shape[0])  # `ranking.scores` is for many rankers and compiles longer
+    scored = np.empty(features.shape[0])  # `ranking.scores` is for many rankers and takes longer to compile
     for document in range(features.shape[0]):
         scored[document] = dot(features[document], weights)
     slopes = lambdas(scored, labels, sigma, cutoff)
@@ -99,7 +95,7 @@ def _add_query(weights: Floats, features: Floats, labels: Labels, sigma: float, 
 
 @kernel
 def gradient(weights: Floats, features: Floats, labels: Labels, offsets: Ints, sigma: float, cutoff: int) -> Floats:
-    """Return the gradient of the cost by the weights, Σ λ_i x_i: its mean over the queries that have two different labels."""
+    """Return the gradient of the cost by the weights, Σ λ_i x_i, averaged over the queries with two different labels."""
     total, counted = np.zeros(features.shape[1]), 0
     for query in range(offsets.shape[0] - 1):
         start, stop = offsets[query], offsets[query + 1]
@@ -109,14 +105,14 @@ def gradient(weights: Floats, features: Floats, labels: Labels, offsets: Ints, s
 
 @kernel
 def adam_step(weights: Floats, moments: Floats, step: int, slope: Floats, rate: float) -> None:
-    """Move the weights against a gradient by Adam's rule (Kingma and Ba, 2015), in place.
+    """Make one step of Adam (Kingma and Ba, 2015) against a gradient, in place.
 
     Parameters
     ----------
     moments
-        (2, n_features): running means of the gradient and of its square, advanced.
+        (2, n_features): running means of the gradient and of its square, updated.
     step
-        Counted from 1.
+        Number of the step, from 1.
     """
     unbias, unbias_square = 1.0 - power(0.9, step), 1.0 - power(0.999, step)
     for k in range(weights.shape[0]):
@@ -139,9 +135,9 @@ def descend(
     batch: int,
     rate: float,
 ) -> int:
-    """Pass over the queries in an order, with a step of Adam per batch; returns how many steps were made so far.
+    """Visit the queries in an order, with one step of Adam per batch; return the total number of steps so far.
 
-    A batch is that many queries with two different labels; the last one of a pass may be smaller.
+    A batch has ``batch`` queries with two different labels; the last one of a pass may be smaller.
     """
     total, mean, counted = np.zeros(weights.shape[0]), np.empty(weights.shape[0]), 0
     for visited in range(order.shape[0]):

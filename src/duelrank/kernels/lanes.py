@@ -1,7 +1,7 @@
-"""Sums of products in eight lanes: vector instructions whose results do not depend on the width of the vector registers.
+"""Dot products in eight lanes: vector instructions whose results do not depend on the width of the vector registers.
 
-A compiler may add in another order only if it is allowed to, and then the order depends on the processor. So the instructions for
-eight lanes are written here. LLVM maps them to registers of two, four or eight numbers, which changes no bit.
+A compiler that may reorder sums does so depending on the processor. So the instructions for eight lanes are written out here. LLVM
+maps them to registers of two, four or eight numbers, with the same results to the bit.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import intrinsic
-
-Floats = NDArray[np.float64]
+from duelrank.kernels import Floats
 
 _LANES = 8
 
@@ -32,7 +30,7 @@ def _typed_lane_dot(_: Any, a: Any, b: Any) -> Any:
 def lane_dot(a: Floats, b: Floats) -> float:
     """Return a · b. Lane l sums the products l, l + 8, …; then the upper half of the lanes is added to the lower until one is left.
 
-    After each halving, the next products are added if there are enough of them for all lanes.
+    After each halving, the next products are added if there are enough for all lanes.
     """
     lanes, done = np.zeros(_LANES), 0
     while True:
@@ -72,21 +70,21 @@ def lane_dots(rows: Floats, i: int, others: Floats, j: int, table: Floats) -> No
 
 
 def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    """Return the structure of an array: its shape and the address of its first number."""
+    """Return numba's structure of an array, with its shape and the address of its first number."""
     from numba.np.arrayobj import make_array
 
     if kind.layout != "C":
-        raise TypeError("sums in lanes need arrays whose numbers lie side by side")
+        raise TypeError("sums in lanes need contiguous arrays")
     return make_array(kind)(context, builder, value)  # type: ignore[no-untyped-call]
 
 
 def _address(builder: Any, data: Any, first: Any, n: int, length: Any) -> Any:
-    """Return the address of row ``first + n`` of rows of a length."""
+    """Return the address of row ``first + n``, for rows of a given length."""
     return builder.gep(data, [builder.mul(builder.add(first, first.type(n)), length)])
 
 
 def _emit_sums(builder: Any, length: Any, rows: list[Any], others: list[Any]) -> list[Any]:
-    """Emit the instructions of `lane_dot` for each of some rows with each of some others, all given by their addresses."""
+    """Emit the instructions of `lane_dot` for all pairs of rows and others, given by their addresses."""
     from llvmlite import ir
     from numba.core import cgutils
 

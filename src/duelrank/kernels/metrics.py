@@ -1,14 +1,12 @@
-"""Ranking metrics on the labels of a list in shown order."""
+"""Kernels of metrics: functions of the labels of a list in shown order."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Labels
 from duelrank.kernels.elementary import log2, power_of_two
-
-Labels = NDArray[np.int8]
 
 
 @kernel
@@ -18,7 +16,7 @@ def _gain(label: int, exponential: bool) -> float:
 
 @kernel
 def dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
-    """Σ gain / log2(position + 1) over the first positions, position from 1."""
+    """Return Σ gain / log2(position + 1) over the first positions, position from 1."""
     total = 0.0
     for position in range(min(cutoff, labels.shape[0])):
         if labels[position] > 0:
@@ -28,8 +26,8 @@ def dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
 
 @kernel
 def ideal_dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
-    """DCG of the best order of the labels: grade by grade from the highest, by counting instead of sorting."""
-    counts = np.zeros(128, np.int64)  # of every int8 grade from 0 up
+    """Return the DCG of the best order of the labels; the labels are counted, not sorted."""
+    counts = np.zeros(128, np.int64)  # one per int8 grade from 0 up
     for label in labels:
         counts[max(label, 0)] += 1
     total, position = 0.0, 0
@@ -42,14 +40,14 @@ def ideal_dcg(labels: Labels, cutoff: int, exponential: bool) -> float:
 
 @kernel
 def ndcg(shown: Labels, labels: Labels, cutoff: int, exponential: bool) -> float:
-    """DCG of the shown list over the ideal DCG of all the query's labels; 0 where nothing is relevant."""
+    """Return the DCG of the shown list over the ideal DCG of all labels of the query; 0 if nothing is relevant."""
     ideal = ideal_dcg(labels, cutoff, exponential)
     return dcg(shown, cutoff, exponential) / ideal if ideal > 0.0 else 0.0
 
 
 @kernel
 def reciprocal_rank(shown: Labels, cutoff: int) -> float:
-    """1 / position of the first relevant document; 0 where there is none."""
+    """Return 1 / position of the first relevant document; 0 if there is none."""
     for position in range(min(cutoff, shown.shape[0])):
         if shown[position] > 0:
             return 1.0 / (position + 1.0)
@@ -58,7 +56,7 @@ def reciprocal_rank(shown: Labels, cutoff: int) -> float:
 
 @kernel
 def average_precision(shown: Labels, labels: Labels, cutoff: int) -> float:
-    """Mean, over all the query's relevant documents, of the precision at each one's position."""
+    """Return the precision at the position of each relevant document, averaged over all relevant documents of the query."""
     relevant = np.sum(labels > 0)
     hits, total = 0, 0.0
     for position in range(min(cutoff, shown.shape[0])):
@@ -70,9 +68,9 @@ def average_precision(shown: Labels, labels: Labels, cutoff: int) -> float:
 
 @kernel
 def expected_reciprocal_rank(shown: Labels, cutoff: int, max_grade: int) -> float:
-    """Expected 1 / position at which a cascade user is satisfied, P(satisfied) = (2^label − 1) / 2^max_grade.
+    """Return the expected 1 / position at which a cascade user is satisfied, P(satisfied) = (2^label − 1) / 2^max_grade.
 
-    A label above the highest grade counts as that.
+    A label above the highest grade counts as the highest grade.
     """
     going_on, total = 1.0, 0.0
     for position in range(min(cutoff, shown.shape[0])):
@@ -84,7 +82,7 @@ def expected_reciprocal_rank(shown: Labels, cutoff: int, max_grade: int) -> floa
 
 @kernel
 def precision(shown: Labels, cutoff: int) -> float:
-    """Share of relevant documents in the first positions; positions past the end of the list count as irrelevant."""
+    """Return the share of relevant documents in the first positions; positions past the end of the list count as irrelevant."""
     hits = 0
     for position in range(min(cutoff, shown.shape[0])):
         hits += shown[position] > 0

@@ -1,28 +1,29 @@
-"""Kernels of multileaving: one list from many rankings, and the credit of each ranker from its clicks."""
+"""Kernels of multileaving: one list from many rankings, and the credit of each ranker from its clicks.
+
+A ranker may return only some of the documents: its row of the rankings then ends in −1. Every document is returned by some ranker.
+The classes in `duelrank.multileaving` have the references of the methods.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Flags, Floats, Ints, Stream
 from duelrank.kernels.elementary import power
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.random import below, categories, multinomial, permutation, uniform
 
-# What several ways of merging rankings share: the ranks of what was shown, and lists that keep the rankers' prefixes.
-#
-# A ranker may return some of the documents only: its row then ends in −1. All documents are returned by some ranker.
+MISSING = 1 << 60  # the rank of a document that a ranker did not return: after all that it did return
 
-
-Ints = NDArray[np.int64]
-
-MISSING = 1 << 60  # the rank of a document that a ranker did not return: behind all that it did return
+_MANY = 16  # samples per ranker from which a multinomial draw is cheaper than single ones
+_FINEST = 1000  # gains are distinguished to this part of their sum
+_CLOSE = 1e-9  # relative difference from a whole number that is a rounding error
 
 
 @kernel
 def returned(rankings: Ints) -> Ints:
-    """How many documents each ranker returned."""
+    """Return the number of documents that each ranker returned."""
     counts = np.full(rankings.shape[0], rankings.shape[1])
     for i in range(rankings.shape[0]):
         while counts[i] > 0 and rankings[i, counts[i] - 1] < 0:
@@ -32,7 +33,7 @@ def returned(rankings: Ints) -> Ints:
 
 @kernel
 def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
-    """Rank, from 0, of each shown document in each ranking, MISSING where it is not: (n_rankers, length)."""
+    """Return the rank, from 0, of each shown document in each ranking, MISSING if it is not there: (n_rankers, length)."""
     n_rankers, n_documents = rankings.shape
     position = np.full(n_documents, -1)
     for p in range(ranking.shape[0]):
@@ -48,8 +49,8 @@ def shown_ranks(rankings: Ints, ranking: Ints) -> Ints:
 
 
 @kernel
-def next_new(order: Ints, start: int, shown: NDArray[np.bool_]) -> int:
-    """The first rank, from the start on, of a document that is not yet shown; −1 where the ranker has none left."""
+def next_new(order: Ints, start: int, shown: Flags) -> int:
+    """Return the first rank, from the start on, of a document that is not yet shown; −1 if the ranker has none left."""
     for r in range(start, order.shape[0]):
         if order[r] < 0:
             break
@@ -59,7 +60,7 @@ def next_new(order: Ints, start: int, shown: NDArray[np.bool_]) -> int:
 
 
 @kernel
-def draw_lists(rankings: Ints, length: int, n_lists: int, stream: NDArray[np.uint64]) -> Ints:
+def draw_lists(rankings: Ints, length: int, n_lists: int, stream: Stream) -> Ints:
     """Draw lists (n_lists, length): at each position a ranker, chosen uniformly, adds its best document not yet there."""
     n_rankers, n_documents = rankings.shape
     lists = np.empty((n_lists, length), np.int64)
@@ -68,7 +69,7 @@ def draw_lists(rankings: Ints, length: int, n_lists: int, stream: NDArray[np.uin
         following = np.zeros(n_rankers, np.int64)
         for position in range(length):
             i, rank = 0, -1
-            while rank < 0:  # one that has nothing left leaves the position to another
+            while rank < 0:  # a ranker without documents left is skipped
                 i = below(stream, n_rankers)
                 rank = next_new(rankings[i], following[i], shown)
             following[i] = rank
@@ -77,14 +78,9 @@ def draw_lists(rankings: Ints, length: int, n_lists: int, stream: NDArray[np.uin
     return lists
 
 
-# Team draft multileaving: rankers take turns at adding their best remaining document and own what they added.
-#
-# References: Radlinski, Kurup and Joachims (CIKM 2008); Schuth et al. (CIKM 2014).
-
-
 @kernel
 def _common_top(rankings: Ints, length: int) -> int:
-    """How many leading positions all rankers agree on."""
+    """Return the number of leading positions that all rankers agree on."""
     for position in range(length):
         for i in range(1, rankings.shape[0]):
             if rankings[i, position] != rankings[0, position] or rankings[0, position] < 0:
@@ -93,10 +89,10 @@ def _common_top(rankings: Ints, length: int) -> int:
 
 
 @kernel
-def team_draft_leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Return the list and the ranker that owns each position; −1 on the top that all rankers agree on.
+def team_draft_leave(rankings: Ints, length: int, stream: Stream) -> tuple[Ints, Ints]:
+    """Return the list and the ranker that owns each position; −1 at the leading positions that all rankers agree on.
 
-    A ranker that has nothing left to add misses its turn.
+    In each round the rankers add their best remaining document in random order; a ranker with none left misses its turn.
     """
     n_rankers, n_documents = rankings.shape
     ranking, teams = np.empty(length, np.int64), np.full(length, -1)
@@ -111,7 +107,7 @@ def team_draft_leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) ->
             if filled == length:
                 break
             rank = next_new(rankings[i], following[i], shown)
-            if rank < 0:  # it has nothing left to add
+            if rank < 0:
                 continue
             following[i] = rank
             ranking[filled], teams[filled] = rankings[i, rank], i
@@ -121,8 +117,8 @@ def team_draft_leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) ->
 
 
 @kernel
-def team_draft_credit(teams: Ints, gains: NDArray[np.float64], n_rankers: int) -> NDArray[np.float64]:
-    """Add up the gains of each ranker's documents."""
+def team_draft_credit(teams: Ints, gains: Floats, n_rankers: int) -> Floats:
+    """Return the sum of the gains of the documents that each ranker owns."""
     sums = np.zeros(n_rankers)
     for position in range(gains.shape[0]):
         if teams[position] >= 0:
@@ -130,14 +126,9 @@ def team_draft_credit(teams: Ints, gains: NDArray[np.float64], n_rankers: int) -
     return sums
 
 
-# Balanced interleaving: two rankings zipped together, a coin decides which goes first.
-#
-# References: Joachims (2003); Radlinski, Kurup and Joachims (CIKM 2008).
-
-
 @kernel
-def balanced_leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> Ints:
-    """Go down both rankings in step and add what is new; the ranker that the coin chose is one ahead at most."""
+def balanced_leave(rankings: Ints, length: int, stream: Stream) -> Ints:
+    """Alternate between two rankings, the first chosen at random, and add each document that is not yet in the list."""
     first = below(stream, 2)
     ranking = np.empty(length, np.int64)
     shown = np.zeros(rankings.shape[1], np.bool_)
@@ -153,8 +144,8 @@ def balanced_leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> I
 
 
 @kernel
-def balanced_credit(ranks: Ints, gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add up each ranker's gains down to the rank at which the first of both has the lowest click."""
+def balanced_credit(ranks: Ints, gains: Floats) -> Floats:
+    """Return the sum of the gains in the top k of each ranker, with k the better rank of the lowest clicked document."""
     sums = np.zeros(2)
     depth = -1
     for position in range(gains.shape[0]):
@@ -167,21 +158,9 @@ def balanced_credit(ranks: Ints, gains: NDArray[np.float64]) -> NDArray[np.float
     return sums
 
 
-# Probabilistic multileaving: lists drawn from softmax rankers, and the expected preference of each candidate, exact or sampled.
-#
-# References: Hofmann, Whiteson and de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015).
-
-
-Floats = NDArray[np.float64]
-
-_MANY = 16  # samples per ranker from which a multinomial draw is cheaper than single ones
-_FINEST = 1000  # gains are told apart to this part of their sum
-_CLOSE = 1e-9  # how near a multiple is to a whole number that is one but for rounding
-
-
 @kernel
 def _masses(n_documents: int, tau: float) -> Floats:
-    """Unnormalised probability of each rank, 1/r^τ with r from 1."""
+    """Return the unnormalised probability of each rank, 1/r^τ with r from 1."""
     masses = np.empty(n_documents)
     for r in range(n_documents):
         rank = r + 1.0
@@ -190,11 +169,11 @@ def _masses(n_documents: int, tau: float) -> Floats:
 
 
 @kernel
-def probabilistic_leave(rankings: Ints, length: int, tau: float, stream: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
+def probabilistic_leave(rankings: Ints, length: int, tau: float, stream: Stream) -> tuple[Ints, Ints, Ints]:
     """Fill each position: choose a ranker uniformly, then draw from its softmax over its documents not yet shown.
 
-    A ranker that has none left leaves the position to another. Returns the list, the rank, from 0, of each shown document in each
-    ranking, (n_rankers, length), and how many documents each ranker returned.
+    If the ranker has none left, another one is chosen. Returns the list, the rank, from 0, of each shown document in each ranking,
+    (n_rankers, length), and the number of documents that each ranker returned.
     """
     n_rankers, n_documents = rankings.shape
     masses = _masses(n_documents, tau)
@@ -231,9 +210,9 @@ def probabilistic_leave(rankings: Ints, length: int, tau: float, stream: NDArray
 
 @kernel
 def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
-    """P(ranker i placed the document | the list), for each clicked position: (n_clicks, n_rankers), rows sum to 1.
+    """Return P(ranker i placed the document | the list) for each clicked position: (n_clicks, n_rankers), rows sum to 1.
 
-    Ranker i has returned sizes[i] documents; others it cannot have placed.
+    Ranker i returned sizes[i] documents; it cannot have placed any other.
     """
     n_rankers, length = ranks.shape
     n_clicks, largest = 0, 0
@@ -250,7 +229,7 @@ def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
         for position in range(length):
             if ranks[i, position] < MISSING:
                 shown[ranks[i, position]] = True
-        # What was left to draw from is added up from the end: subtracting from the whole would cancel for a steep softmax.
+        # The mass of the remaining documents is summed from the end: subtraction would cancel for a steep softmax.
         rest = 0.0
         for r in range(sizes[i]):
             rest += 0.0 if shown[r] else masses[r]
@@ -272,10 +251,10 @@ def placements(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
 
 @kernel
 def whole_gains(gains: Floats) -> Ints:
-    """The gains of the clicks, from the top, as whole numbers in the same proportions: 1 for each if all gains are equal.
+    """Return the gains of the clicks, from the top, as whole numbers in the same proportions: 1 for each if all are equal.
 
-    The smallest gain is divided into as few parts as make all gains multiples of one. Where that takes more than 1,000 parts in
-    all, or there is none, gains are rounded to thousandths of their sum; every click keeps at least 1.
+    The smallest gain is divided into the fewest parts of which all gains are multiples. If the sum would be more than 1,000 parts,
+    gains are rounded to thousandths of their sum instead; every click keeps at least 1.
     """
     most, n = 0.0, 0
     for position in range(gains.shape[0]):
@@ -284,7 +263,7 @@ def whole_gains(gains: Floats) -> Ints:
     shares, whole, n = np.empty(n), np.empty(n, np.int64), 0
     for position in range(gains.shape[0]):
         if gains[position] > 0.0:
-            shares[n] = gains[position] / most  # of the largest, so that no sum overflows
+            shares[n] = gains[position] / most  # so that no sum overflows
             n += 1
     total, least = np.sum(shares), np.min(shares) if n > 0 else 1.0
     parts = 1
@@ -304,15 +283,15 @@ def whole_gains(gains: Floats) -> Ints:
 
 @kernel
 def preference(wins: Floats, losses: Floats, steps: Ints) -> float:
-    """E[sign] of a sum of independent steps, each taken up, taken down or left out with the given probabilities, by convolution.
+    """Return E[sign] of a sum of independent steps, each added, subtracted or left out with given probabilities, by convolution.
 
-    Where wins equal losses the result is exactly 0: mirrored entries are computed by mirrored, hence equal, operations.
+    If wins equal losses the result is exactly 0: mirrored entries are computed by mirrored, hence equal, operations.
     """
     end = longest = 0
     for step in steps:
         end += step
         longest = max(longest, step)
-    zero = end + longest  # where the sum is 0; no step from where it may be leads out of the array
+    zero = end + longest  # the index of sum 0; no step leads out of the array
     chance, following = np.empty(2 * zero + 1), np.empty(2 * zero + 1)
     for k in range(2 * zero + 1):
         chance[k] = following[k] = 0.0
@@ -333,7 +312,7 @@ def preference(wins: Floats, losses: Floats, steps: Ints) -> float:
 
 @kernel
 def probabilistic_credit(ranks: Ints, gains: Floats, sizes: Ints, tau: float) -> Floats:
-    """Expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is the current one's own 0."""
+    """Return the expected preference of each candidate over the current ranker, in [−1, 1]; entry 0 is 0."""
     table, steps = placements(ranks, gains, sizes, tau), whole_gains(gains)
     values = np.empty(ranks.shape[0])
     values[0] = 0.0
@@ -343,12 +322,12 @@ def probabilistic_credit(ranks: Ints, gains: Floats, sizes: Ints, tau: float) ->
 
 
 @kernel
-def assignments(table: Floats, samples: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Draw, many times, who placed each clicked document by its row of `placements`.
+def assignments(table: Floats, samples: int, stream: Stream) -> tuple[Ints, Ints]:
+    """Draw samples of which ranker placed each clicked document, by its row of `placements`.
 
-    Returns assignments, (n_drawn, n_clicks), and for how many samples each stands. Samples that agree so far stay together while
-    they are many, as how they divide over the rankers is one multinomial draw. Such groups come first in the arrays, and single
-    samples from the end: a group has room for itself wherever it falls apart.
+    Returns assignments, (n_drawn, n_clicks), and the number of samples that each represents. Large groups of samples that agree so
+    far stay together: one multinomial draw divides a group over the rankers. Groups are at the front of the arrays and single
+    samples at the end, so a group that is split into single samples has room.
     """
     n_clicks, n_rankers = table.shape
     owners, times = np.empty((samples, n_clicks), np.int64), np.ones(samples, np.int64)
@@ -375,10 +354,10 @@ def assignments(table: Floats, samples: int, stream: NDArray[np.uint64]) -> tupl
 
 @kernel
 def sampled_preference(owners: Ints, times: Ints, steps: Ints, n_rankers: int, rival: int) -> Floats:
-    """Mean over sampled assignments of sign(gains of ranker i − gains of the rival), for each i; the gains are whole numbers.
+    """Return the mean over samples of sign(gains of ranker i − gains of the rival), for each i; the gains are whole numbers.
 
-    Most rankers own no click of a sample. They lose where the rival owns one: that is counted once for all of them, and what
-    the few owners do better is added to it.
+    Most rankers own no click of a sample, and lose if the rival owns one. That is counted once for all of them, and corrected for
+    the few owners.
     """
     total, counts = np.zeros(n_rankers, np.int64), np.zeros(n_rankers, np.int64)
     lost = 0
@@ -397,14 +376,9 @@ def sampled_preference(owners: Ints, times: Ints, steps: Ints, n_rankers: int, r
     return (total - lost) / np.sum(times)
 
 
-# Sample-only scored multileaving: rankers are scored by how they order what was shown, and nothing else.
-#
-# Reference: Brost, Cox, Seldin and Lioma (SIGIR 2016).
-
-
 @kernel
-def sample_only_scored_credit(ranks: NDArray[np.int64], gains: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
-    """Σ gain/r^τ over the clicks, r from 1 the rank of the clicked document among the shown ones."""
+def sample_only_scored_credit(ranks: Ints, gains: Floats, tau: float) -> Floats:
+    """Return Σ gain/r^τ over the clicks, r from 1 the rank of the clicked document among the shown ones."""
     n_rankers, length = ranks.shape
     sums = np.zeros(n_rankers)
     for position in range(length):
@@ -418,17 +392,12 @@ def sample_only_scored_credit(ranks: NDArray[np.int64], gains: NDArray[np.float6
     return sums
 
 
-# Pairwise preference multileaving: preferences between documents, where both orders were equally likely to be shown.
-#
-# Reference: Oosterhuis and de Rijke (CIKM 2017).
-
-
 @kernel
-def pairwise_preference_leave(rankings: Ints, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Ints, Ints]:
+def pairwise_preference_leave(rankings: Ints, length: int, stream: Stream) -> tuple[Ints, Ints, Ints]:
     """Fill position p, from 0, uniformly from the documents that some ranker has in its top p + 1 and that are not yet shown.
 
-    Returns the list, the earliest position that each shown document could have had, and how many documents there were to choose
-    from at each position.
+    Returns the list, the earliest position that each shown document could have had, and the number of documents to choose from at
+    each position.
     """
     n_rankers, n_documents = rankings.shape
     ranking, choices = np.empty(length, np.int64), np.empty(length, np.int64)
@@ -452,12 +421,12 @@ def pairwise_preference_leave(rankings: Ints, length: int, stream: NDArray[np.ui
 
 @kernel
 def pair_weights(earliest: Ints, choices: Ints, gains: Floats) -> Floats:
-    """Weight of each preference (better, worse position): lead in gain / P(both orders could come), and 0 where none is inferred.
+    """Return the weight of each preference (better, worse position): lead in gain / P(both orders possible); 0 without preference.
 
-    A document is preferred to those of less gain above the lowest click and to the one right below it, and the pair counts
-    where it stands no higher than the position from which both could have been chosen: from there on they change places with equal
-    probability. That they get there means that the one which could be chosen earlier was not: at each position s before, with
-    probability 1 − 1/choices(s).
+    A document is preferred to those of less gain above the lowest click and to the one right below it. A pair counts if neither
+    document is above the position from which both could have been chosen: from there on both orders are equally likely. To get
+    there, the document that could be chosen earlier was not chosen at any position s before, each with probability
+    1 − 1/choices(s).
     """
     length = gains.shape[0]
     weights = np.zeros((length, length))
@@ -478,7 +447,7 @@ def pair_weights(earliest: Ints, choices: Ints, gains: Floats) -> Floats:
 
 @kernel
 def pairwise_preference_credit(ranks: Ints, earliest: Ints, choices: Ints, gains: Floats) -> Floats:
-    """Σ of the weights of the preferences that a ranker agrees with, less all others.
+    """Return the sum of the weights of the preferences that a ranker agrees with, minus those of all others.
 
     A ranker that did not return the clicked document does not agree, whether or not it returned the other one.
     """
@@ -492,14 +461,12 @@ def pairwise_preference_credit(ranks: Ints, earliest: Ints, choices: Ints, gains
     return sums
 
 
-# Credit by the pairs that clicks decide, each by how contested its order was.
-
-
 @kernel
-def contested_pairs_credit(ranks: NDArray[np.int64], gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ (g_i − g_j) ρ over the pairs of a larger gain g_i and a smaller one that a ranker has in this order.
+def contested_pairs_credit(ranks: Ints, gains: Floats) -> Floats:
+    """Return Σ (g_i − g_j) ρ over the pairs of a larger gain g_i and a smaller gain g_j that a ranker has in this order.
 
-    Pairs go down to one below the last click. ρ is the share of rankers that have the pair in the other order than the list has.
+    Pairs go down to one position below the last click. ρ is the share of rankers that have the pair in the order opposite to the
+    list.
     """
     n_rankers, length = ranks.shape
     sums = np.zeros(n_rankers)

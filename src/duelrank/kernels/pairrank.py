@@ -1,7 +1,7 @@
-"""PairRank: lists whose certain pairs are ordered and whose uncertain ones are shuffled, and a regression in bounded memory.
+"""Kernels of PairRank: lists with certain pairs in order and uncertain pairs shuffled, and a regression in bounded memory.
 
-Reference: Jia et al., "PairRank: online pairwise learning to rank by divide-and-conquer" (WWW 2021).
-Jaakkola and Jordan, "Bayesian parameter estimation via variational methods" (2000), for the bound on the logistic loss.
+References: Jia et al., "PairRank: online pairwise learning to rank by divide-and-conquer" (WWW 2021); Jaakkola and Jordan,
+"Bayesian parameter estimation via variational methods" (2000), for the bound on the logistic loss.
 """
 
 from __future__ import annotations
@@ -9,35 +9,31 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Flags, Floats, Ints, Stream
 from duelrank.kernels.elementary import exp, tanh
 from duelrank.kernels.projection import dot, subtract
 from duelrank.kernels.random import permutation
 from duelrank.kernels.ranking import scores, sorted_rows
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-LOOSE = 1.5  # how much steeper or flatter a parabola may be than the one that touches at the present weights
+LOOSE = 1.5  # largest ratio between the curvature in use and that of the parabola at the current weights
 NEAR = 5e-3  # sweeps end when one moves the weights by at most this part of their length
-SWEEPS = 20  # the most sweeps of a fit
+SWEEPS = 20  # maximum number of sweeps of a fit
 
 
 @kernel
 def _certain(lead: float, squared_norm: float, width: float) -> bool:
-    """Whether the lower bound of P(i ≻ j) is over 1/2, with the lead of i in score and |x_i − x_j|² in the norm of M⁻¹."""
+    """Return whether the lower bound of P(i ≻ j) is above 1/2, from the lead of i in score and |x_i − x_j|² in the norm of M⁻¹."""
     return 1.0 / (1.0 + exp(-lead)) - width * math.sqrt(max(squared_norm, 0.0)) > 0.5
 
 
 @kernel
 def _certainly_above(leads: Floats, rows: Floats, inverse: Floats, width: float, transitive: bool) -> Flags:
-    """Whether document j is certainly better than document i, which has a lower score: (i, j). Rows are sorted by score.
+    """Return, at (i, j), whether document j is certainly better than document i; rows are sorted by score, so j < i.
 
-    With ``transitive``, what is better than a better one is better too, and such a pair is not measured. The nearest documents
-    are asked first, since most others are above them.
+    With ``transitive``, a document that is better than a better one is better too, and such a pair is not computed. Each row starts
+    with the nearest documents, because most others are certainly above those.
     """
     n = rows.shape[0]
     above, products, norms = np.zeros((n, n), np.bool_), scores(rows, inverse), np.empty(n)
@@ -57,7 +53,7 @@ def _certainly_above(leads: Floats, rows: Floats, inverse: Floats, width: float,
 
 @kernel
 def _block_starts(above: Flags) -> Flags:
-    """Whether a block starts at each position: all that is above is certainly better than all that is not."""
+    """Return whether a block starts at each position: if all documents above are certainly better than all others."""
     n = above.shape[0]
     starts, first = np.ones(n, np.bool_), n
     for i in range(n - 1, 0, -1):
@@ -71,15 +67,9 @@ def _block_starts(above: Flags) -> Flags:
 
 @kernel
 def shuffled_blocks(
-    weights: Floats,
-    inverse: Floats,
-    features: Floats,
-    width: float,
-    transitive: bool,
-    length: int,
-    stream: NDArray[np.uint64],
+    weights: Floats, inverse: Floats, features: Floats, width: float, transitive: bool, length: int, stream: Stream
 ) -> Ints:
-    """Rank by score, cut into the smallest blocks that leave no uncertain pair across a cut, and shuffle each; the top of that."""
+    """Rank by score, cut into the smallest blocks without an uncertain pair across a cut, and shuffle each; return the top."""
     n = features.shape[0]
     scored = scores(weights.copy().reshape(1, -1), features)
     order = sorted_rows(scored, permutation(stream, n))[0]
@@ -97,9 +87,9 @@ def shuffled_blocks(
 
 
 @kernel
-def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) -> Ints:
-    """Match clicked positions with seen but unclicked ones at random, each in one pair at most: (n_pairs, 2)."""
-    positions = np.empty((clicks.shape[0], 2), np.int64)  # the clicked ones, and beside them the unclicked ones
+def independent_pairs(clicks: Flags, seen: Flags, stream: Stream) -> Ints:
+    """Match clicked positions with seen but unclicked ones at random, each in at most one pair: (n_pairs, 2)."""
+    positions = np.empty((clicks.shape[0], 2), np.int64)  # column 0: clicked positions, column 1: unclicked ones
     n_clicked = n_unclicked = 0
     for position in range(clicks.shape[0]):
         if clicks[position]:
@@ -118,11 +108,11 @@ def independent_pairs(clicks: Flags, seen: Flags, stream: NDArray[np.uint64]) ->
 
 @kernel
 def shrunk_inverse(inverse: Floats, differences: Floats) -> Floats:
-    """Return M⁻¹ after x xᵀ has been added to M for every row x of the differences.
+    """Return M⁻¹ after x xᵀ was added to M for every row x of the differences.
 
-    Sherman and Morrison's formula for one pair after the other: M⁻¹ loses r rᵀ with r = M⁻¹x / √(1 + xᵀM⁻¹x). The large matrix is
-    read twice, whatever the number of pairs: M⁻¹x by the old inverse for all pairs at once, less what the pairs before took away;
-    then all are subtracted row by row.
+    By the formula of Sherman and Morrison each pair subtracts r rᵀ, r = M⁻¹x / √(1 + xᵀM⁻¹x). The large matrix is read only twice:
+    for M⁻¹x with the old inverse for all pairs, which is then corrected for the pairs before, and for the subtraction of all pairs
+    row by row.
     """
     n_pairs, n_features = differences.shape
     removed = scores(differences, inverse)
@@ -150,9 +140,9 @@ def _add_square(matrix: Floats, factor: float, x: Floats) -> None:
 def expanded(
     weights: Floats, curvature: Floats, target: Floats, differences: Floats, gains: Floats, bounds: Floats
 ) -> tuple[Floats, Floats]:
-    """Return A and the target after pairs have been replaced by the second-order expansion of their loss at the weights.
+    """Return the curvature A and the target after pairs were replaced by the second-order expansion of their loss at the weights.
 
-    The curvature A has had the pairs with their bounds, the target has not had them.
+    The given curvature contains the pairs with their bounds; the given target does not contain them.
     """
     settled, total = curvature.copy(), target.copy()
     for pair in range(differences.shape[0]):
@@ -167,10 +157,10 @@ def expanded(
 
 @kernel
 def _pull(fit: Floats, curvature: Floats, differences: Floats, gains: Floats, bounds: Floats) -> Floats:
-    """Return what the parabolas that touch the losses at the weights add to the target.
+    """Return the contribution of the parabolas that touch the losses at the weights to the target.
 
-    Jaakkola and Jordan's (σ(m) − 1/2) / m is the least curvature with which such a parabola is nowhere under the loss. A bound that
-    is far from it is replaced, in the curvature too: both change in place.
+    (σ(m) − 1/2) / m (Jaakkola and Jordan) is the least curvature with which such a parabola is nowhere below the loss. A bound that
+    is far from it is replaced, also in the curvature; both change in place.
     """
     leads, pull = scores(fit.reshape(1, -1), differences)[0], np.zeros(fit.shape[0])
     for pair in range(leads.shape[0]):
@@ -195,11 +185,11 @@ def fitted(
     ridge: float,
     tolerance: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Fit the weights to remembered pairs and to the target of all others; return them, A, and the bounds in it.
+    """Fit the weights to remembered pairs and to the target of all others; return the weights, A, and the bounds in A.
 
-    Each sweep replaces the loss of every remembered pair by a parabola that touches it at the present weights, and minimises their
-    sum. The curvatures in A are kept while they are near those of the parabolas that are nowhere under the loss: less than twice
-    too flat, a sweep cannot raise the loss.
+    Each sweep replaces the loss of every remembered pair by a parabola that touches it at the current weights, and minimises the
+    sum. The curvatures in A are kept while they are near those of the parabolas that are nowhere below the loss: a sweep cannot
+    increase the loss if they are at least half as large.
     """
     fit, steep, tight = weights.copy(), curvature.copy(), bounds.copy()
     for _ in range(SWEEPS):
@@ -213,7 +203,7 @@ def fitted(
 
 @kernel
 def ridge_solution(matrix: Floats, ridge: float, target: Floats, start: Floats, tolerance: float) -> Floats:
-    """Solve (A + ridge · I) w = target by conjugate gradients from a start, until the residual is under tolerance · |target|."""
+    """Solve (A + ridge · I) w = target by conjugate gradients from a start, until the residual is below tolerance · |target|."""
     n = target.shape[0]
     solution, residual = start.copy(), target.copy()
     for k in range(n):

@@ -1,4 +1,4 @@
-"""Plackett-Luce lists: draw one from the scores of a linear ranker, and the pairwise gradient of PDGD.
+"""Kernels of PDGD: lists from the Plackett-Luce model of a linear ranker, and gradients from pairs of documents.
 
 Reference: Oosterhuis and de Rijke, "Differentiable unbiased online learning to rank" (CIKM 2018).
 """
@@ -6,25 +6,22 @@ Reference: Oosterhuis and de Rijke, "Differentiable unbiased online learning to 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Floats, Ints, Stream
 from duelrank.kernels.elementary import exp, log, log1p, log_unchecked
 from duelrank.kernels.inference import last_click
 from duelrank.kernels.projection import dot, subtract
 from duelrank.kernels.random import uniform
 from duelrank.kernels.ranking import best_first, scores
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 @kernel
-def draw(weights: Floats, features: Floats, length: int, stream: NDArray[np.uint64]) -> tuple[Ints, Floats]:
-    """Draw a list: each position from the softmax over the documents not yet shown. Also returns the scores of all documents.
+def draw(weights: Floats, features: Floats, length: int, stream: Stream) -> tuple[Ints, Floats]:
+    """Draw a list, each position from the softmax over the documents not yet shown; return it with the scores of all documents.
 
-    Document i waits for an exponential time of rate exp(score), and the first ones to arrive are shown: the same distribution as
-    position by position (Gumbel's trick), and no exponential of a score is taken, so none can overflow or vanish.
+    Sorting the scores plus Gumbel noise gives the same distribution as drawing position by position, without an exponential of a
+    score, which could overflow or vanish.
     """
     scored = scores(weights.copy().reshape(1, -1), features)[0]
     keys = np.empty(scored.shape[0])
@@ -37,15 +34,15 @@ def draw(weights: Floats, features: Floats, length: int, stream: NDArray[np.uint
 
 @kernel
 def _log_add(a: float, b: float) -> float:
-    """log(exp(a) + exp(b)); one of them may be −inf."""
+    """Return log(exp(a) + exp(b)); one of them may be −inf."""
     return max(a, b) + log1p(exp(min(a, b) - max(a, b)))
 
 
 @kernel
 def _log_masses(scored: Floats, ranking: Ints) -> Floats:
-    """Return log Σ exp(score) of what was left to draw from before each position; the last entry is of what was never shown.
+    """Return log Σ exp(score) over the documents not yet shown at each position; the last entry is of those never shown.
 
-    Added up from the end: to subtract from the whole would cancel where one document has nearly all of the mass.
+    The sum starts at the end: subtraction from the total would cancel if one document has nearly all of the mass.
     """
     length = ranking.shape[0]
     masses = np.full(length + 1, -np.inf)
@@ -68,14 +65,13 @@ def _log_masses(scored: Floats, ranking: Ints) -> Floats:
 
 @kernel
 def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lower: int) -> float:
-    """ρ = P(list with two positions swapped) / (P(list) + P(list with them swapped)).
+    """Return ρ = P(list with two positions swapped) / (P(list) + P(list with them swapped)).
 
-    Both lists have the same factors but for the masses that were left from below the upper position down to the lower one.
+    The two products differ only in the remaining masses from below the upper position down to the lower one.
     """
     gap = 0.0  # log P(list) − log P(swapped list)
-    swapped = _log_add(
-        masses[lower + 1], scored[ranking[upper]]
-    )  # the upper document is still there, the lower one is gone
+    # In the swapped list, the upper document remains at the lower position, and the lower one was shown.
+    swapped = _log_add(masses[lower + 1], scored[ranking[upper]])
     for position in range(lower, upper, -1):
         gap += swapped - masses[position]
         swapped = _log_add(swapped, scored[ranking[position - 1]])
@@ -84,10 +80,10 @@ def _swapped_share(scored: Floats, ranking: Ints, masses: Floats, upper: int, lo
 
 @kernel
 def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: Ints, gains: Floats) -> Floats:
-    """Σ (g_i − g_j) ρ ∇P(i ≻ j) over the pairs of a larger gain g_i and a smaller one, down to one below the last click.
+    """Return Σ (g_i − g_j) ρ ∇P(i ≻ j) over the pairs of a larger gain g_i and a smaller one, down to one below the last click.
 
-    ρ belongs to the scores under which the list was drawn; ∇ is taken at the given weights, which may have moved since. Every pair
-    adds a multiple of the difference of its documents, so one coefficient per position is summed, then the rows once.
+    ρ is computed from the scores with which the list was drawn, ∇ at the given weights, which may have changed since. Every pair
+    adds a multiple of the difference of its documents, so coefficients are summed per position, then the rows once.
     """
     gradient = np.zeros(features.shape[1])
     last = last_click(gains > 0.0)
@@ -113,9 +109,9 @@ def pair_gradient(weights: Floats, features: Floats, scored: Floats, ranking: In
 
 @kernel
 def skip_gradient(weights: Floats, features: Floats, ranking: Ints, gains: Floats, seen: Floats) -> Floats:
-    """¼ Σ (g_i − g_j) seen_j ∇ log P(i ≻ j), over all pairs of a larger gain g_i and a smaller one, whoever made the list.
+    """Return ¼ Σ (g_i − g_j) seen_j ∇ log P(i ≻ j) over all pairs of a larger gain g_i and a smaller one, for any list.
 
-    At zero weights a pair that was surely seen counts as much as in `pair_gradient`, hence the quarter.
+    With the factor ¼, a pair that was certainly seen counts as much at zero weights as in `pair_gradient`.
     """
     gradient = np.zeros(features.shape[1])
     length = ranking.shape[0]

@@ -1,22 +1,24 @@
-"""Kernels of projection: which positions users examined, and the space that documents span."""
+"""Kernels of projection: orthonormal bases and projections, and models of which positions users examined.
+
+A click model has two tables. ``documents`` (2, features + 1) is a logistic regression of attraction on centred features: row 0 has
+the slopes and the intercept, row 1 the mean document and the number of lists that it averages. ``users`` (2, columns) has successes
+and trials, one column per probability of the model. With a negative ``forgetting`` nothing is learned.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Flags, Floats, Ints
 from duelrank.kernels.elementary import exp, power
 from duelrank.kernels.lanes import lane_dot
 from duelrank.kernels.ranking import best_first, scores
 
-# Orthonormal bases of the span of some vectors, and projection onto it without ever forming the projector.
-
-
-Floats = NDArray[np.float64]
-
+FAR = 30.0  # bound on scores: σ(30) = 1 − 1e-13, so that no outcome is impossible
+PACE = 2.0  # half of the longest safe step on a list, because intercept and slopes move at once
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -47,7 +49,7 @@ def relative_tolerance(tolerance: float, n_rows: int, n_columns: int) -> float:
 
 @kernel
 def _clean_length(row: Floats, basis: Floats, original: float) -> float:
-    """Length² of a remainder; one that lost most of its length is first orthogonalised once more against the basis."""
+    """Return length² of a remainder; if it lost most of its length, it is first orthogonalised against the basis again."""
     length = dot(row, row)
     if length < 0.01 * original:
         for i in range(basis.shape[0]):
@@ -58,7 +60,7 @@ def _clean_length(row: Floats, basis: Floats, original: float) -> float:
 
 @kernel
 def _largest(rows: Floats) -> float:
-    """Size of the largest entry; 0 where there is none."""
+    """Return the largest absolute value of all entries; 0 if there are none."""
     largest = 0.0
     for i in range(rows.shape[0]):
         for k in range(rows.shape[1]):
@@ -78,7 +80,7 @@ def _divided(rows: Floats, by: float) -> Floats:
 
 @kernel
 def _longest(lengths: Floats, start: int) -> int:
-    """Index of the largest length from a start on, the first of equal ones."""
+    """Return the index of the largest length from a start on, the first of equal ones."""
     best = start
     for i in range(start + 1, lengths.shape[0]):
         if lengths[i] > lengths[best]:
@@ -88,16 +90,17 @@ def _longest(lengths: Floats, start: int) -> int:
 
 @kernel
 def qr_basis(rows: Floats, tolerance: float) -> Floats:
-    """Orthonormal rows that span the given rows, by Gram-Schmidt that always takes the longest remainder next.
+    """Return orthonormal rows that span the given rows, by Gram-Schmidt with the longest remainder as the next pivot.
 
-    Remainders under the relative tolerance times the longest row are dropped. Lengths are updated, not measured, after each
-    subtraction; where most of one is gone it is measured, and the remainder cleaned, so nearly dependent rows are no problem.
+    Remainders below the relative tolerance times the longest row are dropped. Lengths are updated, not computed, after each
+    subtraction. A remainder that lost most of its length is orthogonalised again and its length computed, so nearly dependent rows
+    are handled.
     """
     n_rows, n_columns = rows.shape
     largest = _largest(rows)
     if largest == 0.0:
         return np.empty((0, n_columns))
-    rest = _divided(rows, largest)  # no square of a length may leave the range of floats
+    rest = _divided(rows, largest)  # so that no square of a length overflows or vanishes
     lengths, originals, longest = np.empty(n_rows), np.empty(n_rows), 0.0  # all squared
     for i in range(n_rows):
         lengths[i] = originals[i] = dot(rest[i], rest[i])
@@ -107,10 +110,12 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
     while rank < min(n_rows, n_columns):
         pivot = _longest(lengths, rank)
         length = _clean_length(rest[pivot], rest[:rank], originals[pivot])
-        if length < 0.5 * lengths[pivot]:  # the update was too rough to choose by
+        if length < 0.5 * lengths[pivot]:  # the updated length was too inaccurate to choose a pivot
             lengths[pivot] = length
             continue
-        if length <= cut:  # the longest by rough lengths is nothing: another may be more than its rough length says
+        if (
+            length <= cut
+        ):  # the longest by updated lengths is zero, but another remainder may be longer than its updated length
             for i in range(rank, n_rows):
                 lengths[i] = _clean_length(rest[i], rest[:rank], originals[i])
             if lengths[_longest(lengths, rank)] <= cut:
@@ -133,11 +138,11 @@ def qr_basis(rows: Floats, tolerance: float) -> Floats:
 
 @kernel
 def svd_basis(rows: Floats, tolerance: float) -> Floats:
-    """Orthonormal rows that span the given rows: their right singular vectors within the span that `qr_basis` keeps.
+    """Return orthonormal rows that span the given rows: their right singular vectors within the span that `qr_basis` keeps.
 
-    What is dropped is decided there, for both. A singular value is a share of the length of all rows together, a remainder one of
-    the longest row: cut at the same number, they would differ on rows that are equal but for rounding. Pairs of basis vectors are
-    turned until the coordinates of the rows along them are orthogonal (Hestenes, 1958); the longest coordinates come first.
+    `qr_basis` decides which directions are dropped, so both bases span the same space. A cut by singular values, which are relative
+    to all rows and not to the longest, would differ for rows that are equal except for rounding. Pairs of basis vectors are rotated
+    until the coordinates of the rows along them are orthogonal (Hestenes, 1958); the longest coordinates come first.
     """
     basis = qr_basis(rows, tolerance)
     along = scores(basis, _divided(rows, max(_largest(rows), 1e-300)))
@@ -155,7 +160,7 @@ def svd_basis(rows: Floats, tolerance: float) -> Floats:
 
 @kernel
 def _turn(one: Floats, other: Floats, first: Floats, second: Floats) -> bool:
-    """Turn two rows of coordinates, in place, with their basis vectors, so that they are orthogonal; return False if they were."""
+    """Rotate two rows of coordinates and their basis vectors, in place, until orthogonal; return False if they already were."""
     a, b, c = dot(one, one), dot(other, other), dot(one, other)
     if abs(c) <= 1e-15 * math.sqrt(a * b):
         return False
@@ -181,16 +186,16 @@ def project(vector: Floats, basis: Floats) -> Floats:
 
 @kernel
 def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
-    """Project a vector softly onto the span of rows: Xᵀ(XXᵀ + ridge · I)⁻¹Xu, by Cholesky.
+    """Return the ridge projection of a vector onto the span of rows, Xᵀ(XXᵀ + ridge · I)⁻¹Xu, by Cholesky.
 
-    A row that is a combination of earlier ones but for rounding is left out, as a ridge too small to be felt would have it.
+    A row that is a combination of earlier rows within rounding is left out, which is the limit for a vanishing ridge.
     """
     m = rows.shape[0]
     largest = _largest(rows)
     shadow = np.zeros(vector.shape[0])
     if largest == 0.0:
         return shadow
-    scaled = _divided(rows, largest)  # no square of a length may leave the range of floats
+    scaled = _divided(rows, largest)  # so that no square of a length overflows or vanishes
     ridge = ridge / largest / largest
     factor, solution = np.zeros((m, m)), np.zeros(m)
     for i in range(m):
@@ -211,8 +216,8 @@ def ridge_project(vector: Floats, rows: Floats, ridge: float) -> Floats:
 
 
 @kernel
-def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np.bool_], remembered: Floats) -> Floats:
-    """Stack the remembered documents and then the seen ones in shown order."""
+def examined_rows(features: Floats, ranking: Ints, seen: Flags, remembered: Floats) -> Floats:
+    """Return the remembered documents, then the seen documents in shown order."""
     n, d = remembered.shape
     for position in range(seen.shape[0]):
         n += seen[position]
@@ -231,10 +236,10 @@ def examined_rows(features: Floats, ranking: NDArray[np.int64], seen: NDArray[np
 
 @kernel
 def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: int) -> Floats:
-    """Return strength · projected + (1 − strength) · gradient, the projected one first rescaled.
+    """Return strength · rescaled projection + (1 − strength) · gradient.
 
-    rescale 0: as it is; 1: to length 1; 2: to the length of the gradient. What is left of a gradient that is orthogonal to the
-    space is rounding: it counts as zero instead of being blown up to a direction.
+    Rescale 0: no change; 1: to length 1; 2: to the length of the gradient. The projection of a gradient that is orthogonal to the
+    space is a rounding error, and counts as zero.
     """
     before = math.sqrt(dot(gradient, gradient))
     after = math.sqrt(dot(projected, projected))
@@ -251,15 +256,13 @@ def rescaled_mix(gradient: Floats, projected: Floats, strength: float, rescale: 
     return mix
 
 
-# How far users go on from one click to the next, in a table of clicks (row 0) out of chances (row 1).
-#
-# Column g ≥ 1 counts positions that are g below a click with no other click between; the last column also those further away.
-# Column 0 counts positions that have no click above: there users are still looking for their first.
-
-
 @kernel
-def count_gaps(clicks: NDArray[np.bool_], gaps: Floats, forgetting: float) -> Floats:
-    """Return the table after one list; each new chance makes the earlier ones of its column count ``forgetting`` times as much."""
+def count_gaps(clicks: Flags, gaps: Floats, forgetting: float) -> Floats:
+    """Return the table of clicks (row 0) and trials (row 1) by distance to the click above, after one list.
+
+    Column g ≥ 1 counts positions at distance g below a click without another click between; the last column also larger distances.
+    Column 0 counts positions without a click above. Each new trial multiplies the earlier ones of its column by ``forgetting``.
+    """
     gaps = gaps.copy()
     gap = 0
     for position in range(clicks.shape[0]):
@@ -275,10 +278,10 @@ def count_gaps(clicks: NDArray[np.bool_], gaps: Floats, forgetting: float) -> Fl
 
 @kernel
 def reach(gaps: Floats, room: int, level: float) -> int:
-    """How many of the ``room`` positions below the last click were seen with at least a probability.
+    """Return how many of the ``room`` positions below the last click were seen with a probability of at least ``level``.
 
-    Where a seen document is clicked with probability a, one that is clicked with λ was seen with λ/a, and if it was not clicked
-    with (λ/a − λ)/(1 − λ), the ratio of their odds. Column 0 gives a: who has not clicked yet is taken to look at everything.
+    If a seen document is clicked with probability a, one that is clicked with probability λ was seen with probability λ/a, and,
+    given no click, with (λ/a − λ)/(1 − λ). Column 0 gives a: users who have not clicked yet are assumed to see everything.
     """
     a = gaps[0, 0] / gaps[1, 0]
     for gap in range(1, room + 1):
@@ -292,22 +295,9 @@ def reach(gaps: Floats, room: int, level: float) -> int:
     return room
 
 
-# Click models: which positions were seen given all clicks of a list, and online EM for what the models do not know.
-#
-# Two tables hold a model. ``documents`` (2, features + 1) is a logistic regression of attraction on centred features: row 0 has the
-# slopes and the intercept, row 1 the mean document and how many lists it was made of. ``users`` (2, columns) has successes over
-# trials, a column per probability of the model. With a negative ``forgetting`` nothing is learned.
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-FAR = 30.0  # a score beyond is as sure: σ(30) = 1 − 1e-13, and nothing ever is impossible
-PACE = 2.0  # half of what would be the longest safe step on a list, as intercept and slopes move at once
-
-
 @kernel
 def _attractions(features: Floats, ranking: Ints, documents: Floats) -> Floats:
-    """P(click | seen) of each shown document."""
+    """Return P(click | seen) of each shown document."""
     d = features.shape[1]
     start = documents[0, d] - dot(documents[0, :d], documents[1, :d])
     attraction = np.empty(ranking.shape[0])
@@ -319,7 +309,7 @@ def _attractions(features: Floats, ranking: Ints, documents: Floats) -> Floats:
 
 @kernel
 def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats, forgetting: float) -> None:
-    """Move the regression along the errors of one list, in place, by a step that is safe for it divided by √(lists known)."""
+    """Update the regression by the errors of one list, in place; the step is a safe one divided by √(number of lists)."""
     n, d = ranking.shape[0], features.shape[1]
     pull, mean = np.zeros(d), np.zeros(d)
     squares = 0.0
@@ -340,7 +330,9 @@ def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats,
         pull[k] -= total * documents[1, k]
         spread += documents[1, k] * (n * documents[1, k] - 2.0 * mean[k])
     pace = PACE / math.sqrt(documents[1, d])
-    documents[0, d] += shift + pace * total / n  # the shift: another mean document alone changes no prediction
+    documents[0, d] += (
+        shift + pace * total / n
+    )  # with the shift, a change of the mean document alone changes no prediction
     if spread > 1e-12 * squares:
         for k in range(d):
             documents[0, k] += pace / spread * pull[k]
@@ -348,7 +340,7 @@ def _regress(features: Floats, ranking: Ints, errors: Floats, documents: Floats,
 
 @kernel
 def _count(users: Floats, column: int, successes: float, trials: float, forgetting: float) -> None:
-    """Add trials to a column, in place; a whole trial makes all earlier ones count ``forgetting`` times as much."""
+    """Add trials to a column, in place; a whole trial multiplies the weight of all earlier ones by ``forgetting``."""
     kept = 1.0 - (1.0 - forgetting) * trials
     users[0, column] = kept * users[0, column] + successes
     users[1, column] = kept * users[1, column] + trials
@@ -356,20 +348,20 @@ def _count(users: Floats, column: int, successes: float, trials: float, forgetti
 
 @kernel
 def _fading(trials: float) -> float:
-    """The forgetting after which a column that t trials have made counts as t^0.6 of them.
+    """Return the forgetting with which t trials of a column count as t^0.6.
 
-    Most of what the position-based model learns from is hidden. If all trials counted alike, those that were judged by the first
-    guess would hold the estimate back for ever; steps of t^−0.6 forget them (Cappé and Moulines, 2009).
+    Most variables of the position-based model are hidden. With equal weights, the trials that were judged by the initial parameters
+    would hold the estimate back for ever; steps of t^−0.6 forget them (Cappé and Moulines, 2009).
     """
     return 1.0 - (1.0 - 0.6 * power(trials, -2.0 / 3.0)) / trials
 
 
 @kernel
 def _cascade(clicks: Flags, attraction: Floats, after_click: Floats, after_skip: float) -> Floats:
-    """P(seen | all clicks) of each position, where users go from the top down and may stop after each document.
+    """Return P(seen | all clicks) of each position for users who scan from the top and may stop after each document.
 
-    They go on with P(after_click) of the position (the last entry holds from there on) or P(after_skip). Down to the last click
-    all was seen; below, backwards first: with what probability no click follows, were a position seen.
+    They continue with P(after_click) of the position (the last entry holds for all further ones) or P(after_skip). All positions
+    down to the last click were seen. Below it, a backward pass computes the probability that no click follows a seen position.
     """
     n, deepest = clicks.shape[0], after_click.shape[0] - 1
     seen = np.ones(n)
@@ -379,7 +371,7 @@ def _cascade(clicks: Flags, attraction: Floats, after_click: Floats, after_skip:
             break
         silent = (1.0 - attraction[i]) * silence
         onward = after_click[min(i - 1, deepest)] if clicks[i - 1] else after_skip
-        silence = onward * silent + (1.0 - onward)  # the bracket first: silent may be tiny, and onward 1
+        silence = onward * silent + (1.0 - onward)  # the parentheses matter: silent may be tiny, and onward 1
         seen[i] = onward * silent / silence
     for i in range(1, n):
         if not clicks[i]:
@@ -391,7 +383,10 @@ def _cascade(clicks: Flags, attraction: Floats, after_click: Floats, after_skip:
 def position_based(
     features: Floats, ranking: Ints, clicks: Flags, documents: Floats, users: Floats, forgetting: float
 ) -> tuple[Floats, Floats, Floats]:
-    """P(seen | clicks) under the position-based model, and its tables after the list; a column per position, the first is 1."""
+    """Return P(seen | clicks) under the position-based model, and its tables after the list.
+
+    There is one column per position; the first position is always seen.
+    """
     documents, users = documents.copy(), users.copy()
     attraction = _attractions(features, ranking, documents)
     n, deepest = clicks.shape[0], users.shape[1] - 1
@@ -412,9 +407,9 @@ def position_based(
 def dependent_click(
     features: Floats, ranking: Ints, clicks: Flags, documents: Floats, users: Floats, forgetting: float
 ) -> tuple[Floats, Floats, Floats]:
-    """P(seen | clicks) under the dependent click model, and its tables after the list.
+    """Return P(seen | clicks) under the dependent click model, and its tables after the list.
 
-    Columns: going on after a click, per position, and last going on after a document that was not clicked.
+    Columns: continuing after a click, per position, and last continuing after a document that was not clicked.
     """
     documents, users = documents.copy(), users.copy()
     attraction = _attractions(features, ranking, documents)
@@ -422,7 +417,7 @@ def dependent_click(
     onward = users[0] / users[1]
     seen = _cascade(clicks, attraction, onward[:skip], onward[skip])
     if forgetting >= 0.0:
-        for i in range(clicks.shape[0] - 1):  # whether users went on after the last position cannot be known
+        for i in range(clicks.shape[0] - 1):  # whether users continued after the last position cannot be known
             _count(users, min(i, skip - 1) if clicks[i] else skip, seen[i + 1], seen[i], forgetting)
         _regress(features, ranking, seen * (clicks - attraction), documents, forgetting)
     return seen, documents, users
@@ -432,17 +427,15 @@ def dependent_click(
 def dynamic_bayesian(
     features: Floats, ranking: Ints, clicks: Flags, documents: Floats, users: Floats, forgetting: float
 ) -> tuple[Floats, Floats, Floats]:
-    """P(seen | clicks) under the dynamic Bayesian network, and its tables after the list.
+    """Return P(seen | clicks) under the dynamic Bayesian network, and its tables after the list.
 
-    Columns: perseverance, and satisfaction by a clicked document. Who did not go on after a click was satisfied or gave up.
+    Columns: perseverance, and satisfaction by a clicked document. A user who stops after a click was satisfied or gave up.
     """
     documents, users = documents.copy(), users.copy()
     attraction = _attractions(features, ranking, documents)
     perseverance, satisfaction = users[0, 0] / users[1, 0], users[0, 1] / users[1, 1]
     onward = perseverance * (1.0 - satisfaction)
-    gave_up = (
-        1.0 - satisfaction / (1.0 - onward) if onward < 1.0 else 0.0
-    )  # P(not satisfied | did not go on after a click)
+    gave_up = 1.0 - satisfaction / (1.0 - onward) if onward < 1.0 else 0.0  # P(not satisfied | stopped after a click)
     seen = _cascade(clicks, attraction, np.array([onward]), perseverance)
     if forgetting >= 0.0:
         for i in range(clicks.shape[0] - 1):

@@ -1,4 +1,4 @@
-"""Random draws from a stream: xoshiro256++ seeded through SplitMix64, four uint64 words that the draws advance in place.
+"""Random draws from a stream: xoshiro256++ seeded by SplitMix64; four uint64 words, which the draws advance in place.
 
 Reference: Blackman and Vigna, "Scrambled linear pseudorandom number generators" (2021). Normals by Doornik's form of the
 ziggurat (2005) with 128 layers.
@@ -10,20 +10,20 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Floats
 from duelrank.kernels.elementary import exp, log, log1p, log_gamma
 
 _LAYERS = 128
-_TAIL = 3.442619855899  # where the tail of the 128-layer ziggurat begins
-_AREA = 9.91256303526217e-3  # of every layer, the tail's included
+_TAIL = 3.442619855899  # start of the tail of the 128-layer ziggurat
+_AREA = 9.91256303526217e-3  # of every layer, including the tail
 
 
-def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Right edges of the layers, widest first, and the ratio of each edge to the one before.
+def _ziggurat() -> tuple[Floats, Floats]:
+    """Return the right edges of the layers, widest first, and the ratio of each edge to the one before.
 
-    Decimals round their logarithms correctly, so the edges are the same on every machine.
+    Decimals round logarithms correctly, so the edges are the same on every machine.
     """
     with localcontext(prec=25):
         area, edges = Decimal(repr(_AREA)), [Decimal(repr(_TAIL))]
@@ -52,7 +52,7 @@ def split_mix(state: Any) -> Any:
 
 @kernel
 def derive(key: Any, number: Any) -> Any:
-    """Make the stream that belongs to (key, number): equal arguments, equal streams; others are unrelated."""
+    """Return the stream of (key, number); equal arguments give equal streams, other streams are independent."""
     _, mixed = split_mix(np.uint64(key))
     state = mixed ^ np.uint64(number)
     stream = np.empty(4, np.uint64)
@@ -68,7 +68,7 @@ def _rotate(x: Any, k: int) -> Any:
 
 @kernel(inline="always")
 def _advance(s0: Any, s1: Any, s2: Any, s3: Any) -> Any:
-    """One step of xoshiro256++ on its four words: (output, new words)."""
+    """Return the output of one step of xoshiro256++, and its four new words."""
     result = _rotate(s0 + s3, 23) + s0
     t = s1 << np.uint64(17)
     s2 ^= s0
@@ -95,8 +95,8 @@ def uniform(stream: Any) -> Any:
 def below(stream: Any, n: Any) -> Any:
     """Draw an integer from 0 to n - 1, n at most 2^32, without bias.
 
-    The upper half of n · (32 random bits); Lemire (2019) shows which few draws to throw away, and that a division is needed
-    for hardly any.
+    The result is the upper half of n · (32 random bits); Lemire (2019) shows which few draws to reject, and that a division is
+    rarely needed.
     """
     if not 1 <= n <= 4294967296:
         raise ValueError("below draws from 1 to 2**32 numbers")
@@ -111,7 +111,7 @@ def below(stream: Any, n: Any) -> Any:
 
 @kernel(inline="always")
 def _layer_and_position(draw: Any) -> Any:
-    """Split 64 bits into a layer of the ziggurat and a number in [−1, 1)."""
+    """Return a layer of the ziggurat and a number in [−1, 1) from 64 bits."""
     return np.int64(draw & np.uint64(_LAYERS - 1)), 2.0 * ((draw >> np.uint64(11)) * _TO_UNIT) - 1.0
 
 
@@ -124,7 +124,7 @@ def normal(stream: Any) -> Any:
 
 @kernel
 def _normal_at_edge(stream: Any, layer: Any, u: Any) -> Any:
-    """Finish a draw that fell outside of its layer's safe part: about one in eighty."""
+    """Finish a draw that fell outside the safe part of its layer: about one in eighty."""
     while True:
         if abs(u) < _RATIOS[layer]:
             return u * _EDGES[layer]
@@ -158,9 +158,9 @@ def integers(stream: Any, n: Any, size: int) -> Any:
 
 @kernel
 def normals(stream: Any, rows: int, columns: int) -> Any:
-    """Draw a (rows, columns) table of standard normal numbers; the same ones as `normal` would, one after the other.
+    """Draw a (rows, columns) table of standard normal numbers, the same as from repeated calls of `normal`.
 
-    The words of the stream stay in registers and go back to it only for the rare draws at a layer's edge: twice as fast.
+    The words of the stream stay in registers, except for the rare draws at the edge of a layer: this is twice as fast.
     """
     drawn = np.empty((rows, columns))
     s0, s1, s2, s3 = stream[0], stream[1], stream[2], stream[3]
@@ -192,13 +192,13 @@ def permutation(stream: Any, n: int) -> Any:
 
 @kernel
 def categories(stream: Any, chances: Any, size: int) -> Any:
-    """Draw ``size`` indices, index i with probability chances[i], by inversion of the cumulated chances.
+    """Draw ``size`` indices, index i with probability chances[i], by inversion of the cumulative probabilities.
 
-    A guide table (Chen and Asau, 1974) says where the search for a number starts, so that it hardly ever takes a second step.
+    A guide table (Chen and Asau, 1974) gives the start of the search for a number, which then rarely takes a second step.
     """
     n = chances.shape[0]
     bounds, guide = np.cumsum(chances), np.empty(4 * n, np.int64)
-    bounds[n - 1] = 2.0  # rounding may leave the sum of all a little below 1
+    bounds[n - 1] = 2.0  # the sum of all may be rounded below 1
     first = 0
     for cell in range(4 * n):
         while bounds[first] <= cell / (4 * n):
@@ -219,7 +219,7 @@ def categories(stream: Any, chances: Any, size: int) -> Any:
 
 @kernel
 def binomial(stream: Any, n: int, chance: float) -> Any:
-    """Draw how many of n trials succeed, by inversion from the most likely number outwards: some standard deviations of steps."""
+    """Draw the number of successes in n trials, by inversion from the mode outwards: a few standard deviations of steps."""
     if chance <= 0.0 or chance >= 1.0:
         return n if chance >= 1.0 else 0
     odds = chance / (1.0 - chance)
@@ -244,7 +244,7 @@ def binomial(stream: Any, n: int, chance: float) -> Any:
 
 @kernel
 def multinomial(stream: Any, n: int, chances: Any) -> Any:
-    """Draw how many of n trials end in each way, of which way i has probability chances[i]."""
+    """Draw the number of n trials with each outcome, where outcome i has probability chances[i]."""
     counts = np.zeros(chances.shape[0], np.int64)
     rest = 1.0
     for i in range(chances.shape[0] - 1):

@@ -1,16 +1,13 @@
-"""Score the documents with every ranker at once and sort them, ties in a random order: one for all rankers, or one for each."""
+"""Kernels of ranking: score documents with all rankers at once and sort them; ties are in a random order."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Floats, Ints, Labels, Stream
 from duelrank.kernels.lanes import lane_dot, lane_dots
 from duelrank.kernels.random import permutation
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _ALL_BUT_SIGN = (1 << 63) - 1
 
@@ -19,7 +16,7 @@ _ALL_BUT_SIGN = (1 << 63) - 1
 def scores(rankers: Floats, features: Floats) -> Floats:
     """Score every document with every ranker: (n_rankers, n_documents).
 
-    A score does not depend on what else is scored, so equal rankers and equal documents get equal scores.
+    A score does not depend on the other rankers and documents, so equal ones get equal scores.
     """
     rows, documents = np.ascontiguousarray(rankers), np.ascontiguousarray(features)
     n_rankers, n_documents = rows.shape[0], documents.shape[0]
@@ -42,7 +39,7 @@ def linear_scores(weights: Floats, features: Floats) -> Floats:
 
 @kernel
 def best_first(keys: Floats) -> Ints:
-    """Indices of the keys from the largest down; of equal ones the first comes first."""
+    """Return the indices of the keys from the largest down; equal keys stay in order."""
     table = np.empty((1, keys.shape[0]))
     for k in range(keys.shape[0]):
         table[0, k] = keys[k]
@@ -51,14 +48,14 @@ def best_first(keys: Floats) -> Ints:
 
 @kernel
 def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
-    """Rank the documents by each row of scores, best first; ties in the order in which they are shuffled.
+    """Rank the documents by each row of scores, best first; ties in the order of ``shuffled``.
 
-    What is sorted are whole numbers that are ordered as the scores are. Their last bits make room for the place of the document
-    before the sort: so it comes out of the sort with its score, and of equal scores the one that was shuffled first comes first.
-    Scores that differ in these bits only are sorted by an insertion sort, which finds hardly anything to do.
+    The sort works on whole numbers in the order of the scores. Their last bits are replaced by the place of the document in
+    ``shuffled``, so that the sort returns the document with its score, and breaks ties by that place. Scores that differ only in
+    these bits are then ordered by an insertion sort, which has little to do.
     """
     n_rankers, n_documents = table.shape
-    last = 1  # as many bits set as a place needs
+    last = 1  # becomes a mask of the bits that a place needs
     while last < n_documents:
         last = 2 * last
     last -= 1
@@ -82,15 +79,16 @@ def sorted_rows(table: Floats, shuffled: Ints) -> Ints:
 
 @kernel
 def _whole_keys(table: Floats, shuffled: Ints, last: int) -> Ints:
-    """Whole numbers in the order of the scores, of all rankers document by document; the last bits count down the places.
+    """Return whole numbers in the order of the scores, document by document for all rankers; the last bits count down the places.
 
-    The bits of a float are ordered as it is; below zero they are ordered the other way round, and turned.
+    The bits of non-negative floats are in the order of the floats; those of negative floats are in reverse order, so they are
+    inverted.
     """
     n_rankers, n_documents = table.shape
     gathered = np.empty((n_documents, n_rankers))
     for place in range(n_documents):
         for i in range(n_rankers):
-            gathered[place, i] = table[i, shuffled[place]] + 0.0  # −0 becomes 0, which it equals
+            gathered[place, i] = table[i, shuffled[place]] + 0.0  # −0 becomes 0
     keys = gathered.view(np.int64)
     for place in range(n_documents):
         for i in range(n_rankers):
@@ -101,9 +99,9 @@ def _whole_keys(table: Floats, shuffled: Ints, last: int) -> Ints:
 
 @kernel
 def _sorted_alone(keys: Ints) -> Ints:
-    """Keys from the largest down, no two of them equal; they are overwritten.
+    """Return distinct keys from the largest down; the input is overwritten.
 
-    A merge sort whose merges choose without branching: on scores a branch would be mispredicted every second time.
+    This is a merge sort with branch-free merges: on scores, half of the branches would be mispredicted.
     """
     n, width = keys.shape[0], 4
     for start in range(0, n, width):
@@ -141,10 +139,10 @@ def _merge(keys: Ints, merged: Ints, start: int, middle: int, stop: int) -> None
 
 @kernel
 def _sort_columns(keys: Ints, width: int) -> None:
-    """Sort each column of a table, given as its rows of this width one after the other, from the largest down, in place.
+    """Sort each column of a table, stored row by row with this width, from the largest down, in place.
 
-    Batcher's merge exchange (Knuth, The Art of Computer Programming 3, algorithm 5.2.2M): which rows are compared depends on their
-    number alone. So all columns are sorted in step, in vector registers, and there is no branch to be mispredicted.
+    In Batcher's merge exchange (Knuth, The Art of Computer Programming 3, algorithm 5.2.2M) the compared rows depend only on the
+    number of rows. So all columns are sorted together, in vector registers and without branches.
     """
     n = keys.shape[0] // width
     half = 1
@@ -175,7 +173,7 @@ def _exchange(upper: Ints, lower: Ints) -> None:
 
 @kernel
 def _insertion_sort(order: Ints, keys: Floats) -> None:
-    """Sort an order that is nearly right by the keys of its items, best first and stable, in place."""
+    """Sort a nearly sorted order by the keys of its items, best first and stable, in place."""
     for i in range(1, order.shape[0]):
         item, j = order[i], i
         while j > 0 and keys[order[j - 1]] < keys[item]:
@@ -186,7 +184,7 @@ def _insertion_sort(order: Ints, keys: Floats) -> None:
 
 @kernel
 def _rankers(weights: Floats, directions: Floats, delta: float) -> Floats:
-    """The current weights (row 0) and those of each candidate, weights + delta · direction."""
+    """Return the current weights (row 0) and those of each candidate, weights + delta · direction."""
     n_candidates, n_features = directions.shape
     rankers = np.empty((n_candidates + 1, n_features))
     for k in range(n_features):
@@ -198,17 +196,15 @@ def _rankers(weights: Floats, directions: Floats, delta: float) -> Floats:
 
 
 @kernel
-def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]) -> Ints:
-    """Rank with the current weights (row 0) and with each candidate, ties in one order that all share."""
+def rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Stream) -> Ints:
+    """Rank with the current weights (row 0) and with each candidate; all break ties in the same order."""
     table = scores(_rankers(weights, directions, delta), features)
     return sorted_rows(table, permutation(stream, features.shape[0]))
 
 
 @kernel
-def separate_rankings(
-    weights: Floats, directions: Floats, delta: float, features: Floats, stream: NDArray[np.uint64]
-) -> Ints:
-    """Rank with the current weights (row 0) and with each candidate, ties in an order of its own for each."""
+def separate_rankings(weights: Floats, directions: Floats, delta: float, features: Floats, stream: Stream) -> Ints:
+    """Rank with the current weights (row 0) and with each candidate; each breaks ties in its own order."""
     table = scores(_rankers(weights, directions, delta), features)
     n_rankers, n_documents = table.shape
     shuffled, gathered = np.empty(table.shape, np.int64), np.empty(table.shape)
@@ -224,9 +220,7 @@ def separate_rankings(
 
 
 @kernel
-def ranked_labels(
-    weights: Floats, features: Floats, labels: NDArray[np.int8], offsets: Ints, stream: NDArray[np.uint64]
-) -> NDArray[np.int8]:
+def ranked_labels(weights: Floats, features: Floats, labels: Labels, offsets: Ints, stream: Stream) -> Labels:
     """Rank every query of a split and return the labels of all its documents in ranked order, query after query."""
     ranked = np.empty(labels.shape[0], np.int8)
     rankers = weights.copy().reshape(1, -1)

@@ -1,24 +1,21 @@
-"""Turn the features of documents into the columns that an algorithm weighs: ramps, steps, shares and ranks."""
+"""Kernels of representations: the columns of documents (ramps, steps, shares and ranks), and the sample of documents."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Floats, Ints, Stream
 from duelrank.kernels.random import below, uniform
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-NARROWEST = 1e-300  # a piece that is narrower has no slope
+NARROWEST = 1e-300  # a narrower piece has slope 0
 
 
 @kernel
 def _climb(
     features: Floats, starts: Floats, stops: Floats, height: float, columns: Floats, first: int, slopes: Floats
 ) -> None:
-    """Fill one column for each feature, from ``first`` on: it climbs from 0 to ``height`` between two knots."""
+    """Fill one column for each feature, from column ``first`` on, which rises from 0 to ``height`` between two knots."""
     n_documents, n_features = features.shape
     for feature in range(n_features):
         width = stops[feature] - starts[feature]
@@ -31,7 +28,7 @@ def _climb(
 
 @kernel
 def ramps(features: Floats, knots: Floats) -> Floats:
-    """Climb from 0 to 1 over each piece between two knots: (n_documents, n_pieces × n_features), piece after piece.
+    """Return ramps from 0 to 1 over each piece between two knots: (n_documents, n_pieces × n_features), piece by piece.
 
     Knots are within ±1e38, so that no difference to a value overflows.
     """
@@ -45,9 +42,9 @@ def ramps(features: Floats, knots: Floats) -> Floats:
 
 @kernel
 def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
-    """Climb from 0 to 1 from the first knot to the last, and from 0 to ``bend`` over each piece.
+    """Return lines from 0 at the first knot to 1 at the last, and ramps from 0 to ``bend`` over each piece.
 
-    (n_documents, (1 + n_pieces) × n_features): all lines, then piece after piece. With a single piece there are only lines.
+    The shape is (n_documents, (1 + n_pieces) × n_features): all lines, then piece by piece. A single piece has only lines.
     """
     n_features, last = knots.shape[0], knots.shape[1] - 1
     n_pieces = last if last > 1 else 0
@@ -61,7 +58,7 @@ def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
 
 @kernel
 def steps(features: Floats, knots: Floats) -> Floats:
-    """Step from 0 to 1 behind each inner knot: (n_documents, (n_knots − 2) × n_features), knot after knot."""
+    """Return steps from 0 to 1 above each inner knot: (n_documents, (n_knots − 2) × n_features), knot by knot."""
     n_documents, n_features = features.shape
     n_steps = knots.shape[1] - 2
     thresholds = knots.T.copy()
@@ -76,7 +73,7 @@ def steps(features: Floats, knots: Floats) -> Floats:
 
 @kernel
 def shares(features: Floats, knots: Floats) -> Floats:
-    """Share of the distribution below each value, by interpolation between its quantiles; in the middle of equal ones."""
+    """Return the share of the distribution below each value, interpolated between quantiles; of equal quantiles the middle."""
     n_documents, n_features = features.shape
     last = knots.shape[1] - 1
     columns = np.empty((n_documents, n_features))
@@ -98,7 +95,7 @@ def shares(features: Floats, knots: Floats) -> Floats:
 
 @kernel
 def query_ranks(features: Floats) -> Floats:
-    """Rank of each value among the documents, from 0 for the least to 1; equal values share their mean rank."""
+    """Return the rank of each value among the documents, from 0 for the least to 1; equal values have their mean rank."""
     n_documents, n_features = features.shape
     columns = np.zeros((n_documents, n_features))
     if n_documents == 1:
@@ -117,11 +114,11 @@ def query_ranks(features: Floats) -> Floats:
 
 
 @kernel
-def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: NDArray[np.uint64]) -> Ints:
-    """Draw the slot of a sample that each next document takes, −1 for none: as it grows, each seen document is as likely in it.
+def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream: Stream) -> Ints:
+    """Draw the slot of the sample for each new document, −1 for none, so that all documents seen are equally likely in it.
 
-    From ``horizon`` documents on, later documents are more likely: the sample forgets, at the rate that it has reached. If no
-    document takes a slot, as for most lists, nothing is returned: an empty array.
+    From ``horizon`` documents on, the probability of a slot no longer falls, so the sample forgets early documents. If no document
+    gets a slot, as for most lists, the result is an empty array.
     """
     slots, n_taken = np.empty(n_documents, np.int64), 0
     for document in range(n_documents):
@@ -138,7 +135,7 @@ def sample_slots(n_seen: int, n_documents: int, size: int, horizon: int, stream:
 
 @kernel
 def is_within(features: Floats, ends: Floats) -> bool:
-    """Whether all values are between the least and the largest one of their feature."""
+    """Return whether all values are between the least and the largest value of their feature."""
     n_beyond = 0
     for document in range(features.shape[0]):
         for feature in range(features.shape[1]):

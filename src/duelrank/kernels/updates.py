@@ -1,20 +1,18 @@
-"""Moving the weights."""
+"""Kernels of updates: steps of the weights, and sums over impressions."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
-
-Floats = NDArray[np.float64]
+from duelrank.kernels import Floats
 
 
 @kernel
 def is_zero(vector: Floats) -> bool:
-    """Whether all entries are zero."""
+    """Return whether all entries are zero."""
     n_others = 0
     for k in range(vector.shape[0]):
         n_others += vector[k] != 0.0
@@ -32,7 +30,7 @@ def moved(weights: Floats, gradient: Floats, rate: float) -> Floats:
 
 @kernel
 def distance(one: Floats, other: Floats) -> float:
-    """Euclidean distance of two vectors."""
+    """Return the Euclidean distance of two vectors."""
     total = 0.0
     for k in range(one.shape[0]):
         total += (one[k] - other[k]) ** 2
@@ -41,7 +39,7 @@ def distance(one: Floats, other: Floats) -> float:
 
 @kernel
 def discounted_sum(rewards: Floats, discount: float) -> float:
-    """Σ discount^t · reward_t, t from 0."""
+    """Return Σ discount^t · reward_t, t from 0."""
     total = 0.0
     for t in range(rewards.shape[0] - 1, -1, -1):
         total = rewards[t] + discount * total

@@ -1,26 +1,24 @@
-"""Simulated users looking at a list."""
+"""Kernels of simulated users."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from duelrank.core.compiling import kernel
+from duelrank.kernels import Flags, Floats, Labels, Stream
 from duelrank.kernels.elementary import power
 from duelrank.kernels.random import uniform
-
-Floats = NDArray[np.float64]
 
 
 @kernel
 def cascade(
-    labels: NDArray[np.int8], click: Floats, stop_clicked: Floats, stop_skipped: Floats, stream: NDArray[np.uint64]
-) -> tuple[NDArray[np.bool_], int]:
-    """Scan from the top: click by P(click | label), then stop. Returns the clicks and how many positions were seen.
+    labels: Labels, click: Floats, stop_clicked: Floats, stop_skipped: Floats, stream: Stream
+) -> tuple[Flags, int]:
+    """Scan from the top: click by P(click | label), then stop. Returns the clicks and the number of positions seen.
 
-    The chance to stop depends on whether there was a click, on the rank (the rows of both tables; the last row holds for all
-    ranks below) and on the label. Two coins are thrown at every position whatever happens, so that one stream is one user
-    on any list. A label without probabilities ends the walk with −1 seen.
+    The probability to stop depends on whether there was a click, on the rank (the rows of both tables; the last row holds for all
+    ranks below) and on the label. Every position takes two draws, so that one stream is the same user on any list. A label
+    without probabilities ends the scan with −1 seen.
     """
     clicks = np.zeros(labels.shape[0], np.bool_)
     for position in range(labels.shape[0]):
@@ -36,17 +34,13 @@ def cascade(
 
 @kernel
 def browse(
-    labels: NDArray[np.int8],
-    click: Floats,
-    decay: float,
-    decay_clicked: float,
-    remembers: bool,
-    stream: NDArray[np.uint64],
-) -> tuple[NDArray[np.bool_], bool]:
+    labels: Labels, click: Floats, decay: float, decay_clicked: float, remembers: bool, stream: Stream
+) -> tuple[Flags, bool]:
     """Click at rank r by P(examine) · P(click | label). Returns the clicks, and whether all labels have probabilities.
 
-    A user who does not remember the last click, or has not clicked yet, examines rank r with r^−decay; after a click at rank
-    l, with ((l + 1) / r)^decay_clicked: surely the next one, and ever less likely those far below. One coin per position.
+    A user who does not remember the last click, or has not clicked yet, examines rank r with probability r^−decay; after a click
+    at rank l, with ((l + 1) / r)^decay_clicked, which is 1 just below it and falls with the distance. Every position takes one
+    draw.
     """
     clicks = np.zeros(labels.shape[0], np.bool_)
     last, exponent = 0, decay

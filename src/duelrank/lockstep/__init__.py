@@ -1,7 +1,7 @@
-"""Thousands of runs at once on an accelerator, one impression of every run per step; needs the extra ``lockstep`` (JAX).
+"""Runs thousands of simulations at once on an accelerator, impression by impression; needs the extra ``lockstep`` (JAX).
 
-`Lockstep` runs specs and yields the same `Record` as `simulate`. A recipe can run here if each of its parts has a twin: the same
-stage as a function of arrays, for all runs at once. `why_not` says what is missing.
+`Lockstep` runs specs and yields a `Record` for each, as `simulate` does. A recipe can run here if each of its parts has a twin, its
+lockstep form: the same stage as functions of arrays, for all runs at once. `why_not` lists the reasons if it cannot.
 """
 
 from duelrank.lockstep import (  # noqa: F401  # each registers its twins

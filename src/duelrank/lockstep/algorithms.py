@@ -1,4 +1,4 @@
-"""Twins of algorithms: dueling bandits, their wrappers, PDGD, PairRank and log pairs."""
+"""Twins of algorithms: dueling bandits, wrappers of algorithms, log pairs, PDGD and PairRank."""
 
 from __future__ import annotations
 
@@ -25,25 +25,48 @@ from duelrank.algorithms import (
     pairrank,
 )
 from duelrank.algorithms.dueling_bandit import DuelingBandit
+from duelrank.core.registry import Part
 from duelrank.kernels.pairrank import LOOSE, NEAR, SWEEPS
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.exploration import unit_rows
-from duelrank.lockstep.projection import solve
-from duelrank.lockstep.ranking import best_first, linear_scores, ranks_of, scores_of
-from duelrank.lockstep.representation import carried, is_due
-from duelrank.lockstep.twin import RUNS, Array, Clicked, DType, Memory, Numbers, Query, Shown, Sizes, State, Twin, twin
+from duelrank.lockstep.exploration import ExplorationTwin, unit_rows
+from duelrank.lockstep.inference import InferenceTwin
+from duelrank.lockstep.multileaving import MultileaverTwin
+from duelrank.lockstep.projection import DocumentSpaceTwin, ExaminationTwin, solve
+from duelrank.lockstep.ranking import Scores, best_first, linear_scores, ranks_of, scores_of
+from duelrank.lockstep.representation import ChainTwin, Count, KnottedTwin, RepresentationTwin, carried, is_due
+from duelrank.lockstep.twin import (
+    RUNS,
+    Array,
+    Clicked,
+    DType,
+    Memory,
+    Numbers,
+    Query,
+    Shape,
+    Shown,
+    Sizes,
+    State,
+    Twin,
+    twin,
+)
+from duelrank.lockstep.updates import StepTwin
 from duelrank.representation import Chain, Raw, Representation
+
+_AT_ONCE = 4  # rounds of the solver between two checks whether all runs are done
 
 
 class AlgorithmTwin(Twin):
-    """The twin of an algorithm: as `Algorithm`, with the numbers of the recipe as an argument."""
+    """The twin of an algorithm: the interface of `Algorithm`, with the numbers of the recipe as an argument."""
 
     codes: ClassVar[dict[str, dict[str, float]]] = {"initial": {"zero": 0.0, "random": 1.0}}
-    #: Scores of documents, from what `scored` returns; a function of a module, so that all that share it share a program.
-    scores: Any = staticmethod(linear_scores)
+
+    @property
+    def scores(self) -> Scores:
+        """The function that scores documents, from the result of `scored`; twins that share it share a program."""
+        return linear_scores
 
     def columns(self, features: NDArray[np.bool_], impressions: int) -> NDArray[np.bool_]:
-        """Return flags of the columns that a run with these features may come to."""
+        """Return flags of the columns that a run with these features may have."""
         return features
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
@@ -63,7 +86,7 @@ class AlgorithmTwin(Twin):
     def gradient(
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
     ) -> tuple[Array, Memory]:
-        """Return the gradient and the memory; both must be right also where there was no click."""
+        """Return the gradient and the memory; both must be right also without a click."""
         raise NotImplementedError
 
     def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
@@ -89,11 +112,11 @@ class AlgorithmTwin(Twin):
         return jnp.sqrt(jnp.sum((after.weights - before.weights) ** 2))
 
     def kept(self, state: State) -> Any:
-        """Return what a checkpoint needs to keep."""
+        """Return the data that a checkpoint keeps."""
         return state.weights
 
     def scored(self, numbers: Numbers, kept: Any) -> Any:
-        """Return what `scores` needs of all checkpoints of all runs, (checkpoints, runs, …)."""
+        """Return the input of `scores` for all checkpoints of all runs, (checkpoints, runs, …)."""
         return kept
 
     def trajectory(self, kept: Any) -> Array:
@@ -102,7 +125,7 @@ class AlgorithmTwin(Twin):
 
 
 class BanditMemory(NamedTuple):
-    """What the parts remember."""
+    """The memories of the parts."""
 
     exploration: Memory
     inference: Memory
@@ -110,7 +133,7 @@ class BanditMemory(NamedTuple):
 
 
 class Duel(NamedTuple):
-    """How a list was made."""
+    """The trace of a list."""
 
     directions: Array
     evidence: Any
@@ -121,14 +144,14 @@ class DuelingBanditTwin(AlgorithmTwin):
     """Scores all documents with all rankers in one product."""
 
     shaping: ClassVar[tuple[str, ...]] = ("ties",)
-    exploration: Any
-    multileaver: Any
-    inference: Any
-    step: Any
+    exploration: ExplorationTwin
+    multileaver: MultileaverTwin
+    inference: InferenceTwin
+    step: StepTwin
 
     @property
-    def shape(self) -> tuple[Any, ...]:
-        """The shape of a dueling bandit, whatever the name of its class."""
+    def shape(self) -> Shape:
+        """The shape of a dueling bandit, without the name of its class."""
         return ("DuelingBandit", *super().shape[1:])
 
     def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> BanditMemory:
@@ -151,7 +174,7 @@ class DuelingBanditTwin(AlgorithmTwin):
     def gradient(
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
     ) -> tuple[Array, Memory]:
-        """Return the direction towards the winners; without clicks there is no winner, and nothing to remember."""
+        """Return the direction towards the winners; without clicks there is no winner, and the memory does not change."""
         memory, directions = state.memory, shown.trace.directions
         credit = self.multileaver.assign_credit(numbers["multileaver"], shown.trace.evidence, query, clicked)
         explored = self.exploration.observe(
@@ -171,7 +194,7 @@ class DuelingBanditTwin(AlgorithmTwin):
 
 
 class ProjectedMemory(NamedTuple):
-    """What the base and the projection remember."""
+    """The memories of the base and of the projection."""
 
     base: Memory
     projection: Memory
@@ -179,31 +202,31 @@ class ProjectedMemory(NamedTuple):
 
 @twin(Projected)
 class ProjectedTwin(AlgorithmTwin):
-    """Nothing in the wrapped twin knows."""
+    """Projects the gradients of the twin of the base."""
 
-    base: Any
-    projection: Any
+    base: AlgorithmTwin
+    projection: DocumentSpaceTwin
 
     @classmethod
-    def refuses(cls, part: Any) -> str | None:
-        """Refuse a base with a representation, which would have to learn behind this one."""
+    def refuses(cls, part: Part) -> str | None:
+        """Refuse a base with a representation, whose columns would change within the projection."""
+        assert isinstance(part, Projected)
         return "a representation within Projected has no lockstep twin" if isinstance(part.base, Represented) else None
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does."""
-        begun: State = self.base.start(numbers["base"], columns, length, draws)
+        begun = self.base.start(numbers["base"], columns, length, draws)
         projected = self.projection.start(numbers["projection"], columns.shape[0])
         return begun._replace(memory=ProjectedMemory(begun.memory, projected))
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Explore as the base does."""
-        shown: Shown = self.base.explore(numbers["base"], _base(state), query, draws)
-        return shown
+        return self.base.explore(numbers["base"], _base(state), query, draws)
 
     def gradient(
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
     ) -> tuple[Array, Memory]:
-        """Return the base's gradient, projected."""
+        """Return the projected gradient of the base."""
         gradient, learned = self.base.gradient(numbers["base"], _base(state), query, shown, clicked, draws)
         own = state.memory.projection
         gradient, projected = self.projection.project(numbers["projection"], gradient, own, query, shown, clicked)
@@ -220,7 +243,7 @@ def _base(state: State) -> State:
 
 
 def prepared(algorithm: Algorithm) -> Representation:
-    """Return the part of a recipe's representation that learns nothing: the table of documents is made with it."""
+    """Return the part of a recipe's representation that does not learn: it is applied to the table of documents."""
     if not isinstance(algorithm, Represented):
         return Raw()
     found = algorithm.representation
@@ -230,7 +253,7 @@ def prepared(algorithm: Algorithm) -> Representation:
 
 
 class RepresentedMemory(NamedTuple):
-    """What the base remembers, and what the representation has learned of the features."""
+    """The memories of the base and of the representation."""
 
     base: Memory
     seen: Memory
@@ -238,17 +261,19 @@ class RepresentedMemory(NamedTuple):
 
 @twin(Represented)
 class RepresentedTwin(AlgorithmTwin):
-    """A simulated run learns from each list at once, so a list is always learned from with the knots that it was made with.
+    """Runs the twin of the base on the columns of the representation.
 
-    There is room for all columns that the run comes to; those that are not there yet are zero and are not explored.
+    A simulated run learns from each list immediately, so the knots of a list are always the current ones. Arrays have room for all
+    columns that the run will have; columns that do not exist yet are zero and are not explored.
     """
 
-    base: Any
-    representation: Any
+    base: AlgorithmTwin
+    representation: RepresentationTwin | ChainTwin
 
     @classmethod
-    def refuses(cls, part: Any) -> str | None:
-        """Refuse knots on an axis without known ends, where the number of pieces may differ from run to run."""
+    def refuses(cls, part: Part) -> str | None:
+        """Refuse knots on an axis without known ends: the number of pieces may differ from run to run."""
+        assert isinstance(part, Represented)
         if part.representation.learns and not prepared(part).within_unit:
             return (
                 "knots for values that are not known to be from 0 to 1 have no lockstep twin; put query-scaled before"
@@ -256,68 +281,66 @@ class RepresentedTwin(AlgorithmTwin):
         return None
 
     @property
-    def view(self) -> Any:
-        """The twin of the representation, without what is in the table already."""
-        return getattr(self.representation, "then", self.representation)
+    def view(self) -> RepresentationTwin:
+        """The twin of the representation, without the part that was applied to the table."""
+        return self.representation.then if isinstance(self.representation, ChainTwin) else self.representation
 
     @property
-    def scores(self) -> Any:
-        """Scores of documents, from what `scored` returns."""
+    def scores(self) -> Scores:
+        """The function that scores documents."""
         return self.view.scores
 
     def columns(self, features: NDArray[np.bool_], impressions: int) -> NDArray[np.bool_]:
-        """Return the flags of the features, once for each column that a feature comes to."""
+        """Return the flags of the features, once for each column that a feature will have."""
         return np.tile(features, (int(self.view.each(impressions)), 1))
 
     def start(self, numbers: Numbers, columns: Array, length: int, draws: Draws) -> State:
         """Start as the base does, with the columns that the representation starts with."""
-        begun: State = self.base.start(numbers["base"], self._existing(columns, 0), length, draws)
+        begun = self.base.start(numbers["base"], self._existing(columns, 0), length, draws)
         return begun._replace(memory=RepresentedMemory(begun.memory, self.view.start(columns, draws.real)))
 
     def explore(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Shown:
         """Explore as the base does."""
-        shown: Shown = self.base.explore(
-            numbers["base"], _own(state), self._seen(numbers, state, query, draws.impression), draws
-        )
-        return shown
+        seen = self._seen(numbers, state, query, draws.impression)
+        return self.base.explore(numbers["base"], _base(state), seen, draws)
 
     def learn(
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
     ) -> State:
-        """Let the base learn from what it saw, and the representation from the documents."""
-        own = self._seen(numbers, state, query, draws.impression)
-        after: State = self.base.learn(numbers["base"], _own(state), own, shown, clicked, draws)
-        if not self.view.learns:
+        """Let the base learn from the columns, and the representation from the documents."""
+        own, view = self._seen(numbers, state, query, draws.impression), self.view
+        after = self.base.learn(numbers["base"], _base(state), own, shown, clicked, draws)
+        if not isinstance(view, KnottedTwin):
             return after._replace(memory=RepresentedMemory(after.memory, ()))
-        seen = self.view.observe(state.memory.seen, query, draws)
+        seen = view.observe(state.memory.seen, query, draws)
         after = after._replace(memory=RepresentedMemory(after.memory, seen))
-        # All runs are at the same impression, so that between checks nothing is computed for any.
+        # All runs are at the same impression, so between checks nothing is computed.
         return lax.cond(  # type: ignore[no-any-return]
-            is_due(draws.impression + 1), lambda: self._checked(numbers, after, query, draws), lambda: after
+            is_due(draws.impression + 1), lambda: self._checked(view, numbers, after, query, draws), lambda: after
         )
 
     def distance(self, before: State, after: State, draws: Draws) -> Array:
-        """Return the length of a move; where there are other columns than before, there is none."""
+        """Return the length of a move; 0 if the columns have changed."""
         same = self.view.each(draws.impression + 1) == self.view.each(draws.impression)
         return jnp.where(same, super().distance(before, after, draws), 0.0)
 
     def kept(self, state: State) -> Any:
-        """Return what a checkpoint needs to keep."""
+        """Return the data that a checkpoint keeps."""
         return self.view.kept(state.weights, state.memory.seen)
 
     def scored(self, numbers: Numbers, kept: Any) -> Any:
-        """Return what `scores` needs."""
+        """Return the input of `scores`."""
         return self.view.scored(numbers["representation"], kept)
 
     def trajectory(self, kept: Any) -> Array:
-        """Return the weights of the last columns that make the curves of each checkpoint."""
+        """Return the curves of each checkpoint as weights of the last columns."""
         return self.view.trajectory(kept)
 
-    def _checked(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> State:
-        """Look whether the knots should move; if they do, what parts remember is of other columns."""
+    def _checked(self, view: KnottedTwin, numbers: Numbers, state: State, query: Query, draws: Draws) -> State:
+        """Check the knots; if they move, the memory of the base starts again, because it is for other columns."""
         base, seen = state.memory
         lists, length = draws.impression + 1, query.places.shape[0]
-        after, moves = self.view.checked(seen, query.table, lists)
+        after, moves = view.checked(seen, query.table, lists)
         weights = carried(state.weights, seen.knots, after.knots)
         fresh = self.base.start(numbers["base"], self._existing(query.columns, lists), length, draws).memory
 
@@ -337,18 +360,14 @@ class RepresentedTwin(AlgorithmTwin):
 
         return query._replace(features=represent(query.features), columns=existing, represent=represent)
 
-    def _existing(self, columns: Array, lists: Any) -> Array:
-        """Return flags of the columns that are there after so many lists, as the weights are: (columns,)."""
+    def _existing(self, columns: Array, lists: Count) -> Array:
+        """Return flags of the columns that exist after a number of lists, in the order of the weights: (columns,)."""
         there = jnp.arange(columns.shape[0]) < self.view.each(lists)
         return (columns & there[:, None]).reshape(-1)
 
 
-def _own(state: State) -> State:
-    return state._replace(memory=state.memory.base)
-
-
 class LogMemory(NamedTuple):
-    """What the parts remember."""
+    """The memories of the parts."""
 
     examination: Memory
     step: Memory
@@ -356,10 +375,10 @@ class LogMemory(NamedTuple):
 
 @twin(LogPairs)
 class LogPairsTwin(AlgorithmTwin):
-    """Clicks all weigh the same here, so a pair counts by how surely its unclicked document was seen."""
+    """Weights a pair by the probability that its unclicked document was seen; all clicks have equal weight."""
 
-    examination: Any
-    step: Any
+    examination: ExaminationTwin
+    step: StepTwin
 
     def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> LogMemory:
         """Return the memories of the parts."""
@@ -375,7 +394,7 @@ class LogPairsTwin(AlgorithmTwin):
     def gradient(
         self, numbers: Numbers, state: State, query: Query, shown: Shown, clicked: Clicked, draws: Draws
     ) -> tuple[Array, Memory]:
-        """Return the mean over the pairs of the list, and what is known of its users now."""
+        """Return the mean over the pairs of the list, and the updated examination model."""
         own = state.memory.examination
         seen, known = self.examination.examine(numbers["examination"], own, query, shown, clicked)
         rows = query.features[shown.ranking].astype(jnp.float64)
@@ -402,10 +421,10 @@ def skip_gradient(weights: Array, rows: Array, clicks: Array, seen: Array) -> Ar
 
 @twin(PDGD)
 class PDGDTwin(AlgorithmTwin):
-    """The list is made of the documents that arrive first, so no position waits for another."""
+    """Draws all positions of a list at once, by sorting random keys."""
 
     ignored: ClassVar[tuple[str, ...]] = ("observed",)
-    step: Any
+    step: StepTwin
 
     def memory(self, numbers: Numbers, n_features: int, length: int, real: DType) -> Memory:
         """Return the memory of the step."""
@@ -429,15 +448,14 @@ class PDGDTwin(AlgorithmTwin):
 
     def update(self, numbers: Numbers, state: State, gradient: Array) -> tuple[Array, Memory]:
         """Move by the step."""
-        weights, memory = self.step.move(numbers["step"], state, gradient)
-        return weights, memory
+        return self.step.move(numbers["step"], state, gradient)
 
 
 def pair_gradient(scores: Array, ranking: Array, places: Array, present: Array, clicked: Clicked) -> Array:
     """Return the coefficient of each shown document in the gradient Σ ρ ∇P(clicked ≻ unclicked).
 
-    The pairs are those of a clicked and an unclicked document down to one below the last click; ρ is the share of the list with the
-    two swapped. What was left to draw from is added up from the end, as logarithms.
+    The pairs are those of a clicked and an unclicked document down to one below the last click; ρ is P(list with the two swapped) /
+    (P(list) + P(list with the two swapped)). The masses of the remaining documents are summed from the end, as logarithms.
     """
     length = ranking.shape[0]
     position = jnp.arange(length)
@@ -445,7 +463,7 @@ def pair_gradient(scores: Array, ranking: Array, places: Array, present: Array, 
     unshown = present & ~jnp.any((jnp.arange(scores.shape[0])[:, None] == ranking) & places, axis=1)
     masses = _log_masses(jnp.where(unshown, scores, -jnp.inf), shown)
     upper, lower = shown[:, None], shown[None, :]
-    # Rows are the upper documents, columns the lower ones: the mass if the upper one stood at the lower position.
+    # Rows are the upper documents, columns the lower ones: the mass with the upper document at the lower position.
     swapped = jnp.broadcast_to(jnp.logaddexp(upper, masses[None, 1:]), (length, length))
     gap = jnp.zeros((length, length))
     for q in range(length - 1, 0, -1):
@@ -462,7 +480,7 @@ def pair_gradient(scores: Array, ranking: Array, places: Array, present: Array, 
 
 
 def _log_masses(unshown: Array, shown: Array) -> Array:
-    """Return log Σ exp(score) of what was left before each position; the last entry is of what was never shown."""
+    """Return log Σ exp(score) over the documents not yet shown at each position; the last entry is of those never shown."""
     highest = jnp.max(unshown)
     safe = jnp.where(jnp.isfinite(highest), highest, 0.0)
     masses = [safe + jnp.log(jnp.sum(jnp.exp(unshown - safe)))]
@@ -471,13 +489,10 @@ def _log_masses(unshown: Array, shown: Array) -> Array:
     return jnp.stack(masses[::-1])
 
 
-_AT_ONCE = 4  # rounds of the solver before it asks whether all runs are done
-
-
 class Pairs(NamedTuple):
-    """All pairs so far: M⁻¹, the curvature of their loss, its target, and how many they are; all in double precision.
+    """All pairs so far: M⁻¹, the curvature of their loss, its target, and their number, in double precision.
 
-    Then the newest pairs, each in the slot that its number names, and their curvatures. Slots without a pair are zeros.
+    Then the newest pairs, in slots by their number, and their curvatures. Slots without a pair are zeros.
     """
 
     inverse: Array
@@ -489,7 +504,7 @@ class Pairs(NamedTuple):
 
 
 class PairMemory(NamedTuple):
-    """The pairs, and what the parts remember."""
+    """The pairs, and the memories of the parts."""
 
     pairs: Pairs
     examination: Memory
@@ -498,11 +513,11 @@ class PairMemory(NamedTuple):
 
 @twin(PairRank)
 class PairRankTwin(AlgorithmTwin):
-    """Documents stay in their order: blocks follow from ranks, without sorting tables of pairs."""
+    """Computes blocks from ranks, without sorting tables of pairs."""
 
     shaping: ClassVar[tuple[str, ...]] = ("loss",)
-    examination: Any
-    step: Any
+    examination: ExaminationTwin
+    step: StepTwin
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of tables of all pairs of documents, of features and of remembered pairs, before and after."""
@@ -551,9 +566,9 @@ class PairRankTwin(AlgorithmTwin):
 
 
 def certain_pairs(scores: Array, features: Array, inverse: Array, width: Array) -> Array:
-    """Return whether the lower bound of P(i ≻ j) is over 1/2, (i, j).
+    """Return whether the lower bound of P(i ≻ j) is above 1/2, (i, j).
 
-    In single precision too: on MQ2008, after 3,000 impressions, that decided 8 of 255,766 pairs otherwise.
+    Single precision suffices: on MQ2008, after 3,000 impressions, it decided 8 of 255,766 pairs differently.
     """
     products = jnp.matmul(jnp.matmul(features, inverse, precision="highest"), features.T, precision="highest")
     norms = jnp.diagonal(products)
@@ -565,16 +580,17 @@ def certain_pairs(scores: Array, features: Array, inverse: Array, width: Array) 
 def blocks(scores: Array, certain: Array, uncertain: Array, transitive: Array) -> Array:
     """Return the number of each document's block: the smallest blocks by score that leave no uncertain pair across a cut.
 
-    With ``transitive``, a cut is allowed if chains of certain pairs lead from each document above it to each below it. No chain has
-    to be followed: it is enough that each document above without a certain one between it and the cut is certainly better than each
-    document below with none between the cut and it. All chains across the cut go through such a pair, and such a pair has no other.
+    With ``transitive``, a cut is allowed if chains of certain pairs lead from each document above it to each below it. It suffices
+    to compare the documents above without a certainly worse document between them and the cut with the documents below without a
+    certainly better one between the cut and them: every chain across the cut contains such a pair, and such a pair has no chain but
+    itself.
 
     Parameters
     ----------
     scores
-        −inf where there is no document.
+        The scores; −inf if there is no document.
     certain, uncertain
-        (i, j): both documents are there, and i is certainly better than j or is not.
+        (i, j): both documents exist, and i is certainly better than j, or not.
     """
     n = scores.shape[0]
     cut = jnp.arange(n)
@@ -583,7 +599,7 @@ def blocks(scores: Array, certain: Array, uncertain: Array, transitive: Array) -
     next_above = jnp.max(jnp.where(certain & transitive, rank[:, None], -1), axis=0)
     above = (rank < cut[:, None]) & (cut[:, None] <= next_below)
     below = (next_above < cut[:, None]) & (cut[:, None] <= rank)
-    # Zeros and ones, and their sums, are exact in whatever a fast matrix product rounds to.
+    # Zeros, ones and their sums are exact also in the reduced precision of fast matrix products.
     doubts = jnp.matmul(below.astype(jnp.float32), uncertain.T.astype(jnp.float32))
     allowed = ~jnp.any(above & (doubts > 0.0), axis=1)
     return jnp.sum(allowed & (cut <= rank[:, None]), axis=1, dtype=jnp.int32)
@@ -601,9 +617,9 @@ def matched(clicks: Array, seen: Array, draws: Draws) -> Array:
 
 
 def learned(pairs: Pairs, weights: Array, differences: Array, real: Array) -> Pairs:
-    """Add pairs to all that is known of them; rows of differences that are no pair are zeros, and the last ones.
+    """Add pairs to the memory; unused rows of the differences are zero and come last.
 
-    Of the pairs in whose slots they are put, the second-order expansion of their loss at the weights remains.
+    The pairs that they replace are kept as the second-order expansion of their loss at the weights.
     """
     moved = jnp.matmul(differences, pairs.inverse)
     gram = jnp.eye(differences.shape[0]) + jnp.matmul(differences, moved.T)
@@ -627,7 +643,7 @@ def learned(pairs: Pairs, weights: Array, differences: Array, real: Array) -> Pa
 def fitted(
     pairs: Pairs, ridge: Array, start: Array, new: Array, tolerance: float, conditioned: bool
 ) -> tuple[Array, Pairs]:
-    """Fit the weights to all pairs, sweep by sweep, in runs with new ones; return them, and the pairs with the last curvatures."""
+    """Fit the weights to all pairs, in sweeps, in runs with new pairs; return them, and the pairs with the last curvatures."""
     rows = pairs.differences.astype(jnp.float64)
 
     def sweep(now: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -653,12 +669,13 @@ def fitted(
 
 
 def ridge_solution(pairs: Pairs, ridge: Array, start: Array, tolerance: float, conditioned: bool) -> Array:
-    """Solve (A + ridge · I) w = target by conjugate gradients, until the residual of every run is under tolerance · |target|.
+    """Solve (A + ridge · I) w = target by conjugate gradients, until the residual of every run is below tolerance · |target|.
 
     Parameters
     ----------
     conditioned
-        Whether M⁻¹ helps: A has at most a quarter of each pair in M, so it does if the ridge is about λ, and not if it grows.
+        Whether to use M⁻¹ as a preconditioner. A has at most a quarter of each pair in M, so it helps if the ridge is about λ, but
+        not if the ridge grows.
     """
 
     def image(vector: Array) -> Array:

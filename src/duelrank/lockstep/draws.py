@@ -1,6 +1,6 @@
-"""Random numbers by counter: run, impression, purpose and index decide each number, so no state is carried and none is shared.
+"""Counter-based random numbers: run, impression, purpose and index determine each number, so there is no state.
 
-The generator is Threefry 2x32 with 20 rounds, written out so that the compiler can compute numbers where they are used.
+The generator is Threefry 2x32 with 20 rounds, written out so that the compiler can fuse it with the use of the numbers.
 
 Reference: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 """
@@ -20,7 +20,7 @@ _PARITY = 0x1BD11BDA
 
 
 class Purpose(IntEnum):
-    """What a number is for: numbers of different purposes are independent."""
+    """The purpose of a random number; numbers of different purposes are independent."""
 
     QUERY = 0
     START = 1
@@ -37,8 +37,8 @@ class Purpose(IntEnum):
 
 
 _N_PURPOSES = 16
-_ROW = 1 << 16  # more than any row is long
-_PLACE_BITS = 12  # of a place in an order, enough for 4,096 documents; the other 20 are random
+_ROW = 1 << 16  # longer than any row
+_PLACE_BITS = 12  # bits of a place in an order, enough for 4,096 documents; the other 20 are random
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -64,7 +64,7 @@ class Draws:
     key
         (2,) uint32 words of the run.
     impression
-        Its number.
+        The number of the impression.
     real
         The type of the numbers: float32 or float64.
     """
@@ -76,8 +76,8 @@ class Draws:
     def words(self, purpose: Purpose, shape: tuple[int, ...]) -> tuple[Array, Array]:
         """Return two arrays of random words.
 
-        The counter of a number is made of its row and its place in the row, not of how long rows are: they are as long as the
-        largest query or the most features of all runs of a program, and no run shall depend on what it runs together with.
+        The counter of a number depends on its row and its place in the row, but not on the length of rows, which depends on the
+        largest query or the most features of all runs of a program: a run must not depend on the other runs of its batch.
         """
         rows = jnp.arange(math.prod(shape[:-1]), dtype=jnp.uint32).reshape(*shape[:-1], 1) * jnp.uint32(_ROW)
         index = (rows + jnp.arange(shape[-1], dtype=jnp.uint32)) if shape else jnp.uint32(0)
@@ -85,13 +85,13 @@ class Draws:
         return threefry((self.key[0], self.key[1]), (first, index))
 
     def uniform(self, purpose: Purpose, shape: tuple[int, ...] = ()) -> Array:
-        """Return numbers between 0 and 1, neither of which ever comes."""
+        """Return numbers between 0 and 1, both excluded."""
         return self._unit(*self.words(purpose, shape))
 
     def below(self, purpose: Purpose, limit: Array, shape: tuple[int, ...] = ()) -> Array:
         """Return whole numbers from 0 to limit − 1."""
         drawn = (self.uniform(purpose, shape) * limit).astype(jnp.int32)
-        return jnp.minimum(drawn, jnp.asarray(limit, jnp.int32) - 1)  # a product may be rounded up to the limit
+        return jnp.minimum(drawn, jnp.asarray(limit, jnp.int32) - 1)  # the product may be rounded up to the limit
 
     def normal(self, purpose: Purpose, shape: tuple[int, ...]) -> Array:
         """Return standard normal numbers (Box and Muller's method)."""
@@ -103,7 +103,7 @@ class Draws:
         return jnp.log(-jnp.log(self.uniform(purpose, shape)))
 
     def order(self, purpose: Purpose, shape: tuple[int, ...]) -> Array:
-        """Return distinct random numbers along the last axis: by them things stand in a random order."""
+        """Return distinct random numbers along the last axis, as sort keys for a random order."""
         bits = max(_PLACE_BITS, (shape[-1] - 1).bit_length())
         words, _ = self.words(purpose, shape)
         mask = jnp.uint32((1 << bits) - 1)

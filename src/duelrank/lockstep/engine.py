@@ -20,23 +20,24 @@ from duelrank.core.home import home
 from duelrank.core.randomness import stream_key
 from duelrank.core.registry import spell, walk
 from duelrank.lockstep import metrics, program, users
-from duelrank.lockstep.algorithms import prepared
-from duelrank.lockstep.library import Library, Place, load
+from duelrank.lockstep.algorithms import AlgorithmTwin, ProjectedTwin, RepresentedTwin, prepared
+from duelrank.lockstep.library import Library, Place, Shelf, load
 from duelrank.lockstep.program import alike, batches, padded_count
-from duelrank.lockstep.twin import Sizes, obstacles, twin_of, usable, within_memory
+from duelrank.lockstep.ranking import Scores
+from duelrank.lockstep.twin import DType, Numbers, Shape, Sizes, obstacles, twin_of, usable, within_memory
 from duelrank.projection import Observed
 from duelrank.simulation import Record, RunSpec
 from duelrank.users import PBM
 
 _log = logging.getLogger(__name__)
 
-_NAMED = 3  # runs, in an error that concerns many
-_EVALUATED = 200_000_000  # scores of documents at a time; fewer if they would not fit
-_BYTES_EVALUATED = 96  # of each, with all that comes of it
+_NAMED = 3  # runs that an error about many names
+_EVALUATED = 200_000_000  # most scores of documents to compute at a time
+_BYTES_EVALUATED = 96  # bytes per score, including intermediate results
 
 
 def why_not(spec: RunSpec) -> list[str]:
-    """Return what keeps a run from lockstep, as sentences; nothing if it can run.
+    """Return the reasons why a run cannot run in lockstep; an empty list if it can.
 
     Examples
     --------
@@ -60,26 +61,26 @@ def why_not(spec: RunSpec) -> list[str]:
 
 
 def device_name() -> str:
-    """Return the kind of device that runs in lockstep; the CPU engine is "cpu", so JAX on a CPU has another name."""
+    """Return the name of the device; JAX on a CPU is "cpu, in lockstep", because "cpu" is the ordinary engine."""
     kind = jax.local_devices()[0].device_kind
     return "cpu, in lockstep" if kind == "cpu" else str(kind)
 
 
 @dataclass(frozen=True)
 class Lockstep:
-    """Runs specs in lockstep; an executor as those of `duelrank.experiments.executors`.
+    """Runs specs in lockstep, with the interface of the executors of `duelrank.experiments.executors`.
 
     Parameters
     ----------
     precision
-        Of features, weights and scores. Credit, projections and metrics are always computed in double precision.
+        Precision of features, weights and scores. Credit, projections and metrics are always computed in double precision.
     """
 
     precision: Literal["single", "double"] = "single"
 
     def run(self, specs: Sequence[RunSpec]) -> Generator[Record, None, None]:
         """Yield the record of each spec, batch by batch."""
-        _keep_programs()
+        _set_program_cache()
         for group in alike(specs):
             yield from self._run_group(group)
 
@@ -89,7 +90,7 @@ class Lockstep:
             places = list(dict.fromkeys((spec.dataset, spec.fold) for spec in specs))
             one = specs[0]
             library = load(places, one.metric, one.split, self._real, prepared(one.algorithm), one.length)
-        shapes: dict[Any, list[RunSpec]] = {}
+        shapes: dict[Shape, list[RunSpec]] = {}
         for spec in specs:
             shapes.setdefault(_twin(spec.algorithm).shape, []).append(spec)
         for alike_specs in shapes.values():
@@ -104,10 +105,10 @@ class Lockstep:
                     raise InvalidValue(_divergence(diverged))
 
     @property
-    def _real(self) -> Any:
+    def _real(self) -> DType:
         return jnp.float32 if self.precision == "single" else jnp.float64
 
-    def _run_batch(self, twin: Any, specs: Sequence[RunSpec], library: Library) -> list[Record]:
+    def _run_batch(self, twin: AlgorithmTwin, specs: Sequence[RunSpec], library: Library) -> list[Record]:
         spec, checkpoints = specs[0], specs[0].checkpoints
         runs = _stacked(specs, library, padded_count(len(specs)))
         widest = max(library.widest, _widest(library))
@@ -142,26 +143,28 @@ class Lockstep:
 
 
 @cache
-def _twin(algorithm: Algorithm) -> Any:
-    return twin_of(algorithm)
+def _twin(algorithm: Algorithm) -> AlgorithmTwin:
+    found = twin_of(algorithm)
+    assert isinstance(found, AlgorithmTwin)
+    return found
 
 
-def _n_rankers(twin: Any) -> int:
-    """Return how many rankers a list is made of, for the plan of the memory."""
-    while hasattr(twin, "base"):
+def _n_rankers(twin: AlgorithmTwin) -> int:
+    """Return the number of rankers that are compared in a list, to estimate memory."""
+    while isinstance(twin, ProjectedTwin | RepresentedTwin):
         twin = twin.base
     exploration = getattr(twin, "exploration", None)
     return 1 + getattr(exploration.part, "n_candidates", 2) if exploration is not None else 1
 
 
 def _stacked(specs: Sequence[RunSpec], library: Library, count: int) -> program.Runs:
-    """Return what differs between runs, as arrays; the last run is repeated up to the count."""
+    """Return the data that differs between runs, as arrays; the last run is repeated up to the count."""
     length = specs[0].length
     padded = [*specs, *[specs[-1]] * (count - len(specs))]
     keys = np.array([stream_key(spec.stream_seed, "lockstep") for spec in padded], np.uint64)
     words = np.stack((keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)), axis=1).astype(np.uint32)
     places: list[Place] = [(spec.dataset, spec.fold) for spec in padded]
-    habits = [
+    behaviours = [
         users.numbers_of(spec.user, library.n_grades[place], length, library.grades)
         for spec, place in zip(padded, places, strict=True)
     ]
@@ -169,7 +172,7 @@ def _stacked(specs: Sequence[RunSpec], library: Library, count: int) -> program.
     twin, impressions = _twin(specs[0].algorithm), specs[0].impressions
     return program.Runs(
         _stack([_twin(spec.algorithm).numbers() for spec in padded]),
-        _stack(habits),
+        _stack(behaviours),
         words,
         np.array([library.first[place] for place in places], np.int32),
         np.array([library.count[place] for place in places], np.int32),
@@ -182,7 +185,7 @@ def _stack(trees: Sequence[Any]) -> Any:
 
 
 def _evaluated(
-    twin: Any, specs: Sequence[RunSpec], library: Library, metric: Any, rows: Any, keys: NDArray[Any]
+    twin: AlgorithmTwin, specs: Sequence[RunSpec], library: Library, metric: Numbers, rows: Any, keys: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return the metric of every run at every checkpoint on its held-out queries."""
     checkpoints = specs[0].checkpoints
@@ -200,7 +203,7 @@ def _evaluated(
 
 
 def _by_run(kept: NDArray[Any]) -> NDArray[Any]:
-    """Return what was kept, (checkpoints, runs, …), as rows: all checkpoints of the first run, then of the second, …."""
+    """Return an array (checkpoints, runs, …) as rows: all checkpoints of the first run, then of the second, and so on."""
     return np.ascontiguousarray(kept.swapaxes(0, 1)).reshape(-1, *kept.shape[2:])
 
 
@@ -209,9 +212,9 @@ def _widest(library: Library) -> int:
 
 
 def _in_chunks(
-    scores: Any, shelf: Any, metric: Any, rows: Any, keys: NDArray[Any], when: NDArray[Any], widest: int
+    scores: Scores, shelf: Shelf, metric: Numbers, rows: Any, keys: NDArray[Any], when: NDArray[Any], widest: int
 ) -> NDArray[np.float64]:
-    """Evaluate rows of weights, so many at a time that they fit on the device."""
+    """Evaluate rows of weights, in chunks that fit on the device."""
     most, area = min(_EVALUATED, usable() // _BYTES_EVALUATED), max(1, len(shelf.starts) * widest)
     size = min(padded_count(len(when)), 1 << max(0, (most // area).bit_length() - 1))
     found = []
@@ -252,7 +255,7 @@ def _is_finite(record: Record) -> bool:
 
 
 def _divergence(specs: Sequence[RunSpec]) -> str:
-    """Return what to say of runs that have come to no weights; the first few are named."""
+    """Return the error message for runs with infinite or NaN weights, with the names of the first few."""
     names = ", ".join(spec.id for spec in specs[:_NAMED])
     more = f" and {len(specs) - _NAMED} more" if len(specs) > _NAMED else ""
     return (
@@ -261,7 +264,7 @@ def _divergence(specs: Sequence[RunSpec]) -> str:
     )
 
 
-def _keep_programs() -> None:
-    """Keep compiled programs in our cache folder, unless the user has chosen another one."""
+def _set_program_cache() -> None:
+    """Cache compiled programs in our cache folder, unless the user has chosen another one."""
     if jax.config.jax_compilation_cache_dir is None:
         jax.config.update("jax_compilation_cache_dir", str(home() / "lockstep"))

@@ -1,9 +1,9 @@
-"""Twins of exploration: the directions that many runs try."""
+"""Twins of exploration: candidate directions."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -15,7 +15,7 @@ from duelrank.lockstep.twin import Array, Clicked, DType, Memory, Numbers, Query
 
 
 class ExplorationTwin(Twin, ABC):
-    """The twin of an exploration that remembers nothing."""
+    """The twin of an exploration; by default without memory."""
 
     def start(self, n_features: int, real: DType) -> Memory:
         """Return the memory before the first impression."""
@@ -52,16 +52,16 @@ def unit_rows(rows: Array) -> Array:
 
 @twin(OppositePair)
 class OppositePairTwin(ExplorationTwin):
-    """Draws u; the rows are u and −u."""
+    """Draws one direction u and its opposite."""
 
-    def directions(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Any:
-        """Draw u, and return it and −u."""
+    def directions(self, numbers: Numbers, state: State, query: Query, draws: Draws) -> Array:
+        """Draw u; return the rows u and −u."""
         drawn = unit_rows(draws.normal(Purpose.DIRECTIONS, (1, query.columns.shape[0])) * query.columns)
         return jnp.concatenate((drawn, -drawn))
 
 
 class Losers(NamedTuple):
-    """Directions that lost, the newest last, and by how much; an infinite margin where there is none yet."""
+    """Directions that lost, the newest last, and their margins; an empty row has an infinite margin."""
 
     directions: Array
     margins: Array
@@ -69,12 +69,12 @@ class Losers(NamedTuple):
 
 @twin(NullSpace)
 class NullSpaceTwin(ExplorationTwin):
-    """Needs no basis of the avoided directions: what they explain of a direction comes from a small system of equations."""
+    """Removes the avoided directions by a small system of equations instead of an orthonormal basis."""
 
     shaping: ClassVar[tuple[str, ...]] = ("n_candidates", "remembered_losers", "avoided")
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of what lost, before and after, and of what is drawn and avoided, in double precision."""
+        """Return the bytes of the losers, before and after, and of the drawn and avoided directions, in double precision."""
         drawn, avoided = 2 * (int(self.shaped("n_candidates")) + 1), int(self.shaped("avoided"))
         lost = 12 * (int(self.shaped("remembered_losers")) + sizes.rankers) * sizes.columns
         return super().room(sizes) + lost + 24 * (drawn + avoided) * (sizes.columns + avoided)
@@ -91,17 +91,17 @@ class NullSpaceTwin(ExplorationTwin):
         most = jnp.minimum(numbers["avoided"], jnp.sum(query.columns) - 1)
         avoided = worst(state.memory, most, self.shaped("avoided"))
         mean = jnp.sum(jnp.where(query.present[:, None], query.features, 0.0), axis=0)
-        return directions_beside(avoided, drawn, mean, kept)
+        return complement_directions(avoided, drawn, mean, kept)
 
     def observe(
         self, numbers: Numbers, state: State, shown: Shown, directions: Array, credit: Array, clicked: Clicked
     ) -> Memory:
-        """Remember the directions that lost; without a click nobody does."""
+        """Remember the directions that lost; without a click none did."""
         return remember(state.memory, directions, credit, numbers["n_low"])
 
 
 def worst(losers: Losers, most: Array, capacity: int) -> Array:
-    """Return the rows with the smallest margins, of equal ones the newest; rows of zeros where there are fewer."""
+    """Return the rows with the smallest margins, of equal margins the newest; missing rows are zeros."""
     mine, theirs = losers.margins[:, None], losers.margins[None, :]
     number = jnp.arange(losers.margins.shape[0])
     newer = number[None, :] > number[:, None]
@@ -111,8 +111,8 @@ def worst(losers: Losers, most: Array, capacity: int) -> Array:
     return jnp.matmul(chosen.astype(losers.directions.dtype), losers.directions, precision="highest")
 
 
-def directions_beside(avoided: Array, drawn: Array, mean: Array, kept: int) -> Array:
-    """Return, of what is left of some drawn vectors beside the avoided ones, the unit rows with the largest |u · mean|."""
+def complement_directions(avoided: Array, drawn: Array, mean: Array, kept: int) -> Array:
+    """Project drawn vectors onto the complement of the avoided ones; return the unit rows with the largest |u · mean|."""
     rows, vectors = avoided.astype(jnp.float64), drawn.astype(jnp.float64)
     tolerance = max(
         rows.shape[1] * float(jnp.finfo(jnp.float64).eps), (rows.shape[1] * float(jnp.finfo(avoided.dtype).eps)) ** 2
@@ -128,7 +128,7 @@ def directions_beside(avoided: Array, drawn: Array, mean: Array, kept: int) -> A
 
 
 def remember(losers: Losers, directions: Array, credit: Array, n_low: Array) -> Losers:
-    """Append the directions that lost, and keep the newest.
+    """Append the directions that lost, and keep the newest ones.
 
     A loser has less credit than the current ranker and no more than the n_low-th smallest of all rankers.
     """

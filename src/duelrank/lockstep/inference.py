@@ -1,9 +1,9 @@
-"""Twins of inference: the winners of many runs, and where they point."""
+"""Twins of inference: the winners of a comparison, and the gradient."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -16,12 +16,13 @@ from duelrank.lockstep.twin import RUNS, Array, Clicked, Memory, Numbers, Query,
 
 
 class InferenceTwin(Twin, ABC):
-    """The twin of an inference that remembers nothing and needs the credit only."""
+    """The twin of an inference; by default without memory."""
 
     def start(self, length: int) -> Memory:
         """Return the memory before the first impression."""
         return ()
 
+    @abstractmethod
     def infer(
         self,
         numbers: Numbers,
@@ -35,16 +36,34 @@ class InferenceTwin(Twin, ABC):
         draws: Draws,
     ) -> tuple[Array, Memory]:
         """Return the gradient and the memory."""
+
+
+class MarginTwin(InferenceTwin):
+    """The twin of an inference that needs only the margins: the credit of each candidate minus that of the current ranker."""
+
+    def infer(
+        self,
+        numbers: Numbers,
+        delta: Array,
+        state: State,
+        query: Query,
+        shown: Shown,
+        directions: Array,
+        credit: Array,
+        clicked: Clicked,
+        draws: Draws,
+    ) -> tuple[Array, Memory]:
+        """Return the gradient; the memory does not change."""
         return self.combine(numbers, directions, credit[1:] - credit[0]), state.memory
 
     @abstractmethod
     def combine(self, numbers: Numbers, directions: Array, margin: Array) -> Array:
-        """Return the gradient from how much more credit each candidate has than the current ranker."""
+        """Return the gradient from the directions and their margins."""
 
 
 @twin(MeanWinner)
-class MeanWinnerTwin(InferenceTwin):
-    """All winners count alike."""
+class MeanWinnerTwin(MarginTwin):
+    """Gives all winners equal weight."""
 
     def combine(self, numbers: Numbers, directions: Array, margin: Array) -> Array:
         """Return the mean winning direction."""
@@ -52,33 +71,33 @@ class MeanWinnerTwin(InferenceTwin):
 
 
 def weighted_mean(directions: Array, weights: Array) -> Array:
-    """Return the mean of the rows; the sizes of the weights are scaled to sum to 1. Zero where all are zero."""
+    """Return the weighted mean of the rows, with absolute weights scaled to sum to 1; zero if all are zero."""
     size = jnp.sum(jnp.abs(weights))
     total = jnp.sum(directions * weights[:, None], axis=0)
     return total / jnp.where(size > 0.0, size, 1.0)
 
 
 def maybe_unit(vector: Array, unit: Array) -> Array:
-    """Return the vector, scaled to length 1 if asked to; zero stays."""
+    """Return the vector, scaled to length 1 if ``unit`` is positive; zero stays."""
     length = jnp.sqrt(jnp.sum(vector * vector))
     return vector / jnp.where((unit > 0.0) & (length > 0.0), length, 1.0)
 
 
 @twin(BestWinner)
-class BestWinnerTwin(InferenceTwin):
-    """Of a tie the first wins."""
+class BestWinnerTwin(MarginTwin):
+    """Selects the best winner, the first one of a tie."""
 
-    def combine(self, numbers: Numbers, directions: Any, margin: Any) -> Any:
+    def combine(self, numbers: Numbers, directions: Array, margin: Array) -> Array:
         """Return the direction with the most credit if it beats the current ranker."""
         best = jnp.argmax(margin)
         return jnp.where(margin[best] > MARGIN, directions[best], 0.0)
 
 
 @twin(CreditWeighted)
-class CreditWeightedTwin(InferenceTwin):
-    """Losers count in the opposite direction, if at all."""
+class CreditWeightedTwin(MarginTwin):
+    """Weights all directions by their margins; losers may be excluded."""
 
-    def combine(self, numbers: Numbers, directions: Any, margin: Any) -> Any:
+    def combine(self, numbers: Numbers, directions: Array, margin: Array) -> Array:
         """Return the mean direction, weighted by margins; those within rounding of zero count as zero."""
         counts = (margin > MARGIN) | ((numbers["losers"] > 0.0) & (margin < -MARGIN))
         weights = jnp.where(counts, margin, 0.0).astype(directions.dtype)
@@ -86,7 +105,7 @@ class CreditWeightedTwin(InferenceTwin):
 
 
 class Hard(NamedTuple):
-    """Remembered queries, one per slot: when they came (−1: empty), how easy they were, their documents, and what was clicked."""
+    """Remembered queries, one per slot: their step (−1: empty), their ease, their rows, the shown documents, and the clicks."""
 
     since: Array
     ease: Array
@@ -97,14 +116,14 @@ class Hard(NamedTuple):
 
 
 @twin(DifficultQueries)
-class DifficultQueriesTwin(Twin):
+class DifficultQueriesTwin(InferenceTwin):
     """Replays remembered queries only in impressions in which some run needs it."""
 
     shaping: ClassVar[tuple[str, ...]] = ("slots",)
     codes: ClassVar[dict[str, dict[str, float]]] = {"when": {"filling": 0.0, "tie": 1.0}}
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of the documents of all slots, gathered, and of their scores and comparisons."""
+        """Return the bytes of the documents of all slots, and of their scores and comparisons."""
         each = 8 * sizes.columns + (24 + 2 * sizes.length) * sizes.rankers
         return super().room(sizes) + int(self.shaped("slots")) * sizes.widest * each
 
@@ -159,7 +178,7 @@ def replayed_sums(memory: Hard, fresh: Array, candidates: Array, query: Query, d
 
 
 def remember(memory: Hard, now: Array, window: Array, query: Query, ranking: Array, clicked: Clicked) -> Hard:
-    """Put the query into a free slot, one that is too old, or that of an easier query; not without a click."""
+    """Put a query with a click into a free slot, one that is too old, or that of an easier query."""
     ease = jnp.sum(jnp.where(clicked.clicks, 1.0 / jnp.arange(1.0, len(ranking) + 1.0), 0.0))
     empty, old = memory.since < 0, now - memory.since > window
     easiest = jnp.argmax(memory.ease)

@@ -1,11 +1,11 @@
-"""The documents of all data sets and folds of a batch, in one table on the device that all runs share."""
+"""Loads the queries of all data sets and folds of a batch onto the device, in one table that all runs share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from duelrank.core.errors import InvalidValue
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.lockstep.metrics import ideals
+from duelrank.lockstep.twin import Array, DType
 from duelrank.metrics import Metric
 from duelrank.representation import Raw, Representation
 
@@ -20,16 +21,16 @@ Place = tuple[Dataset, int]
 
 
 class Shelf(NamedTuple):
-    """Labelled queries on the device: documents row by row, and of each query the first row, the size and the ideal value.
+    """Labelled queries on the device: the documents row by row, and for each query its first row, size and ideal metric.
 
-    The table ends with rows of no query, as many as the widest query has, so that a slice never ends before its time.
+    The table ends with empty rows, as many as the widest query has, so that a slice of that size is always within the table.
     """
 
-    features: Any
-    labels: Any
-    starts: Any
-    sizes: Any
-    ideals: Any
+    features: Array
+    labels: Array
+    starts: Array
+    sizes: Array
+    ideals: Array
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ class Library:
     train
         All training queries of all folds.
     first, count
-        Of each fold, the number of its first training query, and how many it has.
+        For each fold, the number of its first training query, and the number of its training queries.
     held_out
-        Of each fold, the queries to evaluate on; all of one shape.
-    n_features
-        Of each fold.
+        For each fold, the queries to evaluate on; all have the same shape.
+    n_features, n_grades
+        For each fold, the number of features and of grades.
     widest, n_columns, grades
-        The largest training query or the length of a list, the most features, and the most grades.
+        The largest training query or the length of a list, the largest number of features, and the largest number of grades.
     """
 
     train: Shelf
@@ -62,13 +63,13 @@ class Library:
 
     @property
     def n_bytes(self) -> int:
-        """What it takes on the device."""
+        """Number of bytes on the device."""
         shelves = (self.train, *self.held_out.values())
         return sum(int(array.nbytes) for shelf in shelves for array in shelf)
 
 
 def opened(place: Place, split: str) -> Fold:
-    """Return a fold that has queries to learn from and to evaluate on."""
+    """Return a fold; raise an error if it has no queries to learn from or to evaluate on."""
     dataset, number = place
     fold = dataset.fold(number)
     if not len(fold.train) or not len(getattr(fold, split)):
@@ -85,13 +86,13 @@ def load(
     places: Sequence[Place],
     metric: Metric,
     split: str,
-    real: Any,
+    real: DType,
     representation: Representation | None = None,
     length: int = 1,
 ) -> Library:
-    """Put the queries of some folds on the device, represented by what learns nothing.
+    """Load the queries of some folds onto the device, after a representation that does not learn.
 
-    Queries count as at least as wide as a list is long, so that every position has a row.
+    Queries count as at least as wide as the length of a list, so that every position has a row.
     """
     seen = partial(_represented, representation or Raw())
     folds: dict[Place, Fold] = {place: opened(place, split) for place in places}
@@ -129,7 +130,7 @@ def _represented(representation: Representation, split: Split) -> Split:
     return split if columns is split.features else Split.trusted(columns, split.labels, split.offsets, split.ids)
 
 
-def _shelf(splits: Sequence[Split], metric: Metric, n_columns: int, room: int, real: Any) -> Shelf:
+def _shelf(splits: Sequence[Split], metric: Metric, n_columns: int, room: int, real: DType) -> Shelf:
     total = sum(split.n_documents for split in splits)
     features, labels = np.zeros((total + room, n_columns), real), np.zeros(total + room, np.int8)
     starts, sizes, best, row = [], [], [], 0

@@ -1,4 +1,4 @@
-"""Twins of multileaving: lists and credit of many runs."""
+"""Twins of multileaving: lists and credit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from duelrank.core.registry import Part
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.ranking import best_first, best_in_turn, n_agreed, ranks_of, shown_ranks, soonest_in_turn
 from duelrank.lockstep.twin import Array, Clicked, Numbers, Query, Twin, twin
@@ -16,18 +17,18 @@ from duelrank.multileaving import ContestedPairs, Probabilistic, SampleOnlyScore
 
 
 class Teams(NamedTuple):
-    """The ranker that owns each position, −1 for nobody, and one entry per ranker."""
+    """The ranker that owns each position, −1 for none, and an array with one entry per ranker, for their number."""
 
     teams: Array
     rankers: Array
 
 
 class MultileaverTwin(Twin, ABC):
-    """The twin of a multileaver; ``order`` breaks ties, (documents,) for all rankers or a row for each."""
+    """The twin of a multileaver; ``order`` breaks ties, (documents,) for all rankers or one row for each."""
 
     @abstractmethod
     def leave(self, numbers: Numbers, scores: Array, order: Array, query: Query, draws: Draws) -> tuple[Array, Any]:
-        """Return the list and the evidence for the credit."""
+        """Return the list and the evidence that `assign_credit` needs."""
 
     @abstractmethod
     def assign_credit(self, numbers: Numbers, evidence: Any, query: Query, clicked: Clicked) -> Array:
@@ -36,7 +37,7 @@ class MultileaverTwin(Twin, ABC):
 
 @twin(TeamDraft)
 class TeamDraftTwin(MultileaverTwin):
-    """Draws the turns of all rounds at once; then each position takes the best document that is left."""
+    """Draws the turns of all rounds at once; then each position takes the best remaining document."""
 
     def leave(self, numbers: Numbers, scores: Array, order: Array, query: Query, draws: Draws) -> tuple[Array, Teams]:
         """Return the list, and the ranker that owns each position."""
@@ -45,20 +46,20 @@ class TeamDraftTwin(MultileaverTwin):
         return ranking, Teams(teams, jnp.zeros(scores.shape[0]))
 
     def assign_credit(self, numbers: Numbers, evidence: Teams, query: Query, clicked: Clicked) -> Array:
-        """Count each ranker's clicked documents."""
+        """Return the number of clicked documents of each ranker."""
         owned = evidence.teams == jnp.arange(evidence.rankers.shape[0])[:, None]
         return jnp.sum(owned & clicked.clicks, axis=-1, dtype=jnp.float64)
 
 
 def turns(n_rankers: int, length: int, draws: Draws) -> Array:
-    """Return whose turn it is: rounds in which every ranker has one, each in a random order of its own."""
+    """Return the ranker of each turn: rounds in which every ranker has one turn, each in a random order."""
     rounds = -(-length // n_rankers)
     order = draws.order(Purpose.RANKERS, (rounds, n_rankers))
     return best_first(jnp.zeros(order.shape), order).reshape(-1)[:length]
 
 
 def draft(scores: Array, order: Array, turn: Array, length: int) -> tuple[Array, Array]:
-    """Return the list and the ranker that owns each position; −1 on the top that all rankers agree on."""
+    """Return the list and the ranker that owns each position; −1 at the leading positions that all rankers agree on."""
     orders = jnp.broadcast_to(order, scores.shape)
     top = best_first(scores[0], orders[0])[:length]
     common = n_agreed(scores, orders, top)
@@ -70,24 +71,22 @@ def draft(scores: Array, order: Array, turn: Array, length: int) -> tuple[Array,
 
 @twin(Probabilistic)
 class ProbabilisticTwin(MultileaverTwin):
-    """Full ranks are counted for the rankers that place a document only; credit needs the ranks of what was shown."""
+    """Computes all ranks only for the rankers that place a document; credit needs only the ranks of shown documents."""
 
     ignored: ClassVar[tuple[str, ...]] = ("credit", "samples")
 
     @classmethod
-    def refuses(cls, part: Any) -> str | None:
-        """Refuse sampled credit: thousands of assignments per impression and run."""
-        return (
-            None
-            if part.credit == "exact"
-            else "Probabilistic(credit='sampled') has no lockstep twin, only exact credit"
-        )
+    def refuses(cls, part: Part) -> str | None:
+        """Refuse sampled credit: it draws thousands of assignments per impression and run."""
+        assert isinstance(part, Probabilistic)
+        exact = part.credit == "exact"
+        return None if exact else "Probabilistic(credit='sampled') has no lockstep twin, only exact credit"
 
     def leave(self, numbers: Numbers, scores: Array, order: Array, query: Query, draws: Draws) -> tuple[Array, Array]:
         """Return the list, and the rank of each shown document by each ranker.
 
-        The documents of a ranker wait for exponential times of rates 1/r^τ, and the first one that is not shown yet comes: each
-        position has fresh times, so this is a draw from the softmax over what is left.
+        The documents of a ranker have exponential waiting times with rates 1/r^τ, and the soonest one that is not yet shown is
+        chosen: with new times for each position, this is a draw from the softmax over the remaining documents.
         """
         n_rankers, n_documents = scores.shape
         length, orders = query.places.shape[0], jnp.broadcast_to(order, scores.shape)
@@ -108,7 +107,7 @@ class ProbabilisticTwin(MultileaverTwin):
 def placements(ranks: Array, places: Array, size: Array, widest: int, tau: Array) -> Array:
     """Return P(ranker i placed the document | the list) for every position, (rankers, length).
 
-    What was left to draw from is added up from the end: subtracting from the whole would cancel for a steep softmax.
+    The mass of the remaining documents is summed from the end: subtraction would cancel for a steep softmax.
     """
     every = jnp.arange(widest)
     masses = jnp.where(every < size, (every + 1.0).astype(jnp.float64) ** -tau, 0.0)
@@ -127,8 +126,8 @@ def placements(ranks: Array, places: Array, size: Array, widest: int, tau: Array
 def expected_preference(wins: Array, losses: Array) -> Array:
     """Return E[sign] of the sum over positions of independent steps, +1 or −1 with the given probabilities, else 0.
 
-    The sum has a characteristic function that is a product over positions, so its sign follows from a few frequencies, without
-    a convolution. Where wins equal losses every factor is real and the result exactly 0.
+    The characteristic function of the sum is a product over positions, so its sign follows from a few frequencies, without a
+    convolution. If wins equal losses, every factor is real and the result exactly 0.
     """
     length = wins.shape[-1]
     period = 2 * length + 1
@@ -145,7 +144,7 @@ def expected_preference(wins: Array, losses: Array) -> Array:
 
 @twin(SampleOnlyScored)
 class SampleOnlyScoredTwin(MultileaverTwin):
-    """Only the order of the shown documents counts, so their scores alone are ranked."""
+    """Ranks only the shown documents."""
 
     def leave(self, numbers: Numbers, scores: Array, order: Array, query: Query, draws: Draws) -> tuple[Array, Array]:
         """Return a team-draft list, and the rank of each shown document among the shown ones, by each ranker."""
@@ -163,10 +162,10 @@ class SampleOnlyScoredTwin(MultileaverTwin):
 
 @twin(ContestedPairs)
 class ContestedPairsTwin(SampleOnlyScoredTwin):
-    """Lists and evidence are those of `SampleOnlyScored`."""
+    """Makes the lists and evidence of `SampleOnlyScored`."""
 
     def assign_credit(self, numbers: Numbers, evidence: Array, query: Query, clicked: Clicked) -> Array:
-        """Return Σ ρ over the pairs that a ranker has as the user prefers them; [ranker, better, worse] position."""
+        """Return Σ ρ over the pairs that a ranker has in the user's order; axes are ranker, better and worse position."""
         position = jnp.arange(evidence.shape[-1])
         seen = (position <= clicked.last) & query.places
         prefers = clicked.clicks[:, None] & (seen & ~clicked.clicks)[None, :]

@@ -1,8 +1,8 @@
-"""Programs: a group of runs of the same shape as one compiled function, and how runs are grouped."""
+"""Groups runs into batches, and compiles the program of a batch: all impressions of all its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ from jax import lax
 from duelrank.algorithms import Represented
 from duelrank.datasets import Dataset, Fold
 from duelrank.lockstep import metrics, users
-from duelrank.lockstep.algorithms import prepared
+from duelrank.lockstep.algorithms import AlgorithmTwin, prepared
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.library import Library, Place, Shelf, opened, widest_query
-from duelrank.lockstep.ranking import ranks_of
-from duelrank.lockstep.twin import RUNS, Array, DType, Query, Sizes, State, usable
+from duelrank.lockstep.ranking import Scores, ranks_of
+from duelrank.lockstep.twin import RUNS, Array, DType, Numbers, Query, Shape, Sizes, State, usable
 from duelrank.simulation import RunSpec
 
 _MOST_RUNS = 16_384
@@ -26,11 +26,11 @@ _MOST_RUNS = 16_384
 def alike(specs: Sequence[RunSpec]) -> list[list[RunSpec]]:
     """Return specs in groups that can share a table of documents: equal settings, and queries of similar size.
 
-    All queries of a table are treated as if they were as large as the largest, so a group takes in larger ones only up to
-    twice the size of its smallest. What a representation does without learning is done to the table. Where one learns, the place of
-    a column among all of them, and with it its random numbers, depends on the number of features, which must then be equal.
+    All queries of a table take as much room as the largest, so the largest queries of a group are at most twice the size of its
+    smallest. A representation that does not learn is applied to the table. If one learns, the index of a column, and with it its
+    random numbers, depends on the number of features, which must then be equal.
     """
-    groups: dict[Any, list[RunSpec]] = {}
+    groups: dict[Shape, list[RunSpec]] = {}
     counted: dict[Place, int] = {}
     for spec in specs:
         seen, n_features = prepared(spec.algorithm), 0
@@ -69,7 +69,7 @@ def batches(specs: Sequence[RunSpec], library: Library, sizes: Sizes, room: int 
     Parameters
     ----------
     room
-        What a run needs beside what every run does, in bytes, in single precision.
+        Bytes of a run in addition to those that every run needs, in single precision.
     """
     free = usable() - library.n_bytes
     item = int(library.train.features.dtype.itemsize)
@@ -95,10 +95,22 @@ def _bytes_per_run(spec: RunSpec, sizes: Sizes, item: int) -> int:
 
 
 class Runs(NamedTuple):
-    """What differs from run to run, stacked: numbers of the recipe and the user, the key, the queries and the features."""
+    """The data that differs between runs, stacked.
 
-    algorithm: Any
-    user: Any
+    Parameters
+    ----------
+    algorithm, user
+        The numeric parameters of the recipe and of the user.
+    key
+        The key of the random numbers.
+    first, count
+        The first training query, and the number of training queries.
+    columns
+        Flags of the columns.
+    """
+
+    algorithm: Numbers
+    user: Numbers
     key: Array
     first: Array
     count: Array
@@ -115,16 +127,16 @@ class Dimensions(NamedTuple):
     real: DType
 
 
-_programs: dict[Any, Any] = {}
-_compiled: dict[Any, Any] = {}
+_programs: dict[Shape, Any] = {}
+_compiled: dict[Shape, Any] = {}
 
 
-def learning(twin: Any, dimensions: Dimensions) -> Any:
+def learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Any:
     """Return the program that makes all impressions of all runs.
 
-    It takes the runs, the training queries, the numbers of the metric, and for each impression the number of the checkpoint that
-    comes next. It returns the metric of every list and the length of every move, (impressions, runs), and what is kept of every
-    checkpoint: the weights, (checkpoints, runs, features), or with a representation also what they are for.
+    It takes the runs, the training queries, the numbers of the metric, and for each impression the number of the next checkpoint.
+    It returns the metric of every list and the length of every move, (impressions, runs), and the data of every checkpoint: the
+    weights, (checkpoints, runs, features), and with a representation also its knots.
     """
     key = (twin.shape, dimensions)
     if key not in _programs:
@@ -132,8 +144,8 @@ def learning(twin: Any, dimensions: Dimensions) -> Any:
     return _programs[key]
 
 
-def compiled(twin: Any, dimensions: Dimensions, *given: Any) -> Any:
-    """Return the program compiled for arguments of these shapes; compiled once in a process."""
+def compiled(twin: AlgorithmTwin, dimensions: Dimensions, *given: Any) -> Any:
+    """Return the program compiled for arguments of these shapes; it is compiled once per process."""
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(given))
     key = (twin.shape, dimensions, shapes)
     if key not in _compiled:
@@ -146,12 +158,11 @@ def compiled_programs() -> list[Any]:
     return list(_compiled.values())
 
 
-def _learning(twin: Any, dimensions: Dimensions) -> Any:
-    def learn_all(runs: Runs, train: Shelf, metric: Any, slots: Array) -> tuple[Array, Array, Array]:
+def _learning(twin: AlgorithmTwin, dimensions: Dimensions) -> Callable[..., tuple[Array, Array, Array]]:
+    def learn_all(runs: Runs, train: Shelf, metric: Numbers, slots: Array) -> tuple[Array, Array, Array]:
         def begin(run: Runs) -> State:
             draws = Draws(run.key, jnp.int32(0), dimensions.real)
-            begun: State = twin.start(run.algorithm, run.columns, dimensions.length, draws)
-            return begun
+            return twin.start(run.algorithm, run.columns, dimensions.length, draws)
 
         def step(carry: tuple[State, Array], now: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
             states, kept = carry
@@ -160,7 +171,7 @@ def _learning(twin: Any, dimensions: Dimensions) -> Any:
                 lambda run, state: _impression(twin, dimensions, run, state, t, train, metric), axis_name=RUNS
             )
             states, online, moved = advance(runs, states)
-            # Written at every impression: what stands there in the end is what was written at the checkpoint.
+            # Written at every impression, so that the last write is that of the checkpoint.
             kept = jax.tree.map(partial(_put, slot), kept, jax.vmap(twin.kept)(states))
             return (states, kept), (online.astype(jnp.float32), moved.astype(jnp.float32))
 
@@ -180,7 +191,7 @@ def _put(slot: Array, kept: Array, now: Array) -> Array:
 
 
 def _impression(
-    twin: Any, dimensions: Dimensions, run: Runs, state: State, t: Array, train: Shelf, metric: Any
+    twin: AlgorithmTwin, dimensions: Dimensions, run: Runs, state: State, t: Array, train: Shelf, metric: Numbers
 ) -> tuple[State, Array, Array]:
     """Show one list, let the user click, and learn; return the state, the metric of the list and the length of the move."""
     draws = Draws(run.key, t, dimensions.real)
@@ -204,27 +215,31 @@ def _open(train: Shelf, index: Array, dimensions: Dimensions, columns: Array) ->
     return Query(train.features, start, size, features, present, places, columns)
 
 
-def evaluate(scores: Any, shelf: Shelf, metric: Any, rows: Any, keys: Array, when: Array, widest: int) -> Array:
+def evaluate(scores: Scores, shelf: Shelf, metric: Numbers, rows: Any, keys: Array, when: Array, widest: int) -> Array:
     """Return the mean metric of each row of weights over all queries, ties at random.
 
     Parameters
     ----------
     scores
-        Returns the score of each document by each row, from the rows and the features: `linear_scores`, say.
+        Returns the score of each document by each row, from the rows and the features, such as `linear_scores`.
+    shelf
+        The queries.
+    metric
+        The numbers of the metric.
     rows
-        Weights, or whatever ``scores`` takes.
+        Weights, or the other input of ``scores``.
     keys, when
-        Of each row, the key of its run and the number of its impression.
+        For each row, the key of its run and the number of its impression.
     widest
-        The largest query.
+        Number of documents of the largest query.
     """
     value: Array = _evaluation(scores, widest)(shelf, metric, rows, keys, when)
     return value
 
 
 @cache
-def _evaluation(scores_of: Any, widest: int) -> Any:
-    def of_one(shelf: Shelf, metric: Any, scored: Array, key: Array, when: Array) -> Array:
+def _evaluation(scores_of: Scores, widest: int) -> Any:
+    def of_one(shelf: Shelf, metric: Numbers, scored: Array, key: Array, when: Array) -> Array:
         rows = shelf.starts[:, None] + jnp.arange(widest, dtype=jnp.int32)
         present = jnp.arange(widest) < shelf.sizes[:, None]
         scores = jnp.where(present, scored[rows], -jnp.inf)
@@ -233,7 +248,7 @@ def _evaluation(scores_of: Any, widest: int) -> Any:
         found = metrics.value(metric, gains, ranks_of(scores, order), present, shelf.ideals)
         return jnp.sum(found) / jnp.sum(shelf.sizes > 0)
 
-    def of_all(shelf: Shelf, metric: Any, rows: Any, keys: Array, when: Array) -> Array:
+    def of_all(shelf: Shelf, metric: Numbers, rows: Any, keys: Array, when: Array) -> Array:
         scored = scores_of(rows, shelf.features)
         return jax.vmap(of_one, in_axes=(None, None, 0, 0, 0))(shelf, metric, scored, keys, when)
 

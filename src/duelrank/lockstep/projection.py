@@ -1,4 +1,4 @@
-"""Twins of projection: examined positions, and projection onto the space of examined documents."""
+"""Twins of projection: models of examined positions, and the projection onto the span of examined documents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from duelrank.core.registry import Part
 from duelrank.kernels.projection import FAR, PACE
 from duelrank.lockstep.twin import Array, Clicked, Memory, Numbers, Query, Shown, Sizes, Twin, twin
 from duelrank.projection import (
@@ -24,9 +25,12 @@ from duelrank.projection import (
     WholeList,
 )
 
+_STEP = 10  # numbers of remembered documents are rounded up to multiples of it
+_UNROLLED = 32  # most rounds of an unrolled loop: beyond that, compiling takes minutes
+
 
 class ExaminationTwin(Twin):
-    """The twin of an examination; those that give a depth remember nothing."""
+    """The twin of an examination; by default a depth without memory."""
 
     #: Whether there are weights other than 0 and 1.
     graded: ClassVar[bool] = False
@@ -45,22 +49,22 @@ class ExaminationTwin(Twin):
         return jnp.where(seen, 1.0, 0.0), memory
 
     def depth(self, numbers: Numbers, query: Query, clicked: Clicked) -> Array:
-        """Return how many positions were examined; it may be beyond the end of the list."""
+        """Return the number of examined positions; it may be beyond the end of the list."""
         raise NotImplementedError
 
 
 @twin(LastClick)
 class LastClickTwin(ExaminationTwin):
-    """Down to the lowest click and some positions more; nothing without a click."""
+    """Examines down to the lowest click and some positions more; none without a click."""
 
     def depth(self, numbers: Numbers, query: Query, clicked: Clicked) -> Array:
-        """Return the lowest click and what is beyond."""
+        """Return the lowest click plus ``beyond``."""
         return jnp.where(clicked.last > 0, clicked.last + numbers["beyond"].astype(jnp.int32), 0)
 
 
 @twin(WholeList)
 class WholeListTwin(ExaminationTwin):
-    """All positions."""
+    """Examines all positions."""
 
     def depth(self, numbers: Numbers, query: Query, clicked: Clicked) -> Array:
         """Return the length of the list."""
@@ -69,7 +73,7 @@ class WholeListTwin(ExaminationTwin):
 
 @twin(Observed)
 class ObservedTwin(ExaminationTwin):
-    """As many as the simulated user has seen."""
+    """Examines the positions that the simulated user has seen."""
 
     def depth(self, numbers: Numbers, query: Query, clicked: Clicked) -> Array:
         """Return the number of examined positions."""
@@ -77,7 +81,7 @@ class ObservedTwin(ExaminationTwin):
 
 
 class Regression(NamedTuple):
-    """Attraction as a logistic regression on features less the mean document, which was made of so many lists."""
+    """Attraction as a logistic regression on centred features; the mean document averages a number of lists."""
 
     slopes: Array
     intercept: Array
@@ -86,38 +90,38 @@ class Regression(NamedTuple):
 
 
 class Users(NamedTuple):
-    """Successes and trials, one of each per probability of the model."""
+    """Successes and trials, one entry per probability of the model."""
 
     successes: Array
     trials: Array
 
 
-class Believed(NamedTuple):
-    """What a click model knows."""
+class ModelState(NamedTuple):
+    """The parameters of a click model."""
 
     documents: Regression
     users: Users
 
 
-class ClickModelTwin(ExaminationTwin, ABC):
-    """Runs that learn nothing, with a ``forgetting`` of None, share the program of those that do."""
+class ModelledExaminationTwin(ExaminationTwin, ABC):
+    """The twin of a click model; runs with fixed parameters, a ``forgetting`` of None, share the program of those that learn."""
 
     graded: ClassVar[bool] = True
     absent: ClassVar[dict[str, float]] = {"forgetting": -1.0}
 
-    def start(self, numbers: Numbers, n_features: int) -> Believed:
-        """Return the parameters as given."""
+    def start(self, numbers: Numbers, n_features: int) -> ModelState:
+        """Return the initial parameters."""
         nothing, chances = jnp.zeros(n_features, jnp.float64), self.chances(numbers)
         odds = jnp.log(numbers["attraction"] / (1.0 - numbers["attraction"]))
         users = Users(BELIEF * chances, jnp.full(chances.shape, BELIEF))
-        return Believed(Regression(nothing, odds, nothing, jnp.zeros(())), users)
+        return ModelState(Regression(nothing, odds, nothing, jnp.zeros(())), users)
 
     @abstractmethod
     def chances(self, numbers: Numbers) -> Array:
         """Return the initial probabilities of the model."""
 
     def examine(
-        self, numbers: Numbers, memory: Believed, query: Query, shown: Shown, clicked: Clicked
+        self, numbers: Numbers, memory: ModelState, query: Query, shown: Shown, clicked: Clicked
     ) -> tuple[Array, Memory]:
         """Return P(seen | clicks) of each position, and the parameters after one step of online EM."""
         rows = query.features[shown.ranking].astype(jnp.float64)
@@ -125,12 +129,12 @@ class ClickModelTwin(ExaminationTwin, ABC):
         seen = jnp.where(query.places, self.seen(memory.users, attraction, query.places, clicked), 0.0)
         users = self.count(memory.users, seen, query.places, clicked, forgetting)
         errors = seen * (clicked.clicks - attraction)
-        learned = Believed(regressed(memory.documents, rows, errors, query.places, forgetting), users)
+        learned = ModelState(regressed(memory.documents, rows, errors, query.places, forgetting), users)
         return seen, jax.tree.map(lambda new, old: jnp.where(forgetting >= 0.0, new, old), learned, memory)
 
     @abstractmethod
     def seen(self, users: Users, attraction: Array, places: Array, clicked: Clicked) -> Array:
-        """Return P(seen | clicks) of each position; it does not matter what stands beyond the end of the list."""
+        """Return P(seen | clicks) of each position; values beyond the end of the list are ignored."""
 
     @abstractmethod
     def count(self, users: Users, seen: Array, places: Array, clicked: Clicked, forgetting: Array) -> Users:
@@ -144,7 +148,7 @@ def attractions(documents: Regression, rows: Array) -> Array:
 
 
 def regressed(documents: Regression, rows: Array, errors: Array, places: Array, forgetting: Array) -> Regression:
-    """Move the regression along the errors of one list, by a step that is safe for it divided by √(lists known)."""
+    """Update the regression by the errors of one list; the step is a safe one divided by √(number of lists)."""
     rows = jnp.where(places[:, None], rows, 0.0)
     n, total = jnp.sum(places), jnp.sum(errors)
     whole, squares = jnp.sum(rows, axis=0), jnp.sum(rows * rows)
@@ -156,21 +160,21 @@ def regressed(documents: Regression, rows: Array, errors: Array, places: Array, 
     pace = PACE / jnp.sqrt(lists)
     differ = spread > 1e-12 * squares
     slopes = documents.slopes + jnp.where(differ, pace / jnp.where(differ, spread, 1.0), 0.0) * pull
-    # Another mean document alone changes no prediction.
+    # With the shift, a change of the mean document alone changes no prediction.
     intercept = documents.intercept + jnp.sum(documents.slopes * move) + pace * total / n
     return Regression(slopes, intercept, mean, lists)
 
 
 def cascade(clicked: Clicked, places: Array, attraction: Array, after_click: Array, after_skip: Array) -> Array:
-    """Return P(seen | all clicks) of each position, where users go from the top down and may stop after each document.
+    """Return P(seen | all clicks) of each position for users who scan from the top and may stop after each document.
 
-    Below the last click, a position was seen if the user stopped after it or at the end. Each of these ways has its probability of
-    silence: to see, and not to click, all positions before.
+    Below the last click, a position was seen if the user stopped after it or read to the end. Each of these cases includes the
+    probability that the positions before were seen without a click.
 
     Parameters
     ----------
     after_click, after_skip
-        P(going on) after a click at each position, and after a document that was not clicked.
+        P(continue) after a click at each position, and after a document that was not clicked.
     """
     position = jnp.arange(places.shape[0])
     below = position[:, None] < position[None, :]
@@ -180,13 +184,13 @@ def cascade(clicked: Clicked, places: Array, attraction: Array, after_click: Arr
     silent = jnp.where(hidden, onward * (1.0 - attraction), 1.0)
     stops = (1.0 - onward) * jnp.prod(jnp.where(below, silent[:, None], 1.0), axis=0)
     later = jnp.sum(jnp.where(below, stops, 0.0), axis=1) + jnp.prod(silent)
-    # Where nobody stops before, exactly 1: who never stops would else, by rounding, be found to stop at times.
+    # Exactly 1 if no user can have stopped before: otherwise rounding would give users who never stop a probability to stop.
     doubt = jnp.any((stops > 0.0)[:, None] & ~below.T, axis=0)
     return jnp.where(hidden & doubt, later / (jnp.sum(stops) + jnp.prod(silent)), 1.0)
 
 
 def counted(users: Users, column: Array, successes: Array, trials: Array, kept: Array, counts: Array) -> Users:
-    """Add trials to a column if they count; a whole trial makes all earlier ones count ``kept`` times as much."""
+    """Add trials to a column if they count; a whole trial multiplies the weight of all earlier ones by ``kept``."""
     here = (jnp.arange(users.trials.shape[0]) == column) & counts
     share = jnp.where(here, 1.0 - (1.0 - kept) * trials, 1.0)
     return Users(
@@ -195,8 +199,8 @@ def counted(users: Users, column: Array, successes: Array, trials: Array, kept: 
 
 
 @twin(PositionBased)
-class PositionBasedTwin(ClickModelTwin):
-    """A column per position; the first is always seen."""
+class PositionBasedTwin(ModelledExaminationTwin):
+    """Has one column per position; the first position is always seen."""
 
     from_top: ClassVar[bool] = False
 
@@ -210,7 +214,7 @@ class PositionBasedTwin(ClickModelTwin):
         return jnp.where(clicked.clicks, 1.0, prior * (1.0 - attraction) / (1.0 - prior * attraction))
 
     def count(self, users: Users, seen: Array, places: Array, clicked: Clicked, forgetting: Array) -> Users:
-        """Count who saw each position; with a ``forgetting`` of 1, t lists count as t^0.6."""
+        """Count the users who saw each position; with a ``forgetting`` of 1, t lists count as t^0.6."""
         for i in range(1, places.shape[0]):
             column = min(i, POSITIONS - 1)
             known = users.trials[column]
@@ -220,8 +224,8 @@ class PositionBasedTwin(ClickModelTwin):
 
 
 @twin(DependentClick)
-class DependentClickTwin(ClickModelTwin):
-    """Columns: going on after a click, per position, and last going on after a document that was not clicked."""
+class DependentClickTwin(ModelledExaminationTwin):
+    """Has the columns: continuing after a click, per position, and last continuing after a document that was not clicked."""
 
     def chances(self, numbers: Numbers) -> Array:
         """Return P(continue | clicked) per position, then P(continue | not clicked)."""
@@ -234,7 +238,7 @@ class DependentClickTwin(ClickModelTwin):
         return cascade(clicked, places, attraction, after_click, onward[POSITIONS])
 
     def count(self, users: Users, seen: Array, places: Array, clicked: Clicked, forgetting: Array) -> Users:
-        """Count who went on from each position; after the last one it cannot be known."""
+        """Count the users who continued from each position; after the last position it cannot be known."""
         for i in range(places.shape[0] - 1):
             column = jnp.where(clicked.clicks[i], min(i, POSITIONS - 1), POSITIONS)
             users = counted(users, column, seen[i + 1], seen[i], forgetting, places[i + 1])
@@ -242,8 +246,8 @@ class DependentClickTwin(ClickModelTwin):
 
 
 @twin(DynamicBayesian)
-class DynamicBayesianTwin(ClickModelTwin):
-    """Columns: perseverance, and satisfaction by a clicked document."""
+class DynamicBayesianTwin(ModelledExaminationTwin):
+    """Has the columns: perseverance, and satisfaction by a clicked document."""
 
     def chances(self, numbers: Numbers) -> Array:
         """Return perseverance and satisfaction."""
@@ -256,7 +260,7 @@ class DynamicBayesianTwin(ClickModelTwin):
         return cascade(clicked, places, attraction, onward, perseverance)
 
     def count(self, users: Users, seen: Array, places: Array, clicked: Clicked, forgetting: Array) -> Users:
-        """Count who went on and who was satisfied; who did not go on after a click was satisfied or gave up."""
+        """Count users who continued and who were satisfied; a user who stops after a click was satisfied or gave up."""
         perseverance, satisfaction = users.successes / users.trials
         onward = perseverance * (1.0 - satisfaction)
         gave_up = jnp.where(onward < 1.0, 1.0 - satisfaction / jnp.where(onward < 1.0, 1.0 - onward, 1.0), 0.0)
@@ -268,12 +272,8 @@ class DynamicBayesianTwin(ClickModelTwin):
         return users
 
 
-_ROOM = 10  # recipes that remember up to so many documents share a program, and so on in steps of it
-_WRITTEN_OUT = 32  # rounds of a loop: beyond that, compiling takes minutes
-
-
 class Examined(NamedTuple):
-    """Rows of the table of all documents, the newest last, −1 where there is none; their weights; what is known of users."""
+    """Rows of the table of all documents, the newest last, −1 for none; their weights; the memory of the examination."""
 
     rows: Array
     weights: Array
@@ -282,27 +282,28 @@ class Examined(NamedTuple):
 
 @twin(DocumentSpace)
 class DocumentSpaceTwin(Twin):
-    """Remembers documents by their rows, and their weights only if an examination gives others than 0 and 1."""
+    """Remembers documents by their rows, and their weights only if the examination gives weights other than 0 and 1."""
 
     shaping: ClassVar[tuple[str, ...]] = ("remembered",)
     ignored: ClassVar[tuple[str, ...]] = ("basis", "tolerance", "centred")
     absent: ClassVar[dict[str, float]] = {"ridge": 0.0}
     codes: ClassVar[dict[str, dict[str, float]]] = {"rescale": {"none": 0.0, "unit": 1.0, "preserve": 2.0}}
-    examination: Any
+    examination: ExaminationTwin
 
     @classmethod
-    def refuses(cls, part: Any) -> str | None:
-        """Refuse what is not written for lockstep yet."""
+    def refuses(cls, part: Part) -> str | None:
+        """Refuse settings that have no lockstep version."""
+        assert isinstance(part, DocumentSpace)
         if part.centred:
             return "DocumentSpace(centred=True) has no lockstep twin"
         return None if part.tolerance is None else "DocumentSpace(tolerance=…) has no lockstep twin"
 
     def shaped(self, name: str) -> Any:
-        """Round the number of remembered documents up."""
-        return -(-super().shaped(name) // _ROOM) * _ROOM
+        """Round the number of remembered documents up, so that more recipes share a program."""
+        return -(-super().shaped(name) // _STEP) * _STEP
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of the documents and of the system of equations, three times in double precision."""
+        """Return the bytes of three copies of the documents and of the system of equations, in double precision."""
         rows = int(self.shaped("remembered")) + sizes.length
         return super().room(sizes) + 24 * rows * (rows + 1 + sizes.columns)
 
@@ -335,7 +336,7 @@ class DocumentSpaceTwin(Twin):
         return mixed, known._replace(rows=kept)
 
     def _first(self, seen: Array, values: Array, nothing: float) -> Array:
-        """Return the values of the positions that were seen, one after the other, and then nothing."""
+        """Return the values of the seen positions, one after the other, padded with ``nothing``."""
         if self.examination.from_top:
             return jnp.where(seen, values, nothing)
         place = jnp.cumsum(seen) - 1
@@ -345,7 +346,7 @@ class DocumentSpaceTwin(Twin):
 
 
 def _newest(old: Array, grown: Array, n_new: Array, keeps: Array) -> Array:
-    """Return the newest of what was grown by n_new, as many as there is room for; or the old if nothing is kept."""
+    """Return the newest entries of an array that has grown by n_new, as many as before; the old array if nothing is kept."""
     return jnp.where(keeps, lax.dynamic_slice(grown, (n_new,), old.shape), old) if len(old) else old
 
 
@@ -361,7 +362,7 @@ def project(vector: Array, rows: Array, ridge: Array) -> Array:
 
 
 def solve(matrix: Array, right: Array, tolerance: float) -> Array:
-    """Solve a symmetric system by elimination; an equation that earlier ones imply is left out, with its unknown."""
+    """Solve a symmetric system by elimination; an equation that depends on earlier ones is left out, with its unknown."""
     size = matrix.shape[0]
     if size == 0:
         return right
@@ -380,15 +381,15 @@ def solve(matrix: Array, right: Array, tolerance: float) -> Array:
 
 
 def unrolls(rounds: int) -> bool:
-    """Whether to write a loop out: that takes longer to compile, but an accelerator waits for every round of a loop."""
-    return rounds <= _WRITTEN_OUT and str(jax.default_backend()) != "cpu"
+    """Return whether to unroll a loop: this takes longer to compile, but an accelerator waits in every round of a loop."""
+    return rounds <= _UNROLLED and str(jax.default_backend()) != "cpu"
 
 
 def rescaled_mix(gradient: Array, projected: Array, strength: Array, rescale: Array) -> Array:
-    """Return strength · projected + (1 − strength) · gradient, the projected one first rescaled.
+    """Return strength · rescaled projection + (1 − strength) · gradient.
 
-    rescale 0: as it is; 1: to length 1; 2: to the length of the gradient. What is left of a gradient that is orthogonal to the
-    space is rounding, and counts as zero.
+    Rescale 0: no change; 1: to length 1; 2: to the length of the gradient. The projection of a gradient that is orthogonal to the
+    space is a rounding error, and counts as zero.
     """
     wide = gradient.astype(jnp.float64)
     before, after = jnp.sqrt(jnp.sum(wide * wide)), jnp.sqrt(jnp.sum(projected * projected))
@@ -400,5 +401,5 @@ def rescaled_mix(gradient: Array, projected: Array, strength: Array, rescale: Ar
 
 
 def _rounding(gradient: Array) -> float:
-    """Return the share of a gradient's length below which a projection is rounding; 1e-12 in double precision, as on the CPU."""
+    """Return the relative length below which a projection is a rounding error: 1e-12 in double precision, as on the CPU."""
     return 1e-12 if gradient.dtype == jnp.float64 else 1e-6

@@ -1,15 +1,21 @@
-"""Ranks documents: all of them by sorting, a few of them by counting what stands before."""
+"""Ranks documents: all of them by sorting, a few of them by counting the better ones."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 from jax import lax
 
 from duelrank.lockstep.twin import Array
 
+#: Returns the scores of all documents, (rows, documents), from rows of weights or curves, and the features.
+Scores: TypeAlias = Callable[[Any, Array], Array]
+
 
 def scores_of(rankers: Array, features: Array, present: Array) -> Array:
-    """Return the score of each document by each ranker, (rankers, documents); −inf where there is no document."""
+    """Return the score of each document by each ranker, (rankers, documents); −inf if there is no document."""
     return jnp.where(present, linear_scores(rankers, features), -jnp.inf)
 
 
@@ -19,9 +25,9 @@ def linear_scores(weights: Array, features: Array) -> Array:
 
 
 def best_first(scores: Array, order: Array) -> Array:
-    """Return the documents by each row of scores, the best first; of equal ones the first by ``order`` is better.
+    """Return the documents by each row of scores, best first; ties by ``order``.
 
-    Documents that are not there, with a score of −inf, come last.
+    Missing documents, with a score of −inf, come last.
     """
     numbers = lax.broadcasted_iota(jnp.int32, scores.shape, scores.ndim - 1)
     ranked: Array = lax.sort((-scores, jnp.broadcast_to(order, scores.shape), numbers), num_keys=2)[2]
@@ -36,9 +42,9 @@ def ranks_of(scores: Array, order: Array) -> Array:
 
 
 def shown_ranks(scores: Array, order: Array, shown: Array, shown_order: Array) -> Array:
-    """Return the rank of a few documents, with their scores and their place in the order, among all documents.
+    """Return the rank of a few documents among all documents, from their scores and their places in the order.
 
-    It compares each of the few with all: for ten of them that beats sorting.
+    It compares each of the few with all, which is faster than sorting for about ten of them.
     """
     mine, place = shown[..., :, None], jnp.broadcast_to(shown_order, shown.shape)[..., :, None]
     theirs, their_place = scores[..., None, :], jnp.broadcast_to(order, scores.shape)[..., None, :]
@@ -46,9 +52,9 @@ def shown_ranks(scores: Array, order: Array, shown: Array, shown_order: Array) -
 
 
 def n_agreed(scores: Array, order: Array, top: Array) -> Array:
-    """Return how long a top all rankers have in common, where ``top`` is the top of one of them.
+    """Return the number of leading documents that all rankers agree on; ``top`` has the leading documents of one ranker.
 
-    A document of the top stands where it should if it is better than the best of all that come behind it.
+    A document of the top is in its place if it is better than the best of all later ones.
     """
     left = jnp.all(jnp.arange(scores.shape[1])[:, None] != top, axis=1)
     score = jnp.max(jnp.where(left, scores, -jnp.inf), axis=1)
@@ -62,14 +68,14 @@ def n_agreed(scores: Array, order: Array, top: Array) -> Array:
 
 
 def best_in_turn(scores: Array, order: Array, known: Array, n_known: Array) -> Array:
-    """Return one document per row of scores, from the first row to the last: the best that no row before has taken.
+    """Return one document per row of scores, from the first row to the last: the best that no earlier row has taken.
 
     Parameters
     ----------
     scores, order
         (length, documents).
     known, n_known
-        The documents of the first rows, where these are known already.
+        The documents of the first rows, and their number, if these are known already.
     """
     numbers = jnp.arange(scores.shape[1], dtype=jnp.int32)
     taken = jnp.zeros(scores.shape[1], bool)
@@ -84,12 +90,12 @@ def best_in_turn(scores: Array, order: Array, known: Array, n_known: Array) -> A
 
 
 def soonest_in_turn(waits: Array) -> Array:
-    """Return one document per row of waits, from the first row to the last: the soonest that no row before has taken.
+    """Return one document per row of waits, from the first row to the last: the soonest that no earlier row has taken.
 
     Parameters
     ----------
     waits
-        (length, documents); inf where there is no document.
+        (length, documents); inf if there is no document.
     """
     numbers = jnp.arange(waits.shape[1], dtype=jnp.int32)
     taken = jnp.zeros(waits.shape[1], bool)

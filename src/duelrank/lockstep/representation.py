@@ -1,32 +1,36 @@
-"""Twins of representations: the columns that an algorithm learns with, for many runs at once."""
+"""Twins of representations: the columns of documents, and learned knots."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from duelrank.lockstep.draws import Draws, Purpose
-from duelrank.lockstep.ranking import linear_scores
-from duelrank.lockstep.twin import Array, DType, Memory, Numbers, Query, Sizes, Twin, twin, usable
+from duelrank.lockstep.ranking import Scores, linear_scores
+from duelrank.lockstep.twin import Array, DType, Memory, Numbers, Query, Shape, Sizes, Twin, twin, usable
 from duelrank.representation import BentLines, Chain, Fixed, QueryRanks, QueryScaled, Ramps, Raw
-from duelrank.representation.curves import EVERY, FIRST, HORIZON, OFF
+from duelrank.representation.curves import EVERY, FIRST, HORIZON, OFF, Knotted
+
+Count: TypeAlias = int | Array
+
+_COLUMNS = 200_000_000  # most columns of documents to compute at a time
 
 
 class RepresentationTwin(Twin):
-    """The twin of a representation: as `Representation`, for columns in rows, (columns of a feature, features)."""
+    """The twin of a representation; columns are in rows, (columns of a feature, features)."""
 
-    #: Whether it learns from the documents that it sees.
-    learns: ClassVar[bool] = False
-    #: Scores of documents, from what `scored` returns; a function of a module, so that all that share it share a program.
-    scores: ClassVar[Any] = staticmethod(linear_scores)
+    @property
+    def scores(self) -> Scores:
+        """The function that scores documents, from the result of `scored`; twins that share it share a program."""
+        return linear_scores
 
-    def each(self, lists: Any) -> Any:
-        """Return how many columns each feature has after so many lists."""
+    def each(self, lists: Count) -> Count:
+        """Return the number of columns of each feature after a number of lists."""
         return 1
 
     def start(self, columns: Array, real: DType) -> Memory:
@@ -38,71 +42,60 @@ class RepresentationTwin(Twin):
         return features[..., None, :]
 
     def kept(self, weights: Array, memory: Memory) -> Any:
-        """Return what a checkpoint needs to keep."""
+        """Return the data that a checkpoint keeps."""
         return weights
 
     def scored(self, numbers: Numbers, kept: Any) -> Any:
-        """Return what `scores` needs of all checkpoints of all runs, (checkpoints, runs, …)."""
+        """Return the input of `scores` for all checkpoints of all runs, (checkpoints, runs, …)."""
         return kept
 
     def trajectory(self, kept: Any) -> Array:
-        """Return the weights at all checkpoints as weights of the last columns."""
+        """Return the weights at all checkpoints, converted to the last columns."""
         return kept
 
 
 @twin(QueryScaled, QueryRanks, Raw, Fixed)
 class FixedTwin(RepresentationTwin):
-    """Nothing is left to do; what the numbers of `Fixed` do is in the table."""
+    """Does nothing: these representations were applied to the table."""
 
     @property
-    def shape(self) -> tuple[Any, ...]:
-        """The same for all."""
+    def shape(self) -> Shape:
+        """The same shape for all."""
         return ("Fixed",)
 
-    def numbers(self) -> dict[str, Any]:
-        """Return nothing."""
+    def numbers(self) -> Numbers:
+        """Return no numbers."""
         return {}
 
 
 @twin(Chain)
 class ChainTwin(Twin):
-    """Only the second one is left."""
+    """Applies only the second representation: the first one was applied to the table."""
 
     ignored: ClassVar[tuple[str, ...]] = ("first",)
-    then: Any
+    then: RepresentationTwin
 
     @property
-    def shape(self) -> tuple[Any, ...]:
-        """That of the second one."""
-        shape: tuple[Any, ...] = self.then.shape
-        return shape
+    def shape(self) -> Shape:
+        """The shape of the second one."""
+        return self.then.shape
 
-    def numbers(self) -> dict[str, Any]:
-        """Return those of the second one."""
-        numbers: dict[str, Any] = self.then.numbers()
-        return numbers
-
-
-# Twin of `Knotted`: a sample of documents, remembered by their row numbers, and knots that are checked when they are due.
-#
-# All values are from 0 to 1. Where a feature has fewer pieces than there is room for, its last knot, 1, is repeated: a piece
-# without width has a column of zeros.
-
-
-_COLUMNS = 200_000_000  # of documents, at a time; fewer if they and what comes of them would not fit
+    def numbers(self) -> Numbers:
+        """Return the numbers of the second one."""
+        return self.then.numbers()
 
 
 class Seen(NamedTuple):
-    """What is known of the documents.
+    """The memory of knots.
 
     Parameters
     ----------
     knots
         (knots, features), ascending.
     rows
-        (sample,) rows of the table, −1 where there is none yet.
+        (sample,) the rows of the sample in the table, −1 for none.
     count
-        How many documents came, at most `HORIZON`.
+        Number of documents seen, at most `HORIZON`.
     """
 
     knots: Array
@@ -111,7 +104,7 @@ class Seen(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Weights, and the knots that they are for."""
+    """Weights and their knots."""
 
     weights: Array
     knots: Array
@@ -120,7 +113,7 @@ class Kept(NamedTuple):
 def curve_scores(curves: tuple[Array, Array], features: Array) -> Array:
     """Return the score of each document by each row of curves, from knots and rises, (rows, documents).
 
-    Each row has columns of its own, so only so many rows at a time as have room for theirs.
+    Each row has its own columns, so rows are evaluated in batches that fit in memory.
     """
 
     def of_one(curve: tuple[Array, Array]) -> Array:
@@ -132,29 +125,35 @@ def curve_scores(curves: tuple[Array, Array], features: Array) -> Array:
 
 
 class KnottedTwin(RepresentationTwin, ABC):
-    """The number of pieces depends on the number of lists alone, so all runs of a batch have as many."""
+    """The twin of `Knotted`: a sample of documents, remembered by their rows in the table, and knots.
+
+    All values are from 0 to 1. The number of pieces depends only on the number of lists, so it is the same in all runs of a batch.
+    If there are fewer pieces than columns, the last knot, 1, is repeated: a piece without width has a column of zeros.
+    """
 
     shaping: ClassVar[tuple[str, ...]] = ("pieces", "sample")
-    learns: ClassVar[bool] = True
-    scores: ClassVar[Any] = staticmethod(curve_scores)
 
-    def pieces(self, lists: Any) -> Any:
-        """Return how many pieces each feature has after so many lists."""
+    @property
+    def scores(self) -> Scores:
+        """The function that scores documents by curves."""
+        return curve_scores
+
+    def pieces(self, lists: Count) -> Count:
+        """Return the number of pieces of each feature after a number of lists."""
+        assert isinstance(self.part, Knotted)
         found, before = 1, 1
-        for power in range(
-            FIRST.bit_length() - 1, 31
-        ):  # at all of these knots are checked, and pieces halved at no others
-            after = self.part._n_pieces(before, 1 << power)  # type: ignore[attr-defined]
+        for power in range(FIRST.bit_length() - 1, 31):  # pieces are halved only after these numbers of lists
+            after = self.part._n_pieces(before, 1 << power)
             found, before = found + (lists >= 1 << power) * (after - before), after
         return found
 
     @abstractmethod
     def n_knots(self, n_each: int) -> int:
-        """Return how many knots there is room for where each feature has room for so many columns."""
+        """Return the number of knots for a number of columns per feature."""
 
     @abstractmethod
     def rises(self, numbers: Numbers, weights: Array, knots: Array) -> Array:
-        """Return by how much each curve rises on each piece, (pieces, features)."""
+        """Return the rise of each curve on each piece, (pieces, features)."""
 
     def room(self, sizes: Sizes) -> int:
         """Return the bytes of a check of knots: six copies of the sample, in double precision."""
@@ -174,11 +173,11 @@ class KnottedTwin(RepresentationTwin, ABC):
         return Seen(memory.knots, rows, jnp.minimum(memory.count + query.size, HORIZON))
 
     def checked(self, memory: Seen, table: Array, lists: Array) -> tuple[Seen, Array]:
-        """Return the memory with the knots that go with the sample, and whether they have moved."""
+        """Return the memory with the knots for the sample, and whether they have moved."""
         n_before, n_after = self.pieces(lists - 1), self.pieces(lists)
         there = memory.rows >= 0
         values = table[jnp.maximum(memory.rows, 0)].astype(jnp.float32).astype(jnp.float64)
-        values = jnp.where(there[:, None], values, 0.0)  # which is among the values in any case
+        values = jnp.where(there[:, None], values, 0.0)  # 0 is always among the values
         knots = moved(memory.knots.astype(jnp.float64), values, n_before, n_after, jnp.all(there))
         knots = knots.astype(memory.knots.dtype)
         return memory._replace(knots=knots), (n_before != n_after) | jnp.any(knots != memory.knots)
@@ -199,23 +198,23 @@ class KnottedTwin(RepresentationTwin, ABC):
 
 
 def is_due(lists: Array) -> Array:
-    """Whether knots are checked after so many lists."""
+    """Return whether knots are checked after a number of lists."""
     return (lists % EVERY == 0) | ((lists >= FIRST) & (lists < EVERY) & (lists & (lists - 1) == 0))
 
 
 def climbed(features: Array, knots: Array) -> Array:
-    """Climb from 0 to 1 over each piece between two knots, (…, pieces, features)."""
+    """Return ramps from 0 to 1 over each piece between two knots, (…, pieces, features)."""
     width = knots[1:] - knots[:-1]
-    climbs = width > jnp.finfo(knots.dtype).tiny * 4.0  # else the slope is beyond the largest number
+    climbs = width > jnp.finfo(knots.dtype).tiny * 4.0  # else the slope would overflow
     slopes = jnp.where(climbs, 1.0 / jnp.where(climbs, width, 1.0), 0.0)
     return jnp.clip((features[..., None, :] - knots[:-1]) * slopes, 0.0, 1.0)
 
 
 def carried(weights: Array, before: Array, after: Array) -> Array:
-    """Return the weights of all columns for other knots, in double precision: lines stay, and ramps are drawn anew.
+    """Return the weights of all columns for other knots, in double precision: lines stay, and ramps are converted.
 
-    Where a feature has a column more than pieces, its first one is a line. The ramps then rise between the new knots by as much
-    as the old ones did, whatever their height.
+    If a feature has one more column than pieces, its first column is a line. The new ramps have the heights of the old ones at the
+    new knots.
     """
     old, new = before.astype(jnp.float64), after.astype(jnp.float64)
     rows = weights.astype(jnp.float64).reshape(-1, old.shape[1])
@@ -229,9 +228,9 @@ _carried_all = jax.jit(jax.vmap(jax.vmap(carried), in_axes=(0, 0, None)))
 
 
 def slots(count: Array, n_documents: Array, size: int, widest: int, draws: Draws) -> Array:
-    """Draw the slot of a sample that each next document takes; ``size`` or more: none.
+    """Draw the slot of the sample for each new document; ``size`` or more: none.
 
-    When n have come, a document takes the slot of a random one of n: it is in the sample with probability size / n.
+    The n-th document gets a random one of n slots, so it is in the sample with probability size / n.
     """
     place = jnp.arange(widest, dtype=jnp.int32)
     n_seen = jnp.minimum(count + place + 1, HORIZON)
@@ -240,25 +239,25 @@ def slots(count: Array, n_documents: Array, size: int, widest: int, draws: Draws
 
 
 def sampled(rows: Array, first: Array, taken: Array) -> Array:
-    """Return the sample with some of the documents from row ``first`` on; of two for one slot the later stays."""
+    """Return the sample with some of the documents from row ``first`` on; of two for one slot, the later is kept."""
     places = jnp.arange(taken.shape[0], dtype=jnp.int32)
     newest = jnp.full(rows.shape[0], -1, jnp.int32).at[taken].max(places, mode="drop")
     return jnp.where(newest >= 0, first + newest, rows)
 
 
 def moved(knots: Array, values: Array, n_before: Array, n_after: Array, full: Array) -> Array:
-    """Return the knots that go with a sample, as `duelrank.representation.curves.moved` does for values from 0 to 1.
+    """Return the knots for a sample, as `duelrank.representation.curves.moved` does for values from 0 to 1.
 
     Parameters
     ----------
     knots
-        (knots, features) of now.
+        (knots, features) the current knots.
     values
-        (n, features) of the documents in the sample.
+        (n, features) the documents in the sample.
     n_before, n_after
-        How many pieces each feature has, and how many it is to have: as many, twice as many, or as the recipe allows.
+        The current and the new number of pieces per feature: the same, twice as many, or the maximum of the recipe.
     full
-        Whether the sample is large enough to move knots that are there.
+        Whether the sample is large enough to move existing knots.
     """
     found, n_found = _different(values)
     number = jnp.arange(len(found))[:, None]
@@ -271,7 +270,7 @@ def moved(knots: Array, values: Array, n_before: Array, n_after: Array, full: Ar
 
 
 def _different(values: Array) -> tuple[Array, Array]:
-    """Return the different values of each feature, ascending, with 0 and 1, and how many they are; then come infinite ones."""
+    """Return the distinct values of each feature, ascending, with 0 and 1, padded with infinity; and their number."""
     ends = jnp.broadcast_to(jnp.array([[0.0], [1.0]]), (2, values.shape[1]))
     ordered = jnp.sort(jnp.concatenate((values, ends)), axis=0)
     new = jnp.concatenate((jnp.ones((1, values.shape[1]), bool), ordered[1:] != ordered[:-1]))
@@ -284,7 +283,7 @@ def _even(number: Array, n: Array) -> Array:
 
 
 def _interpolated(at: Array, xs: Array, ys: Array, n: Array) -> Array:
-    """Interpolate column by column between the first n points; the others have an infinite x."""
+    """Interpolate column by column between the first n points; all others have an infinite x."""
     left = jnp.sum(xs[None] <= at[:, None], axis=1) - 1
     right = jnp.minimum(left + 1, n - 1)
     x, y = jnp.take_along_axis(xs, left, axis=0), jnp.take_along_axis(ys, left, axis=0)
@@ -294,7 +293,7 @@ def _interpolated(at: Array, xs: Array, ys: Array, n: Array) -> Array:
 
 
 def _split(knots: Array, found: Array) -> Array:
-    """Halve each piece at the median of the different values within it; as many knots as before, the last ones left out."""
+    """Halve each piece at the median of the distinct values within it; the number of knots stays, the last ones are dropped."""
     low, high = knots[:-1], knots[1:]
     first = jnp.sum(found[None] <= low[:, None], axis=1)
     n_inside = jnp.sum(found[None] < high[:, None], axis=1) - first
@@ -307,14 +306,14 @@ def _split(knots: Array, found: Array) -> Array:
 
 @twin(Ramps)
 class RampsTwin(KnottedTwin):
-    """One column for each piece."""
+    """Has one column for each piece."""
 
-    def each(self, lists: Any) -> Any:
+    def each(self, lists: Count) -> Count:
         """Return the number of pieces."""
         return self.pieces(lists)
 
     def n_knots(self, n_each: int) -> int:
-        """Return one more than pieces."""
+        """Return the number of pieces plus one."""
         return n_each + 1
 
     def apply(self, numbers: Numbers, features: Array, memory: Seen) -> Array:
@@ -328,19 +327,19 @@ class RampsTwin(KnottedTwin):
 
 @twin(BentLines)
 class BentLinesTwin(KnottedTwin):
-    """The line is the value itself, as all values are from 0 to 1; a single piece has no ramps beside it."""
+    """Has the value itself as the line, because all values are from 0 to 1, and ramps if there are two or more pieces."""
 
-    def each(self, lists: Any) -> Any:
+    def each(self, lists: Count) -> Count:
         """Return one for the line, and one for each of two or more pieces."""
         n_pieces = self.pieces(lists)
         return 1 + n_pieces * (n_pieces > 1)
 
     def n_knots(self, n_each: int) -> int:
-        """Return one more than pieces."""
+        """Return the number of pieces plus one."""
         return max(2, n_each)
 
     def apply(self, numbers: Numbers, features: Array, memory: Seen) -> Array:
-        """Return the line, and ramps of the height ``bend``; the caller leaves out columns that are not there yet."""
+        """Return the line, and ramps of the height ``bend``; the caller masks columns that do not exist yet."""
         line = features[..., None, :]
         if len(memory.knots) == 2:
             return line
@@ -348,6 +347,6 @@ class BentLinesTwin(KnottedTwin):
         return jnp.concatenate((line, bend * climbed(features, memory.knots)), axis=-2)
 
     def rises(self, numbers: Numbers, weights: Array, knots: Array) -> Array:
-        """Return what the line and the ramps rise by."""
+        """Return the rises of the line and of the ramps."""
         line = weights[:1] * (knots[1:] - knots[:-1])
         return line if len(knots) == 2 else line + numbers["bend"].astype(weights.dtype) * weights[1:]

@@ -1,4 +1,4 @@
-"""Twins: the forms of parts that the lockstep engine runs, and the values that pass between them."""
+"""Defines twins, the lockstep forms of parts, and the values that they exchange."""
 
 from __future__ import annotations
 
@@ -12,21 +12,37 @@ import jax
 from duelrank.core.errors import InvalidValue
 from duelrank.core.registry import Part
 
-#: The name of the axis of all runs: what no run needs is not computed for any.
+#: The name of the axis of all runs; a reduction over it finds computations that no run needs.
 RUNS = "runs"
 
-Array: TypeAlias = jax.Array  # a JAX array
+Array: TypeAlias = jax.Array
 DType: TypeAlias = Any  # the type of features, weights and scores: single or double precision
-Numbers: TypeAlias = Any  # the numeric parameters of a recipe, nested as its parts
-Memory: TypeAlias = Any  # what a part remembers: a tuple of arrays, () for nothing
+Numbers: TypeAlias = dict[str, Any]  # the numeric parameters of a part by name; those of its inner parts are nested
+Shape: TypeAlias = tuple[object, ...]  # the parameters that decide the program
+Memory: TypeAlias = Any  # the memory of a part: a tuple of arrays, () for none
+
+_UNKNOWN = 4 << 30  # bytes, if a device does not report its memory
+_SHARE = 0.6  # of the memory, for arrays that can be counted before compiling
 
 
-def _as_they_are(rows: Array) -> Array:
+def _identity(rows: Array) -> Array:
     return rows
 
 
 class Sizes(NamedTuple):
-    """What decides how much memory a run takes: weights of a ranker, documents of a query, length of a list, rankers of a list."""
+    """Sizes that determine the memory of a run.
+
+    Parameters
+    ----------
+    columns
+        Number of weights of a ranker.
+    widest
+        Number of documents of the largest query.
+    length
+        Number of documents of a list.
+    rankers
+        Number of rankers that are compared in a list.
+    """
 
     columns: int
     widest: int
@@ -35,25 +51,25 @@ class Sizes(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A query; as everywhere, without labels.
+    """A query, without labels.
 
     Parameters
     ----------
     table
-        (rows, features) all documents of all queries, as they are before a representation that learns.
+        (rows, features) all documents of all queries, before a representation that learns.
     start, size
-        Its first row, and how many documents it has.
+        Its first row in the table, and its number of documents.
     features
         (widest, columns) its documents; rows from ``size`` on belong to other queries.
     present
-        (widest,) flags of its documents.
+        (widest,) flags of the rows of ``features`` that belong to the query.
     places
-        (length,) flags of the positions of a list: a query may have fewer documents.
+        (length,) flags of the positions of a list that are used: a query may have fewer documents than a list.
     columns
-        Flags of the columns that this run has: of the features of its data set or, before a representation, a row of them for each
+        Flags of the columns of this run: of the features of its data set or, before a representation, one row of them for each
         column of a feature.
     represent
-        Turns rows of the table into columns.
+        Converts rows of the table into columns.
     """
 
     table: Array
@@ -63,15 +79,15 @@ class Query(NamedTuple):
     present: Array
     places: Array
     columns: Array
-    represent: Callable[[Array], Array] = _as_they_are
+    represent: Callable[[Array], Array] = _identity
 
     def documents(self, rows: Array) -> Array:
-        """Return the columns of documents, from the numbers of their rows in the table."""
+        """Return the columns of the documents in these rows of the table."""
         return self.represent(self.table[rows])
 
 
 class State(NamedTuple):
-    """What was learned: as `duelrank.core.types.State`."""
+    """The learned state, as `duelrank.core.types.State`."""
 
     weights: Array
     step: Array
@@ -80,41 +96,37 @@ class State(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A list: numbers of documents within the query, and how it was made."""
+    """A list: the numbers of the documents within the query, and the trace for learning."""
 
     ranking: Array
     trace: Any
 
 
 class Clicked(NamedTuple):
-    """The feedback on a list: flags of the clicked positions, the lowest click (from 1, 0 for none), positions examined."""
+    """The feedback on a list: flags of clicked positions, the lowest click (from 1, 0 for none), number of examined positions."""
 
     clicks: Array
     last: Array
     examined: Array
 
 
-_UNKNOWN = 4 << 30  # where a device does not say how much it has
-_SHARE = 0.6  # for what can be counted before compiling
-
-
 def usable() -> int:
-    """Return how many bytes may be planned for."""
+    """Return the number of bytes on the device that a batch may use."""
     stats = jax.local_devices()[0].memory_stats() or {}
     return int(stats.get("bytes_limit", _UNKNOWN) * _SHARE)
 
 
 @contextmanager
 def within_memory() -> Iterator[None]:
-    """Turn JAX's error for a lack of memory into one that says what to do."""
+    """Convert JAX's error for a lack of memory into one with advice."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise InvalidValue(
-            "the batch did not fit in the device's memory; end what else uses it, run fewer algorithms in one command, or leave "
-            "--device out"
+            "the batch does not fit in the memory of the device; end other programs that use it, run fewer algorithms in one "
+            "command, or leave --device out"
         ) from error
 
 
@@ -126,22 +138,22 @@ _TWINS: dict[type[Part], type[Twin]] = {}
 class Twin:
     """The lockstep form of a part.
 
-    Fields of the part that decide the shape of arrays are in ``shaping``: parts that differ in them need programs of their own. All
-    others are numbers, which may differ from run to run in one program.
+    Fields of the part that decide the shape of arrays are in ``shaping``: parts that differ in them have different programs. All
+    other fields are numbers, which may differ from run to run in one program.
 
     Parameters
     ----------
     part
-        The part; runs that share a program share its shaping fields, so twins must not read any other from it.
+        The part. Runs that share a program share only its shaping fields, so twins must not read any other field.
     """
 
     #: Fields that decide shapes.
     shaping: ClassVar[tuple[str, ...]] = ()
-    #: Fields without influence on results here.
+    #: Fields without effect in lockstep.
     ignored: ClassVar[tuple[str, ...]] = ()
-    #: The number for a None.
+    #: By field, the number that represents None.
     absent: ClassVar[Mapping[str, float]] = {}
-    #: The numbers for texts.
+    #: By field, the numbers that represent texts.
     codes: ClassVar[Mapping[str, Mapping[str, float]]] = {}
 
     def __init__(self, part: Part) -> None:
@@ -150,31 +162,31 @@ class Twin:
             setattr(self, name, twin_of(inner))
 
     @classmethod
-    def refuses(cls, part: Any) -> str | None:
-        """Return why a part of this class cannot run in lockstep; None where it can."""
+    def refuses(cls, part: Part) -> str | None:
+        """Return the reason why a part cannot run in lockstep; None if it can."""
         return None
 
     @property
-    def shape(self) -> tuple[Any, ...]:
-        """What decides the program: two parts of equal shape differ in numbers only."""
+    def shape(self) -> Shape:
+        """The key of the program: two parts of equal shape differ only in numbers."""
         own = tuple(self.shaped(name) for name in self.shaping)
         inner = tuple((name, getattr(self, name).shape) for name, _ in _inner(self.part, self.ignored))
         return (type(self.part).__name__, own, inner)
 
     def shaped(self, name: str) -> Any:
-        """Return the value of a shaping field; twins may round it up so that more parts share a program."""
+        """Return the value of a shaping field; a twin may round it up so that more parts share a program."""
         return getattr(self.part, name)
 
     def room(self, sizes: Sizes) -> int:
-        """Return how many bytes a run needs for this part and those within it, beside what every run needs.
+        """Return the bytes that a run needs for this part and its inner parts, in addition to those that every run needs.
 
         Features, weights and scores count as single precision.
         """
         return sum(int(getattr(self, name).room(sizes)) for name, _ in _inner(self.part, self.ignored))
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Numbers:
         """Return the numeric parameters, nested as the parts are."""
-        found: dict[str, Any] = {name: getattr(self, name).numbers() for name, _ in _inner(self.part, self.ignored)}
+        found: Numbers = {name: getattr(self, name).numbers() for name, _ in _inner(self.part, self.ignored)}
         for item in fields(self.part):
             value = getattr(self.part, item.name)
             if not isinstance(value, Part) and item.name not in self.ignored:
@@ -189,12 +201,12 @@ class Twin:
                 raise TypeError(
                     f"{type(self).__name__} has no number for the text {name}: see codes, shaping and ignored"
                 )
-            return 0.0  # the program is made for this text
+            return 0.0  # it is part of the shape
         return self.absent.get(name, float("inf")) if value is None else float(value)
 
 
 def twin(*parts: type[Part]) -> Callable[[T], T]:
-    """Class decorator: make a class the twin of parts; of these classes exactly, as a subclass may do anything."""
+    """Class decorator: make a class the twin of parts of exactly these classes; subclasses may behave differently."""
 
     def decorate(cls: T) -> T:
         _TWINS.update(dict.fromkeys(parts, cls))
@@ -203,13 +215,13 @@ def twin(*parts: type[Part]) -> Callable[[T], T]:
     return decorate
 
 
-def twin_of(part: Part) -> Any:
-    """Return the twin of a part that has one."""
+def twin_of(part: Part) -> Twin:
+    """Return the twin of a part, which must have one."""
     return _TWINS[type(part)](part)
 
 
 def obstacles(part: Part) -> Iterator[str]:
-    """Yield what keeps a part from running in lockstep: every inner part without a twin, or one that refuses its settings."""
+    """Yield the reasons why a part cannot run in lockstep: every inner part without a twin or with unsupported settings."""
     found = _TWINS.get(type(part))
     if found is None:
         yield f"{type(part).__name__} has no lockstep twin"

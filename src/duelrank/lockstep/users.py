@@ -1,4 +1,4 @@
-"""Twin of the simulated users: one form has them all, so that runs with different users share a program.
+"""Twin of the simulated users: one form for all of them, so that runs with different users share a program.
 
 P(click at rank r | seen) = r^−decay · P(click | grade), then P(stop | rank, grade) after a click and without one. A cascade user, a
 DCM and a DBN have decay 0; the position-based model never stops.
@@ -10,6 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from duelrank.lockstep.draws import Draws, Purpose
 from duelrank.lockstep.twin import Array, Clicked, Numbers
@@ -17,12 +18,12 @@ from duelrank.users import DBN, DCM, PBM, Cascade, User
 
 
 def obstacle(user: User, n_grades: int) -> str | None:
-    """Return why a user cannot be simulated in lockstep; None where it can."""
+    """Return the reason why a user cannot be simulated in lockstep; None if it can."""
     chosen = user.for_grades(n_grades)
     return None if type(chosen) in (Cascade, DCM, DBN, PBM) else f"{type(chosen).__name__} has no lockstep twin"
 
 
-def numbers_of(user: User, n_grades: int, length: int, grades: int) -> dict[str, Any]:
+def numbers_of(user: User, n_grades: int, length: int, grades: int) -> Numbers:
     """Return the tables of a user for lists of a length, for grades 0 to grades − 1."""
     chosen: Any = user.for_grades(n_grades)
     if isinstance(chosen, PBM):
@@ -40,8 +41,8 @@ def numbers_of(user: User, n_grades: int, length: int, grades: int) -> dict[str,
     }
 
 
-def _widened(table: Any, rows: int, columns: int) -> Any:
-    """Repeat the last row down to the length of a list, and fill up grades that do not occur."""
+def _widened(table: NDArray[np.float64], rows: int, columns: int) -> NDArray[np.float64]:
+    """Repeat the last row down to the length of a list, and add zeros for grades that do not occur."""
     tall = table[np.minimum(np.arange(rows), len(table) - 1)]
     wide = np.zeros((rows, columns))
     wide[:, : min(columns, table.shape[1])] = tall[:, :columns]
@@ -49,7 +50,7 @@ def _widened(table: Any, rows: int, columns: int) -> Any:
 
 
 def click(numbers: Numbers, labels: Array, places: Array, draws: Draws) -> Clicked:
-    """Scan from the top: click by the grade, then stop. Two coins for every position, whatever happens."""
+    """Scan from the top: click by the grade, then stop. Every position takes two draws."""
     length = labels.shape[0]
     rank = jnp.arange(1, length + 1)
     row = jnp.arange(length)

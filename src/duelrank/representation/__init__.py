@@ -1,4 +1,4 @@
-"""Stage 1: what an algorithm sees of the features of documents."""
+"""Stage 1: represents the features of documents as the columns that an algorithm weighs."""
 
 from duelrank.representation.base import Chain, Curve, QueryRanks, QueryScaled, Raw, Representation
 from duelrank.representation.curves import BentLines, Distribution, Ramps, Steps

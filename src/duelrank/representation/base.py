@@ -1,4 +1,4 @@
-"""Representations: what an algorithm sees of the features."""
+"""Defines the interface of representations and the curves that they show; raw, query-scaled and query-ranked features, chains."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from duelrank.core.types import Features, Memory, Stream, Weights, frozen
 from duelrank.kernels.datasets import scale_queries, scale_query
 from duelrank.kernels.representation import query_ranks
 
-#: What curves are functions of: the value of a feature as it came, after fixed scalings, its place in the range of the query, or
-#: its rank there.
+#: The argument of curves: the value of a feature as given, the value after fixed scalings, its place in the range of the query, or
+#: its rank in the query.
 Domain: TypeAlias = Literal["value", "scaled value", "query range", "query rank"]
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What one feature adds to the score, as a function of its value.
+    """The contribution of one feature to the score, as a function of its value.
 
     Parameters
     ----------
     values
         (n_points,) values of the feature, ascending.
     heights
-        (n_points,) what each adds to the score. Of a line and of ramps: straight between two points, and level outside unless
-        it is a `line`; where several points have one value the curve jumps, and is halfway at the value itself. Of steps: each
-        height holds from behind its value on, the first before all.
+        (n_points,) the contribution of each. For ramps, a curve jumps where several points have the same value, and is halfway at
+        the value itself. For steps, each height holds for values above its own, and the first also for all below.
     shape
-        "line": the straight line through two points, without end; "ramps": straight between points; "steps": level between.
+        "line": the infinite straight line through two points; "ramps": straight between points, constant outside; "steps":
+        constant between points.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Curve:
     shape: Literal["line", "ramps", "steps"]
 
     def at(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what each value adds to the score."""
+        """Return the contribution of each value."""
         if self.shape == "steps":
             return self.heights[np.searchsorted(self.values[1:], values, "left")]
         if self.shape == "ramps":
@@ -67,9 +67,9 @@ class Curve:
 class Representation(Part, ABC):
     """The stage between a query and an algorithm: it turns the features of documents into the columns that are weighed.
 
-    It holds parameters only. What it has learned of the features travels in the state of a ranker, as the memory of this part;
-    an array there, ``knots``, determines the columns together with the parameters. There are one or more columns for each
-    feature: one for every feature, in order, then the second one of every feature, and so on (see `by_feature`).
+    It holds parameters only. Learned data about the features is in the state of a ranker, as the memory of this part; its array
+    ``knots`` and the parameters determine the columns. There are one or more columns for each feature: the first column of every
+    feature, in order, then the second one of every feature, and so on (see `by_feature`).
     ``query-scaled >> ramps(pieces=8) >> wmgd-dsp`` puts representations before an algorithm, in Python and in texts.
     """
 
@@ -78,13 +78,13 @@ class Representation(Part, ABC):
     learns: ClassVar[bool] = False
     #: Whether all its columns are between 0 and 1.
     within_unit: ClassVar[bool] = False
-    #: What its curves are functions of.
+    #: The argument of its curves.
     domain: ClassVar[Domain] = "value"
-    #: What the curves of a representation that follows it are functions of; None for its own domain.
+    #: The argument of the curves of a representation that follows it; None for its own domain.
     following_domain: ClassVar[Domain | None] = None
 
     def __rshift__(self, then: object) -> Representation:
-        """Return this representation followed by another one; an algorithm takes it as what it sees."""
+        """Return this representation followed by another one; for an algorithm, see `Algorithm.__rrshift__`."""
         return Chain(self, then) if isinstance(then, Representation) else NotImplemented
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
@@ -92,7 +92,7 @@ class Representation(Part, ABC):
         return {}
 
     def n_columns(self, n_features: int, memory: Memory) -> int:
-        """Return the number of columns for so many features."""
+        """Return the number of columns for a number of features."""
         return n_features
 
     @abstractmethod
@@ -112,11 +112,11 @@ class Representation(Part, ABC):
         Parameters
         ----------
         memory
-            What was known before.
+            The memory before the list.
         features
-            Of the documents of the list, as they came.
+            The features of the documents of the list, before any representation.
         step
-            Number of lists that came before it.
+            Number of earlier lists.
         stream
             The random stream of this list.
         first
@@ -131,7 +131,7 @@ class Representation(Part, ABC):
     def selected(
         self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
     ) -> tuple[Weights, Memory]:
-        """Return weights and memory for other features, of which each was the feature of this number, or is new (−1).
+        """Return weights and memory for another set of features, each given by its number in the old set, or −1 if it is new.
 
         Features that stay keep their curves; the weights of new ones are 0.
         """
@@ -139,47 +139,13 @@ class Representation(Part, ABC):
 
     @abstractmethod
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
-        """Return what each feature adds to the score."""
-
-
-def by_feature(columns: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
-    """Return what is given for all columns, such as weights, with one row for each feature: (…, n_features, n_each)."""
-    return columns.reshape(*columns.shape[:-1], -1, n_features).swapaxes(-1, -2)
-
-
-def rows_of(table: NDArray[Any], rows: NDArray[np.int64], new: Any) -> NDArray[Any]:
-    """Return some rows of a table, and for each −1 a new one."""
-    found = np.empty((len(rows), *table.shape[1:]), table.dtype)
-    found[rows >= 0] = table[rows[rows >= 0]]
-    found[rows < 0] = new
-    return found
-
-
-def same_knots(one: Memory, other: Memory) -> bool:
-    """Whether two memories of a representation give the same columns."""
-    first, second = knots_of(one), knots_of(other)
-    if first is second or first is None or second is None:
-        return first is second
-    return np.array_equal(first, second, equal_nan=True)  # NaN before anything is known
-
-
-def knots_of(memory: Memory) -> NDArray[np.float64] | None:
-    """Return the knots in the memory of a representation, None where it learns nothing."""
-    found: NDArray[np.float64] | None = memory.get("knots")
-    return found
-
-
-def with_knots(memory: Memory, knots: NDArray[np.float64] | None) -> Memory:
-    """Return the memory of a representation with other knots; the same one where None are given."""
-    if knots is None:
-        return memory
-    return {**memory, "knots": knots}
+        """Return the contribution of each feature to the score."""
 
 
 @register
 @dataclass(frozen=True, repr=False)
 class Raw(Representation):
-    """Weigh the features as they are: only where all of them have a similar range.
+    """Weigh the features as they are; suitable only if all of them have a similar range.
 
     Examples
     --------
@@ -198,8 +164,8 @@ class Raw(Representation):
         return features
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
-        """Return a straight line of the weight's slope for each feature."""
-        return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
+        """Return a straight line for each feature, with the weight as its slope."""
+        return _lines(weights)
 
 
 alias("raw", Raw())
@@ -208,7 +174,7 @@ alias("raw", Raw())
 @register
 @dataclass(frozen=True, repr=False)
 class QueryScaled(Representation):
-    """Scale each feature to [0, 1] among the documents of a query; 0 if all values are equal: what the field has always done.
+    """Scale each feature to [0, 1] among the documents of a query; 0 if all values are equal. This is the usual scaling.
 
     Examples
     --------
@@ -222,7 +188,7 @@ class QueryScaled(Representation):
     domain: ClassVar[Domain] = "query range"
 
     def apply(self, features: Features, memory: Memory) -> Features:
-        """Scale within these documents, bit for bit as data sets are scaled for training."""
+        """Scale within these documents, to the bit as data sets are scaled for training."""
         return query_scaled(features)
 
     def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
@@ -233,13 +199,7 @@ class QueryScaled(Representation):
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return a straight line from 0 to the weight for each feature."""
-        return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
-
-
-def query_scaled(features: Features) -> Features:
-    """Return the features of one query's documents, each scaled to [0, 1] among them."""
-    scaled: Features = scale_query(features)
-    return scaled
+        return _lines(weights)
 
 
 alias("query-scaled", QueryScaled())
@@ -268,7 +228,7 @@ class QueryRanks(Representation):
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
         """Return a straight line from 0 to the weight for each feature."""
-        return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
+        return _lines(weights)
 
 
 alias("query-ranks", QueryRanks())
@@ -277,14 +237,14 @@ alias("query-ranks", QueryRanks())
 @register
 @dataclass(frozen=True, repr=False)
 class Chain(Representation):
-    """Apply one representation to what another returns; written ``first >> then``. Its memory is that of the second one.
+    """Apply one representation to the result of another; written ``first >> then``. Its memory is that of the second one.
 
     Parameters
     ----------
     first
-        A representation that learns nothing, with one column for each feature.
+        A representation that does not learn, with one column for each feature.
     then
-        Any representation but another chain.
+        Any representation except a chain.
 
     Examples
     --------
@@ -313,7 +273,7 @@ class Chain(Representation):
 
     @property
     def spelling(self) -> str:
-        """Both, with ``>>`` between them."""
+        """The texts of both, with ``>>`` between them."""
         return f"{spell(self.first)} >> {spell(self.then)}"
 
     @property
@@ -328,7 +288,7 @@ class Chain(Representation):
 
     @property
     def domain(self) -> Domain:  # type: ignore[override]  # of this chain
-        """What the curves are functions of."""
+        """The argument of the curves."""
         if self.then.domain != "value":
             return self.then.domain
         return self.first.following_domain or self.first.domain
@@ -353,7 +313,7 @@ class Chain(Representation):
     def observe(
         self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
     ) -> Memory:
-        """Let the second one see what the first makes of the documents."""
+        """Let the second one observe the documents as the first one represents them."""
         return self.then.observe(memory, features, step, stream, self.first)
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
@@ -367,5 +327,49 @@ class Chain(Representation):
         return self.then.selected(weights, memory, features, self.first.within_unit)
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
-        """Return the curves of the second one, over what the first returns."""
+        """Return the curves of the second one, as functions of the result of the first."""
         return self.then.curves(weights, memory)
+
+
+def query_scaled(features: Features) -> Features:
+    """Return the features of one query's documents, each scaled to [0, 1] among them."""
+    scaled: Features = scale_query(features)
+    return scaled
+
+
+def by_feature(columns: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
+    """Return an array over columns, such as weights, with one row for each feature: (…, n_features, n_each)."""
+    return columns.reshape(*columns.shape[:-1], -1, n_features).swapaxes(-1, -2)
+
+
+def rows_of(table: NDArray[Any], rows: NDArray[np.int64], new: Any) -> NDArray[Any]:
+    """Return some rows of a table, with the value ``new`` for each row number of −1."""
+    found = np.empty((len(rows), *table.shape[1:]), table.dtype)
+    found[rows >= 0] = table[rows[rows >= 0]]
+    found[rows < 0] = new
+    return found
+
+
+def _lines(weights: Weights) -> list[Curve]:
+    return [Curve(np.array([0.0, 1.0]), np.array([0.0, weight]), "line") for weight in weights.tolist()]
+
+
+def same_knots(one: Memory, other: Memory) -> bool:
+    """Return whether two memories of a representation give the same columns."""
+    first, second = knots_of(one), knots_of(other)
+    if first is second or first is None or second is None:
+        return first is second
+    return np.array_equal(first, second, equal_nan=True)  # NaN before there are knots
+
+
+def knots_of(memory: Memory) -> NDArray[np.float64] | None:
+    """Return the knots in the memory of a representation; None if it does not learn."""
+    found: NDArray[np.float64] | None = memory.get("knots")
+    return found
+
+
+def with_knots(memory: Memory, knots: NDArray[np.float64] | None) -> Memory:
+    """Return the memory of a representation with other knots; the memory itself for None."""
+    if knots is None:
+        return memory
+    return {**memory, "knots": knots}

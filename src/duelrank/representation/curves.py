@@ -1,11 +1,11 @@
-"""Representations by curves: knots, ramps, steps, bent lines, and how a learned curve is shown."""
+"""Representations with learned knots on the axis of each feature: distributions, ramps, steps and bent lines; shown curves."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,31 +15,34 @@ from duelrank.core.types import Features, Memory, Stream, Weights, frozen
 from duelrank.kernels.representation import NARROWEST, is_within, line_and_ramps, ramps, sample_slots, shares, steps
 from duelrank.representation.base import Curve, Domain, QueryScaled, Representation, by_feature, query_scaled, rows_of
 
-#: From so many documents on the sample forgets: a new one takes the place of an old one at a rate that no longer falls.
-HORIZON = 50_000
-#: Knots may move after 16, 32, 64, … lists, and then after every so many.
-EVERY = 1024
-FIRST = 16
-#: A feature's knots move when one of them is off by more than this share of the values; a sample of 200 is surer than that.
-OFF = 0.1
-#: Without known bounds, the first and the last knot leave out this share of the values at either end.
-BEYOND = 0.01
-_LARGEST = np.float32(1e38)
+Knots: TypeAlias = NDArray[np.float64]  # (n_features, n_knots), each row ascending; NaN before there are knots
 
-Knots = NDArray[np.float64]  # (n_features, n_knots), each row ascending; NaN before anything is known
+#: Number of documents after which the sample forgets: the rate at which new documents replace old ones no longer falls.
+HORIZON = 50_000
+#: Knots may move after 16, 32, 64, … lists, and then after every 1,024 lists.
+FIRST = 16
+EVERY = 1024
+#: The knots of a feature move if one of them is off by more than this share of the values; a sample of 200 is more accurate.
+OFF = 0.1
+#: Without known bounds, the first and the last knot exclude this share of the values at either end.
+BEYOND = 0.01
+#: Number of bins of the density of documents.
+BINS = 20
+#: The axis of a feature is logarithmic if its largest values are at least this many times its small ones.
+DECADES = 20.0
+_LARGEST = np.float32(1e38)
 
 
 @dataclass(frozen=True, repr=False)
 class Knotted(Representation):
-    """A representation with knots on the axis of each feature, learned without labels from the lists that are learned from.
+    """A representation with knots on the axis of each feature, learned without labels from the lists with feedback.
 
-    The memory holds a sample of the documents, each as likely in it as any other (the last `HORIZON` of them, roughly, when there
-    were more). By the Dvoretzky-Kiefer-Wolfowitz inequality the shares in a sample of 200 independent documents are all within
-    0.096 of the true ones, with probability 0.95. Knots are quantiles of the different values in the sample, so that a value
-    which many documents share takes one knot only. A feature that is the same in nearly all of the sample has knots between the
-    least and the largest value of all documents. They are checked after 16, 32, 64, … lists and after every 1,024th, and every 16
-    lists while a feature that varies has none; the knots of a feature stay where they are until one is off by a tenth of the values
-    of a full sample.
+    The memory has a sample in which all documents are equally likely (roughly the last `HORIZON`, if there were more). By the
+    Dvoretzky-Kiefer-Wolfowitz inequality all shares in a sample of 200 independent documents are within 0.096 of the true ones,
+    with probability 0.95. Knots are quantiles of the distinct values in the sample, so a value of many documents takes only one
+    knot. A feature with the same value in nearly all of the sample has knots between the least and the largest value of all
+    documents. Knots are checked after 16, 32, 64, … lists and after every 1,024th, and every 16 lists while a feature that varies
+    has none. The knots of a feature move only if one is off by a tenth of the values of a full sample.
     """
 
     learns: ClassVar[bool] = True
@@ -50,18 +53,18 @@ class Knotted(Representation):
 
     @abstractmethod
     def _n_pieces(self, n_pieces: int, lists: int) -> int:
-        """Return how many pieces each feature is to have after so many lists, where it had so many before."""
+        """Return the new number of pieces per feature after a number of lists, from the current number of pieces."""
 
     @abstractmethod
     def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
-        """Return what each feature adds to the score, once there are knots."""
+        """Return the contribution of each feature to the score, once there are knots."""
 
     @abstractmethod
     def _columns(self, features: Features, knots: Knots) -> Features:
         """Return the columns, once there are knots."""
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
-        """Start with one piece: from 0 to 1, or as each query has it."""
+        """Start with one piece: from 0 to 1 if ``unit``, else the range of each query."""
         ends = np.tile([0.0, 1.0] if unit else [np.nan, np.nan], (n_features, 1))
         nothing = np.zeros((0, n_features), np.float32)
         widest = np.tile([np.inf, -np.inf], (n_features, 1))
@@ -74,14 +77,14 @@ class Knotted(Representation):
         return query_scaled(features) if np.isnan(knots[0, 0]) else self._columns(features, knots)
 
     def apply_all(self, features: Features, offsets: NDArray[np.int64], memory: Memory) -> Features:
-        """Return the columns of many queries' documents at once, where they do not depend on the query."""
+        """Return the columns of many queries' documents, all at once if they do not depend on the query."""
         knots: Knots = memory["knots"]
         return super().apply_all(features, offsets, memory) if np.isnan(knots[0, 0]) else self._columns(features, knots)
 
     def observe(
         self, memory: Memory, features: Features, step: int, stream: Stream, first: Representation | None = None
     ) -> Memory:
-        """Add some of the documents to the sample, and look whether the knots should move."""
+        """Add some of the documents to the sample, and move the knots if necessary."""
         unit = first is not None and first.within_unit
         memory = self._sampled(memory, features, stream, first)
         knots: Knots = memory["knots"]
@@ -101,7 +104,7 @@ class Knotted(Representation):
         seen, sample, ends = before + features.shape[0], memory["sample"], memory["ends"]
         seen.flags.writeable = False
         unit = first is not None and first.within_unit
-        if unit and not len(slots):  # later, few lists give a document to the sample, and only for those it is copied
+        if unit and not len(slots):  # most later lists add no document to the sample, so it is not copied
             return {**memory, "seen": seen}
         given = features if first is None else first.apply(features, {})
         if len(slots):
@@ -109,17 +112,16 @@ class Knotted(Representation):
         return {**memory, "sample": sample, "seen": seen, "ends": ends if unit else _widened(ends, given)}
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
-        """Keep the weights: one for each feature means the same for any knots."""
+        """Keep the weights: one weight per feature has the same meaning for any knots."""
         return weights
 
     def selected(
         self, weights: Weights, memory: Memory, features: NDArray[np.int64], unit: bool = False
     ) -> tuple[Weights, Memory]:
-        """Select knots, sample and ends, too.
+        """Select weights, knots, sample and ends.
 
-        The documents in the sample count as if a new feature had been 0 in them, which is one value of many where knots are
-        placed. Its knots are even from 0 to 1 where all values are known to be there; else all of them are at 0, where it has
-        one step at most, until the next check places them.
+        In the documents of the sample a new feature has the value 0. Its knots are evenly spaced from 0 to 1 if all values are in
+        this range; else all of them are at 0, with at most one step, until the next check places them.
         """
         if not (features >= 0).any():
             memory = self.start(len(features), unit)
@@ -134,20 +136,20 @@ class Knotted(Representation):
         return frozen(selected), {**memory, **{name: frozen(array) for name, array in kept.items()}}
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
-        """Return what each feature adds to the score; before there are knots, lines over its place in the query's range."""
+        """Return the contribution of each feature; before there are knots, lines over its place in the range of the query."""
         knots: Knots = memory["knots"]
         return QueryScaled().curves(weights, {}) if np.isnan(knots[0, 0]) else self._curves(weights, knots)
 
 
 def risen(knots: Knots, rises: NDArray[np.float64]) -> list[Curve]:
-    """Return the curves that rise by so much from knot to knot; a piece without width has no ramp, so it does not rise."""
+    """Return the curves with these rises from knot to knot; a piece without width has no ramp, so it does not rise."""
     live = np.where(np.diff(knots, axis=1) > NARROWEST, rises, 0.0)
     heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(live, axis=1)], axis=1)
     return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
 
 
 def _widened(ends: NDArray[np.float64], features: Features) -> NDArray[np.float64]:
-    """Return the least and the largest value of each feature so far; the same array where they do not change."""
+    """Return the least and the largest value of each feature so far; the same array if nothing changes."""
     if is_within(features, ends):
         return ends
     low, high = features.min(axis=0), features.max(axis=0)
@@ -156,14 +158,14 @@ def _widened(ends: NDArray[np.float64], features: Features) -> NDArray[np.float6
 
 
 def _lacks_knots(knots: Knots, ends: NDArray[np.float64]) -> bool:
-    """Whether there are knots, but all of a feature's at one value although it varies."""
+    """Return whether a feature that varies has all knots at one value."""
     return bool(((knots[:, 0] == knots[:, -1]) & (ends[:, 0] < ends[:, 1])).any())
 
 
 def _with_documents(
     sample: NDArray[np.float32], features: Features, slots: NDArray[np.int64], size: int
 ) -> NDArray[np.float32]:
-    """Return the sample with some documents in their slots; of two for one slot the later stays."""
+    """Return the sample with some documents in their slots; of two documents for one slot, the later is kept."""
     grown = np.empty((size, features.shape[1]), np.float32)
     grown[: len(sample)] = sample
     chosen = np.flatnonzero(slots >= 0)
@@ -184,20 +186,20 @@ def _is_due(lists: int) -> bool:
 def moved(
     knots: Knots, sample: NDArray[np.float32], n_pieces: int, ends: NDArray[np.float64] | None, full: bool = True
 ) -> Knots:
-    """Return the knots that go with a sample; the same array where none has to move.
+    """Return the knots for a sample; the same array if none has to move.
 
     Parameters
     ----------
     knots
-        Of now.
+        The current knots.
     sample
-        (n, n_features) of the documents seen.
+        (n, n_features) a sample of the documents seen.
     n_pieces
-        How many pieces each feature is to have.
+        The new number of pieces per feature.
     ends
-        (n_features, 2) the least and the largest value of each feature; None where all are known to be from 0 to 1.
+        (n_features, 2) the least and the largest value of each feature; None if all are known to be from 0 to 1.
     full
-        Whether the sample is large enough to move knots that are there.
+        Whether the sample is large enough to move existing knots.
     """
     before, known = knots.shape[1] - 1, not np.isnan(knots[0, 0])
     target = np.linspace(0.0, 1.0, n_pieces + 1)
@@ -215,10 +217,9 @@ def moved(
 
 
 def different(values: NDArray[np.float64], ends: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Return the different values of a feature in a sample, ascending.
+    """Return the distinct values of a feature in a sample, ascending.
 
-    The first and the last are 0 and 1 if no ends are given. Else they leave out the outermost values; where only one value is left
-    by that, they are the ends.
+    Without ends, 0 and 1 are added. With ends, the outermost values are excluded; if only one value is left, the ends are added.
     """
     if ends is None:
         return np.unique(np.concatenate([values, [0.0, 1.0]]))
@@ -235,7 +236,7 @@ def _fits(
 
 
 def _split(knots: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Halve each piece at the median of the different values within it, so that no curve changes."""
+    """Halve each piece at the median of the distinct values within it, so that no curve changes."""
     halved = np.empty(2 * len(knots) - 1)
     halved[::2] = knots
     for piece in range(len(knots) - 1):
@@ -248,16 +249,16 @@ def _split(knots: NDArray[np.float64], found: NDArray[np.float64]) -> NDArray[np
 @register
 @dataclass(frozen=True, repr=False)
 class Distribution(Knotted):
-    """Replace each value by its share: how much of the feature's distribution is below it (ties: the middle).
+    """Replace each value by the share of the feature's distribution below it; ties have the middle of their range.
 
-    The distribution is that of the different values in a sample of the documents seen, kept as ``pieces`` pieces.
+    The distribution is that of the distinct values in a sample of the documents seen, stored as ``pieces`` pieces.
 
     Parameters
     ----------
     pieces
-        Pieces between quantiles; shares are interpolated on each.
+        Number of pieces between quantiles; shares are interpolated on each.
     sample
-        How many documents are remembered.
+        Number of documents to remember.
 
     Examples
     --------
@@ -289,19 +290,18 @@ alias("distribution", Distribution())
 @register
 @dataclass(frozen=True, repr=False)
 class Ramps(Knotted):
-    """Cut the axis of each feature into pieces; on each, a ramp climbs from 0 to 1: r(x) = clip((x − q_k) / (q_{k+1} − q_k), 0, 1).
+    """Cut the axis of each feature into pieces, with a ramp from 0 to 1 on each: r(x) = clip((x − q_k) / (q_{k+1} − q_k), 0, 1).
 
-    One weight for each ramp makes the score a sum of curves, one per feature, that are straight between the knots q. A straight
-    line is one of them, and a piece can be halved without changing a curve: a ranker starts with one piece per feature and halves
-    them as it has seen more, at the checks of `Knotted`. When knots move, each curve is drawn anew through its heights at the new
-    ones.
+    With one weight per ramp, the score is a sum of curves, one per feature, that are straight between the knots q. A straight line
+    is a special case, and a piece can be halved without changing a curve: a ranker starts with one piece per feature and halves
+    them later, at the checks of `Knotted`. When knots move, each new curve has the heights of the old one at the new knots.
 
     Parameters
     ----------
     pieces
-        The most pieces per feature.
+        Maximum number of pieces per feature.
     sample
-        How many documents are remembered to place the knots.
+        Number of documents to remember for placing the knots.
 
     Examples
     --------
@@ -324,9 +324,9 @@ class Ramps(Knotted):
         return columns
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
-        """Draw each curve anew, through its heights at the new knots."""
+        """Return the curves with the old heights at the new knots."""
         old, new = before["knots"], after["knots"]
-        if np.isnan(new[0, 0]):  # back to the range of each query: one straight line
+        if np.isnan(new[0, 0]):  # one straight line over the range of each query
             return frozen(weights.reshape(-1, len(old)).sum(axis=0))
         if np.isnan(old[0, 0]):
             old = new[:, [0, -1]]
@@ -344,17 +344,17 @@ alias("ramps", Ramps())
 @register
 @dataclass(frozen=True, repr=False)
 class Steps(Knotted):
-    """Cut the axis of each feature into pieces of equal height: a step from 0 to 1 behind each knot, which is 1 if x > q_k.
+    """Cut the axis of each feature into pieces of constant height, with a step from 0 to 1 at each inner knot: 1 if x > q_k.
 
-    The score is a sum of staircases, one per feature, which engines that know decision trees take exactly. Before the first
-    knots it is linear in the place of each value in the range of its query; that line becomes a staircase of the same rise.
+    The score is a sum of step functions, one per feature, which engines with decision trees reproduce exactly. Before the first
+    knots it is linear in the place of each value in the range of its query; that line becomes a step function of the same rise.
 
     Parameters
     ----------
     pieces
-        Pieces per feature; there is one step fewer.
+        Number of pieces per feature; there is one step fewer.
     sample
-        How many documents are remembered to place the knots.
+        Number of documents to remember for placing the knots.
 
     Examples
     --------
@@ -368,11 +368,11 @@ class Steps(Knotted):
     pieces: Annotated[int, Between(2, 64, choices=(2, 4, 8))] = 4
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
-        """Start without knots, whatever is known of the values."""
+        """Start without knots, also if the range of the values is known."""
         return super().start(n_features, unit=False)
 
     def _moved(self, knots: Knots, memory: Memory, n_pieces: int, unit: bool) -> Knots:
-        """Place each threshold midway between two different values, so that rounding one of them changes nothing."""
+        """Place each threshold midway between two distinct values, so that rounding one of them changes nothing."""
         after = super()._moved(knots, memory, n_pieces, unit)
         if after is knots:
             return knots
@@ -395,7 +395,7 @@ class Steps(Knotted):
         return columns
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
-        """Give each step what the old curve rises around its knot: from the middle of the piece before to that of the next."""
+        """Return the rise of the old curve around each knot, between the middles of the adjacent pieces."""
         old, new = before["knots"], after["knots"]
         if np.isnan(new[0, 0]):
             return frozen(weights.reshape(-1, len(old)).sum(axis=0))
@@ -420,19 +420,19 @@ alias("steps", Steps())
 @register
 @dataclass(frozen=True, repr=False)
 class BentLines(Knotted):
-    """Offer each feature as a line and as ramps (see `Ramps`), the ramps lower: what is linear stays easy to learn.
+    """Represent each feature by a line and by lower ramps (see `Ramps`), so that linear functions remain easy to learn.
 
     The columns of a feature are its line, from 0 at the first knot to 1 at the last, and ``bend`` times the ramp of each piece.
-    A lower column moves the score less for the same step of its weight, so a curve bends only where users keep asking for it. A
-    ranker starts with the lines alone, and gets ramps as it has seen more: two pieces after 16 lists, four after 16,384 and eight
-    after 16,777,216. Neither the first ramps nor halving a piece changes a score.
+    A lower column changes the score less for the same step of its weight, so a curve bends only with repeated evidence. A ranker
+    starts with the lines alone, and ramps follow: two pieces after 16 lists, four after 16,384 and eight after 16,777,216. Neither
+    the first ramps nor halving a piece changes a score.
 
     Parameters
     ----------
     pieces
-        The most pieces per feature.
+        Maximum number of pieces per feature.
     sample
-        How many documents are remembered to place the knots.
+        Number of documents to remember for placing the knots.
     bend
         Height of the ramps; 0.5 was chosen on validation data.
 
@@ -448,7 +448,7 @@ class BentLines(Knotted):
     bend: Annotated[float, Between(1e-6, 1e6, tuned=(0.01, 10.0), log=True)] = 0.5
 
     def _n_pieces(self, n_pieces: int, lists: int) -> int:
-        """Halve the pieces after 16 lists, and again after 1,024 times as many as the last time: columns cost noise."""
+        """Halve the pieces after 16 lists, and each time again after 1,024 times as many: more columns mean more noise."""
         enough = FIRST * EVERY ** (n_pieces.bit_length() - 1)
         return min(self.pieces, 2 * n_pieces) if lists >= enough else n_pieces
 
@@ -462,7 +462,7 @@ class BentLines(Knotted):
         return columns
 
     def carry(self, weights: Weights, before: Memory, after: Memory) -> Weights:
-        """Keep each line's rise, and let the ramps make the rest of the curve, through its heights at the new knots."""
+        """Keep the rise of each line; the ramps take the rest, so that the heights at the new knots are those of the old curve."""
         old, new = before["knots"], after["knots"]
         if np.isnan(new[0, 0]):
             return frozen(np.array([curve.heights[-1] for curve in self.curves(weights, before)]))
@@ -488,32 +488,27 @@ class BentLines(Knotted):
 
 alias("curves", BentLines())
 
-#: Bins of the density of documents.
-BINS = 20
-#: The axis of a feature is logarithmic when its largest values are so many times its small ones.
-DECADES = 20.0
-
 
 @dataclass(frozen=True, eq=False)
 class ShownCurve:
-    """The curve of one feature, with what one needs to judge it.
+    """The curve of one feature with its importance and the distribution of the documents.
 
     Parameters
     ----------
     name
-        Of the feature.
+        Name of the feature.
     curve
-        What it adds to the score.
+        Contribution of the feature to the score.
     importance
-        How much it moves rankings: the standard deviation of its heights over the documents that were seen; where none are
-        remembered, the difference between its highest and its lowest point.
+        Effect on rankings: the standard deviation of the heights over the documents in the sample; without a sample, the difference
+        between the highest and the lowest point.
     edges
-        (n_bins + 1,) of bins over the axis, even on a logarithmic axis where the values span decades; nothing where no documents
-        are remembered.
+        (n_bins + 1,) edges of bins over the axis, evenly spaced, on a logarithmic axis if the values span decades; empty without a
+        sample.
     shares
-        (n_bins,) the share of the seen documents in each bin; the outermost have also what is beyond them.
+        (n_bins,) the share of the documents in each bin; the outermost bins include all values beyond them.
     domain
-        What the curve is a function of: "value", "scaled value", "query range" or "query rank".
+        The argument of the curve: "value", "scaled value", "query range" or "query rank".
     """
 
     name: str
@@ -532,13 +527,13 @@ def shown_curves(
     Parameters
     ----------
     representation
-        What the weights are for; `Raw()` of an algorithm that has none.
+        The representation of the recipe; `Raw()` for an algorithm without one.
     weights
-        (n_columns,) of a state.
+        (n_columns,) the weights of a state.
     memory
-        What the representation has learned of the features: in a state's memory, that under "representation".
+        The memory of the representation: in the memory of a state, the entry "representation".
     names
-        Of the features.
+        The names of the features.
 
     Examples
     --------
@@ -550,7 +545,9 @@ def shown_curves(
     bm25 0.5 [0.0, 0.5] query range
     """
     sample, knots = memory.get("sample"), memory.get("knots")
-    if knots is not None and np.isnan(knots[0, 0]):  # linear until the first knots, in what the sample does not have
+    if knots is not None and np.isnan(
+        knots[0, 0]
+    ):  # before the first knots: linear in the place in the range of the query
         lines = QueryScaled().curves(weights, {})
         found = [_shown(name, line, np.empty(0), "query range") for name, line in zip(names, lines, strict=True)]
     else:
@@ -565,7 +562,7 @@ def _shown(name: str, curve: Curve, values: NDArray[np.float64], domain: Domain)
         nothing = frozen(np.empty(0))
         return ShownCurve(name, curve, float(np.ptp(curve.heights)), nothing, nothing, domain)
     low, high = (0.0, 1.0) if domain.startswith("query") else np.quantile(values, [BEYOND, 1.0 - BEYOND])
-    if low == high:  # one bin, for a value that nearly all documents have
+    if low == high:  # one bin for the value of nearly all documents
         edges, share = np.array([low, np.nextafter(low, np.inf)]), np.ones(1)
         return ShownCurve(name, curve, float(curve.at(values).std()), frozen(edges), frozen(share), domain)
     counts, edges = np.histogram(np.clip(values, low, high), _edges(values, low, high))
@@ -573,11 +570,11 @@ def _shown(name: str, curve: Curve, values: NDArray[np.float64], domain: Domain)
 
 
 def _edges(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.float64]:
-    """Return even bins; of values with a long tail, bins that are even in asinh, which is a logarithm that knows 0 and signs."""
+    """Return evenly spaced bins; for values with a long tail, in asinh, which is like a logarithm but includes 0 and signs."""
     sizes, largest = np.abs(values[values != 0.0]), max(abs(low), abs(high))
     small, middle = np.quantile(sizes, [0.1, 0.5]) if len(sizes) else (1.0, 1.0)
     if not low < high or largest < DECADES * small or middle > 0.2 * largest:
         return np.histogram_bin_edges(values, BINS, (low, high))
     edges = small * np.sinh(np.linspace(np.arcsinh(low / small), np.arcsinh(high / small), BINS + 1))
-    edges[[0, -1]] = low, high  # not a rounding error beside them
+    edges[[0, -1]] = low, high  # without a rounding error
     return np.asarray(edges)

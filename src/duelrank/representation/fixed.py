@@ -1,4 +1,4 @@
-"""Representations with fixed scales, and their text form."""
+"""Fixed scalings of features, and the JSON form of representations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scaling(Part, ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """The divisor; 0 of a constant feature."""
+        """The divisor; 0 for a constant feature."""
 
 
 @register
@@ -48,7 +48,7 @@ class MinMax(Scaling):
 
     Examples
     --------
-    Prices from 0 to 900; one that is higher still gets more than 1:
+    Prices from 0 to 900; a higher one gets more than 1:
 
     >>> import numpy as np
     >>> from duelrank.representation import Fixed, MinMax
@@ -169,22 +169,22 @@ class Fixed(Representation):
 
     @cached_property
     def shift(self) -> NDArray[np.float64]:
-        """(n_features,) what is subtracted."""
+        """(n_features,) the numbers that are subtracted."""
         return frozen(np.array([each.shift for each in self.scalings]))
 
     @cached_property
     def scale(self) -> NDArray[np.float64]:
-        """(n_features,) the divisors; 0 of constant features."""
+        """(n_features,) the divisors; 0 for constant features."""
         return frozen(np.array([each.scale for each in self.scalings]))
 
     def start(self, n_features: int, unit: bool = False) -> Memory:
-        """Remember nothing; raise `ShapeMismatch` if the scalings are for another number of features."""
+        """Return an empty memory; raise `ShapeMismatch` if the scalings are for another number of features."""
         if len(self.scalings) != n_features:
             raise ShapeMismatch(f"scalings of {len(self.scalings)} features do not fit {n_features}")
         return {}
 
     def apply(self, features: Features, memory: Memory) -> Features:
-        """Subtract and divide; a feature that was constant becomes 0, whatever its value."""
+        """Subtract and divide; a feature with scale 0 becomes 0."""
         constant = self.scale == 0.0
         scaled: Features = (features - self.shift) / np.where(constant, 1.0, self.scale)
         scaled[:, constant] = 0.0
@@ -195,7 +195,7 @@ class Fixed(Representation):
         return self.apply(features, memory)
 
     def curves(self, weights: Weights, memory: Memory) -> list[Curve]:
-        """Return a straight line for each feature, from its shift; a level one for a constant feature."""
+        """Return a straight line for each feature, which is 0 at its shift; a constant for a feature with scale 0."""
         found = []
         for each, weight in zip(self.scalings, weights.tolist(), strict=True):
             ends = np.array([each.shift, each.shift + (each.scale or 1.0)])
@@ -203,7 +203,7 @@ class Fixed(Representation):
         return found
 
 
-# Kinds of scalings, which are those of Elasticsearch-LTR -> class, names of its numbers.
+# Kind of scaling, as in Elasticsearch-LTR -> class, names of its parameters in JSON.
 _SCALINGS: dict[str, tuple[type[MinMax] | type[Standard], tuple[str, str]]] = {
     "min_max": (MinMax, ("minimum", "maximum")),
     "standard": (Standard, ("mean", "standard_deviation")),
@@ -233,7 +233,7 @@ def read_representation(given: Any, names: Sequence[str]) -> Representation:
 
 
 def write_representation(representation: Representation, names: Sequence[str]) -> str | dict[str, Any]:
-    """Return the JSON from which `read_representation` makes the same again."""
+    """Return JSON that `read_representation` turns back into the representation."""
     if not isinstance(representation, Fixed):
         return spell(representation)
     found = {}

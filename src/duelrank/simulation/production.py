@@ -37,25 +37,25 @@ class Baseline(Part, ABC):
 
 
 def order(weights: Weights, query: Query) -> Ranking:
-    """Return all documents of a query by the weights, best first; equal ones in the order of the data, as in a real index."""
+    """Return all documents of a query by the weights, best first; ties in the order of the data, as in a real index."""
     return np.argsort(-linear_scores(weights, query.features), kind="stable")
 
 
 @register
 @dataclass(frozen=True, repr=False)
 class Feature(Baseline):
-    """The documents by one feature.
+    """Rank the documents by one feature.
 
     Parameters
     ----------
     number
-        Of the feature, from 0.
+        Number of the feature, from 0.
     rising
         Whether the least value comes first.
 
     Examples
     --------
-    How good is it to sort by the third feature alone?
+    The nDCG of sorting by the third feature alone:
 
     >>> from duelrank import Synthetic, evaluate
     >>> from duelrank.core.randomness import stream
@@ -70,7 +70,7 @@ class Feature(Baseline):
     rising: bool = False
 
     def weights(self, dataset: Dataset, fold: int) -> Weights:
-        """Return 1 for the feature, or −1 where the least comes first, and 0 for all others."""
+        """Return 1 for the feature, or −1 if the least value comes first, and 0 for all others."""
         n_features = dataset.fold(fold).n_features
         if self.number >= n_features:
             raise InvalidValue(f"{spell(dataset)} has the features 0 to {n_features - 1}, the baseline is {self!r}")
@@ -80,11 +80,11 @@ class Feature(Baseline):
 @register
 @dataclass(frozen=True, repr=False)
 class BestFeature(Baseline):
-    """The single feature, in the better direction, that has the highest nDCG@10 on the validation queries of the fold.
+    """Rank by the single feature, in the better direction, with the highest nDCG@10 on the validation queries of the fold.
 
     Examples
     --------
-    What one would have without learning: the best single feature, and how good it is.
+    The best ranking without learning, as a baseline: the number of the feature, and its nDCG on the test queries.
 
     >>> from duelrank import Synthetic, evaluate
     >>> from duelrank.core.randomness import stream
@@ -107,18 +107,18 @@ class BestFeature(Baseline):
 @register
 @dataclass(frozen=True, repr=False)
 class FrozenWeights(Baseline):
-    """What a recipe has learned from an earlier run on the same fold; it learns no more.
+    """Rank by the final weights of an earlier run on the same fold.
 
     Parameters
     ----------
     algorithm
-        With one weight for each feature.
+        A recipe with one weight for each feature.
     user, impressions, seed
-        Of the earlier run.
+        The parameters of the earlier run.
 
     Examples
     --------
-    Production is a ranker that has learned from 200 lists, and learns no more:
+    Production is a ranker that has learned from 200 lists, and no longer learns:
 
     >>> from duelrank import Synthetic, evaluate
     >>> from duelrank.core.randomness import stream
@@ -136,16 +136,13 @@ class FrozenWeights(Baseline):
 
     def weights(self, dataset: Dataset, fold: int) -> Weights:
         """Make the earlier run, and return its final weights."""
-        from duelrank.simulation.run import (
-            RunSpec,
-            simulate,  # both of these may have a baseline themselves
-        )
+        from duelrank.simulation.run import RunSpec, simulate  # which import this module
 
         if self.algorithm.per_query:
             raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query and no weights to freeze")
         record = simulate(RunSpec(self.algorithm, dataset, self.user, fold, self.seed, self.impressions))
         if len(record.weights) != dataset.fold(fold).n_features:
-            raise InvalidRecipe(f"a baseline has one weight for each feature, {spell(self.algorithm)} has others")
+            raise InvalidRecipe(f"a baseline needs one weight for each feature; {spell(self.algorithm)} has several")
         return frozen(record.weights)
 
 
@@ -171,20 +168,20 @@ def drawn_queries(fold: Fold, size: int, draws: Stream) -> NDArray[np.int64]:
 @register
 @dataclass(frozen=True, repr=False)
 class Logged(Part):
-    """Lists of production with clicks of the same users on the same training queries, read before the first live list.
+    """A log of production: lists with clicks of the same users on the same training queries, learned before the first live list.
 
-    As in most logs, how far users looked is not known.
+    As in most logs, it is not known how far users looked.
 
     Parameters
     ----------
     production
         The ranking that was shown.
     lists
-        How many.
+        Number of lists.
 
     Examples
     --------
-    The first 100 users see better lists if the ranker has read a log of production before:
+    The first 100 users see better lists if the ranker has learned from a log of production before:
 
     >>> from duelrank import simulate
     >>> run = ("pdgd", "synthetic(n_queries=40, n_features=5)", "navigational")
@@ -199,21 +196,21 @@ class Logged(Part):
     production: Baseline = BestFeature()
     lists: Annotated[int, Between(1, 1_000_000_000)] = 10_000
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(self, production: Baseline | str = ..., lists: int = 10_000) -> None: ...
 
     def shown(
         self, learner: Learner, fold: Fold, production: Weights, user: User
     ) -> Iterator[tuple[Query, Ranking, Feedback]]:
-        """Return the lists of the log one by one; its queries and users depend on the seed of the learner that it is for.
+        """Yield the lists of the log; queries and clicks depend on the seed of the learner.
 
         Parameters
         ----------
         learner
-            Its length is that of the lists.
+            The learner that reads the log; its list length is used.
         fold, user
-            Whose training queries are asked, and who clicks.
+            The fold with the training queries, and the user who clicks.
         production
             The weights of production for the fold.
         """

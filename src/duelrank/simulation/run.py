@@ -61,14 +61,14 @@ class RunSpec(Part):
     split
         Queries to evaluate the weights on: "test", or "validation" for choosing parameters.
     guard
-        Compares the learned ranker with a baseline while it learns, and steps back when it is worse; None: no guard. The queries
-        and the random numbers for the user are the same with and without one.
+        Compares the learned ranker with a baseline while it learns, and serves the baseline if the ranker is worse; None: no guard.
+        The queries and the random numbers for the user are the same with and without a guard.
     log
-        A log of production that the ranker learns from before its first list; None: it goes live as the recipe begins.
+        A log of production that the ranker learns from before its first list; None: it starts with the initial weights.
 
     Examples
     --------
-    All that a run depends on is in its spec, so the last number is always the same:
+    A run depends only on its spec, so the last number is always the same:
 
     >>> from duelrank import RunSpec, simulate
     >>> spec = RunSpec("mgd-dsp", "synthetic(n_queries=20)", "navigational", seed=7, impressions=100)
@@ -80,7 +80,7 @@ class RunSpec(Part):
 
     kind: ClassVar[str] = "run"
     added_fields: ClassVar[Mapping[str, Any]] = {"guard": None, "log": None}
-    #: The version of the random streams: it rises when equal specs begin to give other records. Until 2, all folds shared theirs.
+    #: The version of the random streams, increased when equal specs give other records. In version 1 all folds shared them.
     streams: ClassVar[int] = 2
 
     algorithm: Algorithm
@@ -95,7 +95,7 @@ class RunSpec(Part):
     guard: Guarded | None = None
     log: Logged | None = None
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -126,7 +126,7 @@ class RunSpec(Part):
 
     @cached_property
     def stream_seed(self) -> int:
-        """The seed of every random stream of the run; algorithm, guard and log are no part of it, so that they can be compared."""
+        """The seed of every random stream of the run; it does not depend on algorithm, guard and log, so these can be compared."""
         return stream_key(self.seed, f"{canonical(self.dataset)}/fold{self.fold}/{canonical(self.user)}")
 
     @property
@@ -137,7 +137,7 @@ class RunSpec(Part):
         return np.unique([*exps(step * np.arange(n - 1, dtype=np.float64)).round().astype(np.int64), self.impressions])
 
 
-#: The lists of ``online_first``, the mean metric of what the first users see.
+#: Number of lists of ``online_first``, the mean metric of the first lists.
 FIRST = 1_000
 
 
@@ -164,9 +164,9 @@ class Record:
     learner
         The learner after the last impression; None in records of experiments, which keep numbers only.
     guard
-        What the guard has seen and done; None without a guard.
+        The decisions and measurements of the guard; None without a guard.
     device
-        What it was made on: "cpu", or the accelerator on which it ran with others in lockstep.
+        The device of the run: "cpu", or the accelerator on which it ran with others in lockstep.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def simulate(
     algorithm, dataset, user
         Objects or their texts; or a single `RunSpec`, which contains all of them.
     fold, seed, impressions, length, metric, split, guard, log
-        As in `RunSpec`.
+        The other parameters of `RunSpec`.
     progress
         Called with the number of impressions done, at every checkpoint and every few hundred impressions.
 
@@ -377,7 +377,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
         before = learner.weights
         host.learn(impression, user.at(t).click(shown, derive(user_key, t)))
         if learner.weights is not before:
-            # Where a representation has grown there are other weights than before, and no distance.
+            # If the number of columns has changed, there is no distance.
             norms[t] = moved = distance(before, learner.weights) if before.shape == learner.weights.shape else 0.0
             if not isfinite(moved) and not np.isfinite(learner.weights).all():
                 raise _not_finite(spec, t + 1)
@@ -399,7 +399,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
 
 
 def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None]:
-    """Return what learns, and what guards it."""
+    """Return the learner, and its guarded version if there is a guard."""
     settings = spec.guard
     if settings is None:
         return Learner(spec.algorithm, fold.n_features, spec.stream_seed, spec.length), None
@@ -410,13 +410,13 @@ def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None
 
 
 def _weighed(state: State) -> State:
-    """Return a state with its weights and what they are for; an algorithm's own memory may be large."""
+    """Return a state with only its weights and the memory of the representation; other memory may be large."""
     seen = {name: memory for name, memory in state.memory.items() if name == "representation"}
     return State(state.weights, memory=seen)
 
 
 def _as_seen(split: Split, learner: Learner) -> Split:
-    """Return a split as the weights of a learner see it."""
+    """Return a split with the columns of the representation of a learner."""
     columns = learner.algorithm.columns(learner.state, split.features, split.offsets)
     return split if columns is split.features else Split.trusted(columns, split.labels, split.offsets, split.ids)
 

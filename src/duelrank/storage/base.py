@@ -14,10 +14,10 @@ from typing import Any, Self
 from duelrank.core.errors import InvalidValue
 from duelrank.core.validation import whole_number
 
-# Together they fit into an entry of a PostgreSQL index, which holds at most 2,700 bytes.
-MOST_BYTES = {"ranker": 500, "kind": 100, "key": 1000, "id": 200, "name": 200, "scope": 100}
-MOST_BODY = 1 << 28
-MOST_NUMBER = (1 << 63) - 1
+# Ranker, kind and key together fit into an entry of a PostgreSQL index, which holds at most 2,700 bytes.
+MAX_TEXT_BYTES = {"ranker": 500, "kind": 100, "key": 1000, "id": 200, "name": 200, "scope": 100}
+MAX_BODY_BYTES = 1 << 28
+MAX_NUMBER = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +298,7 @@ class Snapshots(ABC):
 
     @abstractmethod
     def newest(self, kind: str) -> dict[str, int]:
-        """Return the largest number of each ranker that has snapshots of a kind, with one statement."""
+        """Return the number of the newest snapshot of a kind for each ranker that has one, with one statement."""
 
     @abstractmethod
     def prune(self, ranker: str, kind: str, keep: int, needed: Collection[int] = ()) -> int:
@@ -338,7 +338,7 @@ class Lease(ABC):
 
     @abstractmethod
     def held(self) -> bool:
-        """Return whether the lease is still held: False after its release or loss, such as by a restart of the server."""
+        """Return whether the lease is still held; it is lost, for example, when the database server restarts."""
 
     @abstractmethod
     def release(self) -> None:
@@ -408,8 +408,8 @@ def checked_text(name: str, text: Any) -> str:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise InvalidValue(f"{name} must be valid Unicode, got {text!r}") from None
-    if size > MOST_BYTES[name]:
-        raise InvalidValue(f"{name} must have at most {MOST_BYTES[name]} bytes, got {size}")
+    if size > MAX_TEXT_BYTES[name]:
+        raise InvalidValue(f"{name} must have at most {MAX_TEXT_BYTES[name]} bytes, got {size}")
     if "\0" in text:
         raise InvalidValue(f"{name} must not contain a zero character, got {text!r}")
     return str.__str__(text)  # a member of a string enumeration is a str too, but drivers and checksums differ
@@ -419,8 +419,8 @@ def checked_body(body: Any, what: str = "a body") -> bytes:
     """Return a body, or raise an error if it is not of type bytes or too large."""
     if not isinstance(body, bytes):
         raise InvalidValue(f"{what} must be bytes, got {type(body).__name__}")
-    if len(body) > MOST_BODY:
-        raise InvalidValue(f"{what} must have at most {MOST_BODY:,} bytes, got {len(body):,}")
+    if len(body) > MAX_BODY_BYTES:
+        raise InvalidValue(f"{what} must have at most {MAX_BODY_BYTES:,} bytes, got {len(body):,}")
     return body
 
 
@@ -436,7 +436,7 @@ def checked_time(time: Any) -> float:
 
 def checked_number(name: str, number: Any, least: int = 0) -> int:
     """Return a whole number that fits into a column of a database, or raise an error."""
-    return whole_number(name, number, least, MOST_NUMBER)
+    return whole_number(name, number, least, MAX_NUMBER)
 
 
 def without_password(text: str) -> str:

@@ -44,7 +44,7 @@ SIZE = "SELECT sum(pg_total_relation_size(to_regclass(name)))::bigint FROM unnes
 CONFIGURE = """
     SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS given (name, value)
     JOIN pg_settings USING (name)"""  # an older server does not know all of them
-# Acknowledged data must be on the disk; a server that also waits for its replicas may do so.
+# Acknowledged data must be on the disk; a setting that also waits for replicas is kept.
 BE_DURABLE = """
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"""
 
@@ -61,8 +61,8 @@ CONNECTION = {
     "tcp_user_timeout": "10000",
 }
 
-# In the units of the server, milliseconds or seconds. A lost client must not hold a lock or a lease for long; an idle one
-# may stay. A plan that was made for a small table is bad for a large one.
+# In the units of the server, milliseconds or seconds. A lost client must not hold a lock or a lease for long; an idle
+# client is not disconnected. Plans are not cached: one that was made for a small table is slow for a large one.
 SETTINGS = {
     "idle_in_transaction_session_timeout": "5000",
     "idle_session_timeout": "0",
@@ -73,9 +73,9 @@ SETTINGS = {
     "plan_cache_mode": "force_custom_plan",
 }
 
-# By the beginning of the server's error code, the first match counts; a broken connection has no code and counts as 08.
+# By prefix of the server's error code; the first match counts. A broken connection has no code and counts as 08.
 ERRORS: dict[str, tuple[type[StorageFailure], str]] = {
-    "53100": (StoreFull, "there is no room left on the server's disk; nothing was written"),
+    "53100": (StoreFull, "the server's disk is full; nothing was written"),
     "55P03": (StoreLocked, "another process has held the log for too long; try again"),
     "25006": (StoreUnavailable, "the server is read-only at present"),
     "25P03": (StoreUnavailable, "the server has ended a transaction of a process that did not continue; try again"),
@@ -267,7 +267,7 @@ class PostgresStorage(SQLStorage):
             try:
                 connection = pool.getconn()
             except PoolTimeout:
-                _close(self._connect())  # raises the reason; if it connects, all are in use, and one will be free
+                _close(self._connect())  # raises the reason; if it connects, the pool's connections are only busy
         try:
             yield connection
         finally:
@@ -291,7 +291,7 @@ class _NothingSent(psycopg.OperationalError):
 
 
 class _SessionLease(Lease):
-    """A lease that is held as long as its own connection exists; a process that hangs loses it without heartbeats."""
+    """A lease that is held as long as its own connection exists; without heartbeats, another process may end that connection."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection, self._name = connection, name

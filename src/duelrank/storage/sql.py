@@ -208,13 +208,13 @@ class SQLStorage(Storage):
         new = [(receipt.number, event) for receipt, event in zip(receipts, events, strict=True) if receipt.new]
         if new:
             bodies = [
-                (number, checksum(each.body, each.ranker, each.kind, each.key, each.time), each.body)
-                for number, each in new
+                (number, checksum(event.body, event.ranker, event.kind, event.key, event.time), event.body)
+                for number, event in new
             ]
             attachments = [
-                (each.ranker, number, checksum(each.attachment, each.ranker, number), each.attachment)
-                for number, each in new
-                if each.attachment is not None
+                (event.ranker, number, checksum(event.attachment, event.ranker, number), event.attachment)
+                for number, event in new
+                if event.attachment is not None
             ]
             self.insert_rows(session, "bodies", bodies)
             self.insert_rows(session, "attachments", attachments)
@@ -223,17 +223,17 @@ class SQLStorage(Storage):
 
     def insert_new(self, session: Session, events: Sequence[NewEvent], last: int) -> list[Receipt]:
         """Insert the rows of new events, numbered from ``last`` + 1, and return the receipts of all events."""
-        rows = self.known_numbers(session, [_place(event) for event in events])
+        rows = self.known_numbers(session, [_identity(event) for event in events])
         numbers = {(ranker, kind, key): number for ranker, kind, key, number in rows}
         receipts: list[Receipt] = []
         for event in events:
-            place = _place(event)
+            identity = _identity(event)
             if event.follows and not receipts[-1].new:
                 receipts.append(Receipt(0, False))
-            elif place in numbers:
-                receipts.append(Receipt(numbers[place], False))
+            elif identity in numbers:
+                receipts.append(Receipt(numbers[identity], False))
             else:
-                numbers[place] = last = last + 1
+                numbers[identity] = last = last + 1
                 receipts.append(Receipt(last, True))
         self.insert_rows(session, "events", rows_of_new(events, receipts))
         return receipts
@@ -248,7 +248,7 @@ class SQLStorage(Storage):
         self.leases.close()
 
 
-def _place(event: NewEvent) -> tuple[str, str, str]:
+def _identity(event: NewEvent) -> tuple[str, str, str]:
     return event.ranker, event.kind, event.key
 
 
@@ -306,15 +306,15 @@ class SQLEventLog(EventLog):
 
     def read(self, after: int = 0, limit: int = 1000, ranker: str | None = None) -> list[Event]:
         """Return events in order."""
-        place = (checked_number("after", after), checked_number("limit", limit, least=1))
+        page = (checked_number("after", after), checked_number("limit", limit, least=1))
         if ranker is None:
-            return [_event(row) for row in self._store.query(READ, *place)]
-        return [_event(row) for row in self._store.query(READ_RANKER, checked_text("ranker", ranker), *place)]
+            return [_event(row) for row in self._store.query(READ, *page)]
+        return [_event(row) for row in self._store.query(READ_RANKER, checked_text("ranker", ranker), *page)]
 
     def find(self, ranker: str, kind: str, keys: Collection[str]) -> dict[str, Event]:
         """Return events by their keys."""
-        asked = list(dict.fromkeys(checked_text("key", key) for key in keys))
-        rows = self._store.find_rows(*_checked(ranker, kind), asked)
+        unique = list(dict.fromkeys(checked_text("key", key) for key in keys))
+        rows = self._store.find_rows(*_checked(ranker, kind), unique)
         return {row[3]: _event(row) for row in rows}
 
     def attachment(self, ranker: str, number: int) -> bytes | None:
@@ -337,12 +337,12 @@ class SQLEventLog(EventLog):
 
         Events up to an earlier result for an earlier time are not read again: new ones have larger numbers.
         """
-        asked, last = checked_time(time), self.last_number()  # first: events appended meanwhile must not count as older
+        before, last = checked_time(time), self.last_number()  # read first: events appended meanwhile must not count
         results = self._older.get(checked_text("ranker", ranker), ())
-        start = max((number for moment, number in results if moment <= asked), default=0)
-        rows = self._store.query(FIRST_SINCE, ranker, start, asked)
+        start = max((number for earlier, number in results if earlier <= before), default=0)
+        rows = self._store.query(FIRST_SINCE, ranker, start, before)
         number = min(last, rows[0][0] - 1) if rows else last
-        self._older[ranker] = (*results[1 - REMEMBERED :], (asked, number))
+        self._older[ranker] = (*results[1 - REMEMBERED :], (before, number))
         return number
 
     def drop_attachments(self, ranker: str, up_to: int, keep: Collection[int] = (), limit: int | None = None) -> int:
@@ -365,7 +365,7 @@ class SQLEventLog(EventLog):
         """Raise an error if no checkpoint covers the events whose attachments are to be dropped."""
         newest = self._store.query(NEWEST_CHECKPOINT, ranker)[0][0]
         if newest is None or newest < up_to:
-            have = "there is none" if newest is None else f"the newest covers event {newest}"
+            have = "the ranker has no checkpoint" if newest is None else f"the newest covers event {newest}"
             raise InvalidValue(
                 f"cannot drop attachments of {ranker!r} up to event {up_to} without a checkpoint that covers it; {have}"
             )
@@ -374,7 +374,7 @@ class SQLEventLog(EventLog):
         self, select: str, remove: Sequence[str], ranker: str, up_to: int, kept: Collection[int], limit: int | None
     ) -> int:
         """Remove attachments or whole events in small transactions; return their number."""
-        if self.dropped(ranker) < up_to:  # noted before anything is removed, and only if it changes
+        if self.dropped(ranker) < up_to:  # written before anything is removed, so that an interruption cannot hide it
             self._store.write(lambda session: session.run(SET_DROPPED, ranker, up_to))
         count = after = 0
         while limit is None or count < limit:
@@ -444,25 +444,25 @@ class _SQLSnapshots(Snapshots):
         self._store = store
 
     def save(self, ranker: str, kind: str, number: int, time: float, body: bytes) -> None:
-        place = (*_checked(ranker, kind), checked_number("number", number))
-        row = (*place, checked_time(time), checksum(checked_body(body), *_summed(*place)), body)
+        row_key = (*_checked(ranker, kind), checked_number("number", number))
+        row = (*row_key, checked_time(time), checksum(checked_body(body), *_checksum_values(*row_key)), body)
 
         def save(session: Session) -> None:
             if kind == "checkpoint" and number > (last := counter(session.rows(LAST_NUMBER))):
                 raise InvalidValue(f"a checkpoint cannot cover event {number}: the newest event is {last}")
-            session.run(REMOVE_SNAPSHOT, *place)
+            session.run(REMOVE_SNAPSHOT, *row_key)
             session.run(ADD_SNAPSHOT, *row)
 
         self._store.write(save)
 
     def load(self, ranker: str, kind: str, number: int | None = None) -> StoredSnapshot | None:
-        place = _checked(ranker, kind)
+        owner = _checked(ranker, kind)
         if number is None:
-            rows = self._store.query(f"{SELECT_SNAPSHOTS} ORDER BY number DESC LIMIT 1", *place)
+            rows = self._store.query(f"{SELECT_SNAPSHOTS} ORDER BY number DESC LIMIT 1", *owner)
         else:
-            rows = self._store.query(f"{SELECT_SNAPSHOTS} AND number = ?", *place, checked_number("number", number))
+            rows = self._store.query(f"{SELECT_SNAPSHOTS} AND number = ?", *owner, checked_number("number", number))
         for found, time, expected, body in rows:
-            if not is_intact(expected, body, *_summed(*place, found)):
+            if not is_intact(expected, body, *_checksum_values(*owner, found)):
                 raise StoreCorrupt(f"the {kind} {found} of {ranker!r} is damaged; an older one may be intact")
             return StoredSnapshot(ranker, kind, found, time, body)
         return None
@@ -472,13 +472,13 @@ class _SQLSnapshots(Snapshots):
         return dict(self._store.query(statement, checked_text("kind", kind)))
 
     def prune(self, ranker: str, kind: str, keep: int, needed: Collection[int] = ()) -> int:
-        place = _checked(ranker, kind)
+        owner = _checked(ranker, kind)
         checked_number("keep", keep, least=1)
         kept = {checked_number("needed", number) for number in needed}
 
         def prune(session: Session) -> int:
-            numbers = [number for (number,) in session.rows(SELECT_NUMBERS, *place)]
-            old = [(*place, number) for number in numbers[:-keep] if number not in kept]
+            numbers = [number for (number,) in session.rows(SELECT_NUMBERS, *owner)]
+            old = [(*owner, number) for number in numbers[:-keep] if number not in kept]
             if old:
                 session.run_many(REMOVE_SNAPSHOT, old)
             return len(old)
@@ -492,8 +492,8 @@ class _SQLSnapshots(Snapshots):
         return [SnapshotInfo(*row) for row in self._store.query(LIST_SNAPSHOTS, *_checked(ranker, kind))]
 
 
-def _summed(ranker: str, kind: str, number: int) -> tuple[str, int]:
-    """Return the values that a checksum covers besides the body: for two kinds, as before there were kinds."""
+def _checksum_values(ranker: str, kind: str, number: int) -> tuple[str, int]:
+    """Return the values that a checksum covers in addition to the body; two kinds keep the names that they had in version 1."""
     return {"checkpoint": ranker, "version": f"{ranker}/model"}.get(kind, f"{ranker}/{kind}"), number
 
 

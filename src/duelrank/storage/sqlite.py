@@ -46,7 +46,7 @@ FIND = """
     SELECT number, ranker, kind, key, time, checksum, body FROM duelrank_events LEFT JOIN duelrank_bodies USING (number)
     WHERE ranker = ? AND kind = ? AND key IN ({rows})"""
 REMOVE_NUMBERS = "DELETE FROM duelrank_events WHERE number BETWEEN ? AND ?"
-MOST_PARAMETERS = 320  # of one statement
+MAX_PARAMETERS = 320  # of one statement
 
 READERS = 8
 WAL_BYTES = 32 << 20
@@ -54,17 +54,17 @@ LOCK_PAUSE = 0.02  # seconds
 PRAGMAS = ("synchronous = FULL", "fullfsync = ON", f"journal_size_limit = {WAL_BYTES}")
 SIZE = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
-# By primary result code; all other errors have SQLite's own message.
+# By primary result code; all other errors keep SQLite's own message.
 ERRORS: dict[int, tuple[type[StorageFailure], str]] = {
     sqlite3.SQLITE_BUSY: (StoreLocked, "another process has it locked; try again, or stop that process"),
     sqlite3.SQLITE_LOCKED: (StoreLocked, "another connection has it locked; try again"),
-    sqlite3.SQLITE_FULL: (StoreFull, "there is no room left on its disk; nothing was written"),
+    sqlite3.SQLITE_FULL: (StoreFull, "its disk is full; nothing was written"),
     sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "the file is damaged; keep a copy of it and restore a backup"),
     sqlite3.SQLITE_NOTADB: (StoreCorrupt, "this is not a SQLite database, or its beginning is damaged"),
     sqlite3.SQLITE_CANTOPEN: (StorageFailure, "the file cannot be opened; check that its folder exists and is yours"),
     sqlite3.SQLITE_READONLY: (StorageFailure, "the file or its folder cannot be written to; check their permissions"),
 }
-# The codes of SQLite if it cannot write, or cannot create the files next to a store.
+# Result codes if SQLite cannot write, or cannot create the files next to a store.
 UNWRITABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
 
 
@@ -98,7 +98,7 @@ class SQLiteStorage(SQLStorage):
     ) -> None:
         self.path, self._timeout = None if path is None else Path(path).absolute(), timeout
         self._name = "the store in memory" if self.path is None else f"the store {self.path}"
-        self._wal, self._wal_most = Path(f"{self.path}-wal"), WAL_BYTES
+        self._wal, self._wal_limit = Path(f"{self.path}-wal"), WAL_BYTES
         self._inode: tuple[int, int] | None = None
         self._mode = "mode=rw"  # also for reading: "mode=ro" would leave its files next to the store
         self._pragmas = (*PRAGMAS, "query_only = ON") if read_only and path is not None else PRAGMAS
@@ -234,11 +234,11 @@ class SQLiteStorage(SQLStorage):
         with self._translated(), self._writes.borrow() as connection:
             with _transaction(connection):
                 migrate(Session(connection), _version(connection, self._name), migrations, TYPES)
-            if self._write_ahead(connection) != "wal" and self.path is not None:
+            if self._enable_wal(connection) != "wal" and self.path is not None:
                 raise StorageFailure(f"{self._name}: this file system cannot hold a live store; use a local disk")
 
-    def _write_ahead(self, connection: sqlite3.Connection) -> str:
-        """Turn the write-ahead log on and return the journal mode; SQLite itself does not wait for the lock that this takes."""
+    def _enable_wal(self, connection: sqlite3.Connection) -> str:
+        """Turn on the write-ahead log and return the journal mode; wait for the lock, which SQLite does not do here."""
         deadline = monotonic() + self._timeout
         while True:
             try:
@@ -279,14 +279,14 @@ class SQLiteStorage(SQLStorage):
             )
 
     def _bound_wal(self, connection: sqlite3.Connection) -> None:
-        """Empty a write-ahead log that has grown large because there was always a reader."""
-        if self.path is None or _size(self._wal) <= self._wal_most:
+        """Empty a write-ahead log that has grown large because some reader was always active."""
+        if self.path is None or _size(self._wal) <= self._wal_limit:
             return
         connection.execute("PRAGMA busy_timeout = 200")  # milliseconds that the writer waits for readers to finish
         with suppress(sqlite3.Error):  # the transaction is complete: a full disk must not make it look failed
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout)}")
-        self._wal_most = max(WAL_BYTES, 2 * _size(self._wal))  # so that the writer rarely waits for a slower reader
+        self._wal_limit = max(WAL_BYTES, 2 * _size(self._wal))  # do not wait for a slow reader at every transaction
 
 
 class _Pool:
@@ -382,17 +382,17 @@ def _version(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _statements(statement: str, rows: Rows) -> Iterator[tuple[str, list[Any]]]:
-    """Yield few statements for many rows, each with its parameters.
+    """Yield statements that handle many rows each, with their parameters.
 
-    Python switches threads at each statement, and waiting for the next turn takes longer than a row. The numbers of rows are
-    powers of two, so that few different statements are prepared.
+    Python switches threads at each statement, and waiting for the next turn takes longer than handling a row. The number of
+    rows in a statement is a power of two, so that few different statements are prepared.
     """
     start = 0
     while start < len(rows):
-        most = min(len(rows) - start, MOST_PARAMETERS // len(rows[0]))
-        some = rows[start : start + (1 << most.bit_length() - 1)]
-        start += len(some)
-        yield _with_rows(statement, len(some), len(some[0])), list(chain.from_iterable(some))
+        count = min(len(rows) - start, MAX_PARAMETERS // len(rows[0]))
+        chunk = rows[start : start + (1 << count.bit_length() - 1)]
+        start += len(chunk)
+        yield _with_rows(statement, len(chunk), len(chunk[0])), list(chain.from_iterable(chunk))
 
 
 @cache

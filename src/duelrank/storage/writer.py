@@ -14,11 +14,11 @@ from duelrank.storage.base import NewEvent, Receipt
 T = TypeVar("T")
 
 # Larger groups are not faster, and their first batch would wait too long.
-MOST_BATCHES, MOST_BYTES = 1000, 8 << 20
+MAX_JOBS, MAX_BYTES = 1000, 8 << 20
 
 
 class _Batch:
-    """Events of one caller."""
+    """Events that one caller appends together."""
 
     def __init__(self, events: Sequence[NewEvent]) -> None:
         self.events = tuple(events)
@@ -31,7 +31,7 @@ class _Batch:
 
 
 class _Call:
-    """Any other write of one caller."""
+    """A write of one caller that is not an append."""
 
     size = 0
 
@@ -97,7 +97,7 @@ class GroupWriter:
         """Wait for a job and return it with all other queued ones, and whether the writer was closed."""
         group: list[_Batch | _Call] = []
         size = 0
-        while len(group) < MOST_BATCHES and size < MOST_BYTES:
+        while len(group) < MAX_JOBS and size < MAX_BYTES:
             try:
                 job = self._queue.get(block=not group)
             except Empty:

@@ -110,16 +110,12 @@ def play(algorithm: Algorithm, n_impressions: int, seed: int = 0, learner: Learn
     return learner
 
 
-def _learner(algorithm: Algorithm, n_impressions: int = 30) -> Learner:
-    return play(algorithm, n_impressions)
-
-
 def _query(index: int = 0) -> Query:
     return tiny_split().query(index)
 
 
-def _first(impression: Impression) -> Feedback:
-    """Return a click on the second position of a list, or on its only one."""
+def _one_click(impression: Impression) -> Feedback:
+    """Return a click on the second position of a list, or on the first if there is no second."""
     clicks = np.zeros(impression.ranking.shape[0], np.bool_)
     clicks[min(1, clicks.size - 1)] = True
     return Feedback(clicks, examined=clicks.size)
@@ -155,62 +151,62 @@ def check_recipe_is_a_value(algorithm: Algorithm) -> None:
 
 def check_ranking_does_not_change_the_state(algorithm: Algorithm) -> None:
     """Exploring does not change the state."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     before = learner.snapshot().state
     learner.rank(_query())
     require(
         learner.state is before,
         "rank() has changed the state of the learner",
-        "Put what learning needs to know of a list into Impression.trace",
+        "Put everything about a list that learning needs into Impression.trace",
     )
 
 
 def check_ranking_has_no_duplicates(algorithm: Algorithm) -> None:
     """A list contains distinct documents of the query, as many as requested."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     for length in (1, 3, 8):
         ranking = learner.rank(_query(), length).ranking
         require(
             ranking.shape == (length,) and set(ranking.tolist()) <= set(range(8)) and np.unique(ranking).size == length,
-            f"a list of {length} of the documents 0 to 7 was asked for, explore() returned {ranking.tolist()}",
+            f"a list of {length} of the documents 0 to 7 was requested, explore() returned {ranking.tolist()}",
             f"Return {length} distinct document indices, best first, as a one-dimensional array",
         )
 
 
 def check_list_longer_than_the_documents(algorithm: Algorithm) -> None:
     """If the list is longer than the number of documents, all are shown, and learning works."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     impression = learner.rank(_query(), 50)
     require(
         sorted(impression.ranking.tolist()) == list(range(8)),
-        f"a list of 50 was asked for where there are 8 documents, explore() returned {impression.ranking.tolist()}",
+        f"a list of 50 was requested for a query with 8 documents, explore() returned {impression.ranking.tolist()}",
         "Return each document once",
     )
-    learner.learn(impression, _first(impression))
+    learner.learn(impression, _one_click(impression))
 
 
 def check_one_document(algorithm: Algorithm) -> None:
     """A query with a single document can be shown and learned from; the weights stay finite."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     impression = learner.rank(Query("single", tiny_split().features[:1]))
     require(
         impression.ranking.tolist() == [0],
         f"a query has one document, explore() returned {impression.ranking.tolist()}",
         "Return document 0",
     )
-    learner.learn(impression, _first(impression))
+    learner.learn(impression, _one_click(impression))
     _require_finite(learner)
 
 
 def check_all_ties(algorithm: Algorithm) -> None:
     """Equal documents are shown in more than one order, and weights stay finite."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     query = Query("alike", np.ones((6, learner.n_features)))
     orders = set()
     for _ in range(40):
         impression = learner.rank(query)
         orders.add(tuple(impression.ranking.tolist()))
-        learner.learn(impression, _first(impression))
+        learner.learn(impression, _one_click(impression))
     require(
         len(orders) > 1,
         f"six equal documents were shown 40 times in the same order, {min(orders)}",
@@ -221,14 +217,14 @@ def check_all_ties(algorithm: Algorithm) -> None:
 
 def check_no_click_moves_nothing(algorithm: Algorithm) -> None:
     """Without a click the weights do not change, unless the algorithm declares that, and the impression is counted."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     before, step = learner.weights, learner.state.step
     impression = learner.rank(_query())
     learner.learn(impression, Feedback(np.zeros(impression.ranking.size, np.bool_), examined=impression.ranking.size))
     require(
         learner.weights is before or algorithm.moves_without_clicks,
         "a list without a click has changed the weights",
-        "Return a gradient of zeros where there is no click; if the algorithm is meant to learn from such lists, "
+        "Return a gradient of zeros for a list without a click; if the algorithm is meant to learn from such lists, "
         "declare moves_without_clicks: ClassVar[bool] = True in its class",
     )
     _require_finite(learner)
@@ -236,37 +232,37 @@ def check_no_click_moves_nothing(algorithm: Algorithm) -> None:
 
 
 def check_late_and_reversed_feedback(algorithm: Algorithm) -> None:
-    """Impressions that are in flight together can be learned from in any order."""
-    learner = _learner(algorithm)
-    flying = [learner.rank(_query(index)) for index in range(5)]
-    for impression in reversed(flying):
-        learner.learn(impression, _first(impression))
+    """Impressions that are open at the same time can be learned from in any order."""
+    learner = play(algorithm, 30)
+    open_impressions = [learner.rank(_query(index)) for index in range(5)]
+    for impression in reversed(open_impressions):
+        learner.learn(impression, _one_click(impression))
     _require_steps(learner, 35)
     _require_finite(learner)
 
 
 def check_repeated_feedback_counts_twice(algorithm: Algorithm) -> None:
     """Repeated feedback counts as another user, and everything stays finite."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     impression = learner.rank(_query())
     for _ in range(3):
-        learner.learn(impression, _first(impression))
+        learner.learn(impression, _one_click(impression))
     _require_steps(learner, 33)
     _require_finite(learner)
 
 
 def check_missing_feedback_leaves_no_trace(algorithm: Algorithm) -> None:
     """Impressions without feedback do not affect the state."""
-    one, other = _learner(algorithm), _learner(algorithm)
+    one, other = play(algorithm, 30), play(algorithm, 30)
     impression = one.rank(_query())
     one.rank(_query(1))
     one.rank(_query(2))
-    one.learn(impression, _first(impression))
+    one.learn(impression, _one_click(impression))
     same = other.rank(_query())
-    other.learn(same, _first(same))
+    other.learn(same, _one_click(same))
     require(
         one.state == other.state,
-        "two lists that were ranked and never learned from have changed what another list teaches",
+        "two lists that were ranked and never learned from have changed what is learned from another list",
         "Keep nothing of a list outside Impression.trace, and draw random numbers only from the given stream",
     )
 
@@ -287,15 +283,15 @@ def check_learning_is_deterministic(algorithm: Algorithm) -> None:
 
 def check_learning_is_pure(algorithm: Algorithm) -> None:
     """Learning twice from one state gives the same result, and does not change that state."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     state = learner.state
     copy = Snapshot.from_bytes(learner.snapshot().to_bytes()).state
     impression = learner.rank(_query())
-    results = [algorithm.learn(state, impression, _first(impression), derive(1, 1)) for _ in range(2)]
+    results = [algorithm.learn(state, impression, _one_click(impression), derive(1, 1)) for _ in range(2)]
     require(
         results[0] == results[1],
         "learn() has returned two states for the same state, impression, feedback and stream",
-        "Keep nothing between calls: what is learned belongs to the State",
+        "Keep nothing between calls: what is learned belongs in the State",
     )
     require(
         state == copy,
@@ -306,24 +302,24 @@ def check_learning_is_pure(algorithm: Algorithm) -> None:
 
 def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
     """Explaining a step does not change the stream; the step ends where learning ends, and has no direction without clicks."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     impression, stream = learner.rank(_query()), derive(1, 1)
-    step = algorithm.explain_step(learner.state, impression, _first(impression), stream)
+    step = algorithm.explain_step(learner.state, impression, _one_click(impression), stream)
     require(
         np.array_equal(stream, derive(1, 1)),
         "explain_step() has drawn from the stream that it was given",
         "Give stream.copy() to the functions that draw",
     )
-    after = algorithm.learn(learner.state, impression, _first(impression), stream)
+    after = algorithm.learn(learner.state, impression, _one_click(impression), stream)
     require(
         np.array_equal(step.before, learner.state.weights) and np.array_equal(step.after, after.weights),
-        "explain_step() says that the step starts or ends at other weights than that of learn()",
+        "explain_step() starts or ends at other weights than learn()",
         "Return the weights of the given state as before, those of learn() with the same arguments as after",
     )
     require(
         step.followed.any() == (after.updates > learner.state.updates),
-        "StepExplanation.followed is zero where learn() has counted an update, or the other way round",
-        "Return what was followed, after any projection",
+        "StepExplanation.followed is zero although learn() has counted an update, or is not zero although it has counted none",
+        "Return the direction that learn() follows, after any projection",
     )
     nothing = Feedback(np.zeros(impression.ranking.shape[0], np.bool_))
     require(
@@ -335,22 +331,22 @@ def check_explained_step_is_the_step(algorithm: Algorithm) -> None:
 
 
 def check_a_click_weighs_one(algorithm: Algorithm) -> None:
-    """Clicks of weight 1 teach the same as clicks without weights, to the bit, and leave the same memory."""
-    plain, weighted = _learner(algorithm, 0), _learner(algorithm, 0)
+    """Clicks of weight 1 lead to the same state as clicks without weights, to the bit, including memory."""
+    plain, weighted = play(algorithm, 0), play(algorithm, 0)
     for number in range(60):
         query, clicks = _query(number % 12), np.arange(5) % (2 + number % 3) == 1
         plain.learn(plain.rank(query), Feedback(clicks, examined=5))
         weighted.learn(weighted.rank(query), Feedback(clicks, examined=5, weights=clicks))
     require(
         weighted.state == plain.state,
-        "clicks that weigh 1 each have taught something else than the same clicks without weights",
+        "clicks of weight 1 have led to another state than the same clicks without weights",
         "Use Feedback.gains, which is 1 for a click without a weight",
     )
 
 
 def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
     """A learner that is saved as bytes and restored continues identically."""
-    original = _learner(algorithm, 45)
+    original = play(algorithm, 45)
     restored = Learner.from_snapshot(Snapshot.from_bytes(original.snapshot().to_bytes()))
     advice = "Keep all that was learned in State.weights and State.memory, as arrays by name"
     require(
@@ -360,17 +356,17 @@ def check_snapshot_continues_identically(algorithm: Algorithm) -> None:
     )
     require(
         play(algorithm, 45, learner=restored).state == play(algorithm, 45, learner=original).state,
-        "a learner that was restored from a snapshot has learned something else than the original one",
+        "a learner that was restored from a snapshot has continued differently from the original",
         advice,
     )
 
 
 def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:
     """Changing an array after it was passed in does not change any state."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     features = tiny_split().features[:8].copy()
     impression = learner.rank(Query("mine", features))
-    learner.learn(impression, _first(impression))
+    learner.learn(impression, _one_click(impression))
     before = learner.snapshot().to_bytes()
     features[:] = 0.5
     require(
@@ -387,7 +383,7 @@ def check_state_shares_nothing_with_its_input(algorithm: Algorithm) -> None:
 
 def check_bad_input_changes_nothing(algorithm: Algorithm) -> None:
     """Wrong shapes raise a `DuelrankError`, before anything has changed."""
-    learner = _learner(algorithm)
+    learner = play(algorithm, 30)
     before = learner.state
     impression = learner.rank(_query())
     n = impression.ranking.size
@@ -409,19 +405,19 @@ def check_bad_input_changes_nothing(algorithm: Algorithm) -> None:
 
 def check_memory_is_bounded(algorithm: Algorithm) -> None:
     """The memory stops growing: it may vary a little, but twice the impressions do not need twice the bytes."""
-    learner = _learner(algorithm, 400)
+    learner = play(algorithm, 400)
     early = _memory_bytes(learner.state)
     late = _memory_bytes(play(algorithm, 400, learner=learner).state)
     require(
         late <= 1.2 * early,
         f"the memory grows: {early:,} bytes after 400 impressions, {late:,} after 800",
-        "Keep the newest or best entries only, as a parameter says",
+        "Keep only the newest or best entries, up to a number that is a parameter",
     )
 
 
 def check_best_does_not_explore(algorithm: Algorithm) -> None:
     """`best` sorts all documents by the weights; or by the query's own model, with the only clicked document first."""
-    learner = _learner(algorithm, 100)
+    learner = play(algorithm, 100)
     query = Query("own", _query().features)
     if not algorithm.per_query:
         scores = algorithm.columns(learner.state, query.features, np.array([0, query.n_documents])) @ learner.weights
@@ -454,7 +450,7 @@ def check_learns_from_easy_clicks(algorithm: Algorithm) -> None:
     ]
     require(
         np.median(gains) > 0.05,
-        f"800 impressions of an easy task have raised nDCG@5 by {np.median(gains):.3f}, the median of 5 seeds; expected is 0.05",
+        f"800 impressions of an easy task have raised nDCG@5 by {np.median(gains):.3f} (median of 5 seeds); expected: above 0.05",
         "Check the sign of the gradient, the learning rate, and that State.weights are those that were learned",
     )
 
@@ -471,7 +467,7 @@ def check_every_parameter_matters(algorithm: Algorithm) -> None:
     for path, others in variations(algorithm):
         require(
             any(_learns_otherwise(other, n, base[n]) for n in base for other in others),
-            f"{path} of {algorithm!r} has no effect: other values teach the same",
+            f"{path} of {algorithm!r} has no effect: other values lead to the same result",
             f"Use it or remove it; a parameter that is meant to change no result is listed in inert_fields, as {path!r}",
         )
 

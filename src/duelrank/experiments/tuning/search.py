@@ -24,7 +24,7 @@ import numpy as np
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import DataFormatError, InvalidRecipe, InvalidValue, MissingExtra
 from duelrank.core.grammar import as_part
-from duelrank.core.progress import Tell, count_bar
+from duelrank.core.progress import ProgressCallback, count_bar
 from duelrank.core.randomness import stream_key
 from duelrank.core.registry import spell, spelling_once
 from duelrank.core.validation import explained, whole_number
@@ -437,7 +437,7 @@ class Runs:
         self,
         settings: Settings,
         store: Store,
-        tell: Tell,
+        tell: ProgressCallback,
         workers: int | None = None,
         scheduler: Scheduler | None = None,
         device: Device = "cpu",

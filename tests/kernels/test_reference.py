@@ -1,4 +1,4 @@
-"""Every kernel computes what its slow, obvious twin computes, and takes the same draws from its stream."""
+"""Every kernel has the results of its slow, obvious reference, and takes the same draws from its stream."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.effort import examples
-from tests.swap import kernels, swapped, twin
+from tests.swap import kernels, reference, swapped
 from tests.tiny import Tiny
 
 from duelrank import parse
@@ -19,7 +19,7 @@ from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.kernels.ranking import scores
 from duelrank.simulation import RunSpec, simulate
 
-ELSEWHERE = {"datasets"}  # bytes in, bytes out: tested beside the reader
+ELSEWHERE = {"datasets"}  # tested in test_datasets.py
 NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-10, 10, width=32))
 
 
@@ -170,7 +170,7 @@ def partly(draw: Any, rankings: Any) -> Any:
 
 def ranks_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, tau, stream = leave_case(draw)
-    _, ranks, sizes = twin("multileaving", "probabilistic_leave")(rankings, length, tau, stream)
+    _, ranks, sizes = reference("multileaving", "probabilistic_leave")(rankings, length, tau, stream)
     return ranks, draw(gains(length)), sizes, tau
 
 
@@ -178,7 +178,7 @@ def replay_ranks_case(draw: Any) -> tuple[Any, ...]:
     n_documents = draw(st.integers(1, 8))
     rankings = orders(draw, draw(st.integers(1, 4)), n_documents)
     ranking = orders(draw, 1, n_documents)[0][: draw(st.integers(1, n_documents))]
-    return twin("multileaving", "shown_ranks")(rankings, ranking), n_documents, 3.0
+    return reference("multileaving", "shown_ranks")(rankings, ranking), n_documents, 3.0
 
 
 def replayed_case(draw: Any) -> tuple[Any, ...]:
@@ -240,7 +240,7 @@ def assignments_case(draw: Any) -> tuple[Any, ...]:
 
 def sampled_case(draw: Any) -> tuple[Any, ...]:
     table, samples, stream = assignments_case(draw)
-    owners, times = twin("multileaving", "assignments")(table, samples, stream)
+    owners, times = reference("multileaving", "assignments")(table, samples, stream)
     steps = np.array([draw(st.sampled_from([1, 1, 2, 5])) for _ in table], np.int64)
     return owners, times, steps, table.shape[1], draw(st.integers(0, table.shape[1] - 1))
 
@@ -281,14 +281,16 @@ def lists_case(draw: Any) -> tuple[Any, ...]:
 
 def rank_rows_case(draw: Any) -> tuple[Any, ...]:
     """Ranks, in two rankings, of some documents, and what they have gained."""
-    ranks = twin("multileaving", "shown_ranks")(partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8))))
+    ranks = reference("multileaving", "shown_ranks")(
+        partly(draw, orders(draw, 2, 8)), np.arange(draw(st.integers(1, 8)))
+    )
     return ranks, draw(gains(ranks.shape[1]))
 
 
 def pairs_case(draw: Any) -> tuple[Any, ...]:
     rankings, length, _, stream = leave_case(draw)
-    ranking, earliest, choices = twin("multileaving", "pairwise_preference_leave")(rankings, length, stream)
-    return twin("multileaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(gains(length))
+    ranking, earliest, choices = reference("multileaving", "pairwise_preference_leave")(rankings, length, stream)
+    return reference("multileaving", "shown_ranks")(rankings, ranking), earliest, choices, draw(gains(length))
 
 
 def cascade_case(draw: Any) -> tuple[Any, ...]:
@@ -424,7 +426,7 @@ def collect_case(draw: Any) -> tuple[Any, ...]:
     """A list of this model, or of another one whose batches it may not have."""
     model = batches_case(draw)
     length = draw(st.integers(1, model.shape[1]))
-    ranking, batches = twin("bandits", "display")(model, length, draw(streams()))
+    ranking, batches = reference("bandits", "display")(model, length, draw(streams()))
     if draw(st.booleans()):
         ranking = orders(draw, 1, model.shape[1])[0][:length]
         batches = np.array([[draw(st.integers(0, 3)) for _ in range(length)] for _ in range(2)], np.int64)
@@ -686,10 +688,10 @@ def test_every_kernel_has_a_case() -> None:
 @pytest.mark.parametrize("key", CASES, ids=".".join)
 @examples(15)
 @given(data=st.data())
-def test_kernel_equals_its_twin(key: tuple[str, str], data: st.DataObject) -> None:
+def test_kernel_equals_its_reference(key: tuple[str, str], data: st.DataObject) -> None:
     case = CASES[key](data.draw)
     fast, slow = copies(case), copies(case)
-    results = kernels()[key](*fast), twin(*key)(*slow)
+    results = kernels()[key](*fast), reference(*key)(*slow)
     if key[1].endswith("_basis"):  # any orthonormal basis of the same span will do
         results = tuple(basis.T @ basis for basis in results)  # type: ignore[assignment]
     same(fast, slow)
@@ -730,17 +732,15 @@ def same(one: Any, other: Any) -> None:
         "wmgd-dsp",
         "mgd-dsp(examination=DynamicBayesian(forgetting=0.99), ridge=0.1)",
         "mgd-dsp(examination=AdaptiveLastClick())",
-        *(
-            "dbgd(multileaver=Balanced())",
-            "mgd(multileaver=PairwisePreference())",
-            "mgd(multileaver=SampleOnlyScored())",
-        ),
+        "dbgd(multileaver=Balanced())",
+        "mgd(multileaver=PairwisePreference())",
+        "mgd(multileaver=SampleOnlyScored())",
     ],
 )
-def test_a_whole_run_on_twins_is_the_run_on_kernels(name: str) -> None:
+def test_a_whole_run_on_references_is_the_run_on_kernels(name: str) -> None:
     spec = RunSpec(parse(name), Tiny(n_features=40), parse("perfect"), impressions=60, length=5)
     fast = simulate(spec)
-    with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else twin(module, name)):
+    with swapped(lambda module, name, kernel: kernel if module in {"random", *ELSEWHERE} else reference(module, name)):
         slow = simulate(spec)
     np.testing.assert_allclose(slow.weights, fast.weights, rtol=1e-7, atol=1e-10)
     np.testing.assert_allclose(slow.online, fast.online, rtol=1e-12)
