@@ -190,7 +190,7 @@ class TestSearchAndClick:
         assert (page.text("#version"), page.text("#steps")) == ("version 2", "1 list learned from")
         assert page.text("#step-said") == said
 
-    def test_what_finds_nothing_and_begin_anew(self, open_play):
+    def test_no_results_and_reset(self, open_play):
         page = open_play()
         page.fill("#query", "zzzzzz")
         page.press("#query", "Enter")
@@ -201,7 +201,7 @@ class TestSearchAndClick:
         page.locator(".hit pre").wait_for()
         leave(page)
         page.click("#forget")
-        page.until(lambda: page.text("#version") == "version 1" and "All forgotten" in page.text("#said"))
+        page.until(lambda: page.text("#version") == "version 1" and "untrained again" in page.text("#said"))
         assert page.locator(".hit").count() == 0
 
     def test_what_was_pressed_on_the_old_list_does_not_act_on_the_new_one(self, open_play):
