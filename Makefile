@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-WORKERS ?= auto
+# Twice the cores: many tests wait for other processes.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 SEARCHES := tests/kernels tests/multileaving/test_properties.py tests/service/test_crash.py tests/service/http/test_openapi.py
 
 .DEFAULT_GOAL := help
