@@ -23,7 +23,7 @@ import numpy as np
 
 from duelrank.core.types import State, frozen
 from duelrank.service import Service, Settings
-from duelrank.service.domain import BASELINE, GUARD
+from duelrank.service.definition import BASELINE, GUARD
 from duelrank.service.http.schema import Document, FeedbackEvent, GuardSpec, RankAnswer, RankerSpec, RankRequest, Start
 from duelrank.service.log import Control, StoredImpression, pack, pack_state, unpack
 from duelrank.service.replay import replay
