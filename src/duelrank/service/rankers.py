@@ -275,7 +275,7 @@ class Rankers:
         self.observer = Observer()
         #: Notified when another version of a ranker is served, or a ranker was deleted.
         self.changes = Notifier()
-        self._last_read, self._refreshing = 0, Lock()
+        self._read_up_to, self._refreshing = 0, Lock()
         #: Salt of the hashes of user ids; None until the first feedback with a user.
         self.salt: bytes | None = None
 
@@ -293,10 +293,10 @@ class Rankers:
     def refresh(self) -> None:
         """Read which rankers were created or deleted since the last call."""
         with self._refreshing:
-            while found := self._storage.log.read(self._last_read, 1000, log.RANKERS):
+            while found := self._storage.log.read(self._read_up_to, 1000, log.RANKERS):
                 for event in found:
                     self._apply(event)
-                    self._last_read = event.number
+                    self._read_up_to = event.number
 
     def _apply(self, event: Event) -> None:
         if event.kind == log.CREATED:
