@@ -73,9 +73,9 @@ def _place(thing: Any) -> str:
 
 def errors() -> str:
     """Return a table of the errors that the service answers."""
-    from duelrank.service.http.errors import TABLE
+    from duelrank.service.http.errors import PROBLEMS
 
-    kinds = sorted(TABLE.items(), key=lambda row: row[1].status)
+    kinds = sorted(PROBLEMS.items(), key=lambda row: row[1].status)
     rows = [
         (str(kind.status), f"`/docs#{kind.slug}`", f"{kind.title}.", "yes" if kind.retry else "") for _, kind in kinds
     ]
@@ -85,10 +85,10 @@ def errors() -> str:
 def http_api() -> str:
     """Return all operations of the service and the structures of their bodies, from the OpenAPI document."""
     from duelrank import __version__
-    from duelrank.service.http.openapi import describe
+    from duelrank.service.http.openapi import openapi_document
     from duelrank.service.http.routes import OPERATIONS
 
-    document = describe(OPERATIONS, __version__)
+    document = openapi_document(OPERATIONS, __version__)
     operations = [
         _operation(method.upper(), path, one)
         for path, methods in document["paths"].items()

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from duelrank.cli import app
 from duelrank.cli.serve import serve as serve_command
-from duelrank.service.http.errors import TABLE
+from duelrank.service.http.errors import PROBLEMS
 from duelrank.service.http.metrics import Metrics
 from duelrank.service.http.routes import OPERATIONS
 from duelrank.service.http.schema import GuardInfo, GuardSpec
@@ -43,7 +43,7 @@ def test_no_metric_is_explained_that_does_not_exist():
     assert {name.removesuffix("_total") for name in named} == {name.removesuffix("_total") for name in families()}
 
 
-@pytest.mark.parametrize("kind", TABLE.values(), ids=lambda kind: kind.slug)
+@pytest.mark.parametrize("kind", PROBLEMS.values(), ids=lambda kind: kind.slug)
 def test_every_error_is_explained(kind):
     assert re.search(rf"^\| {kind.status} \| `{kind.slug}` \|", section("Errors"), re.MULTILINE)
 

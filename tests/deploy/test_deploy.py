@@ -119,7 +119,7 @@ class TestOurCommandLine:
         asked = set(re.findall(r"127\.0\.0\.1:8000(/\w+)|path: (/\w+)", text))
         paths = {path for pair in asked for path in pair if path}
         assert "/readyz" in paths
-        assert paths <= {each.path for each in OPERATIONS if each.method == "GET" and each.always}
+        assert paths <= {each.path for each in OPERATIONS if each.method == "GET" and each.before_ready}
 
     @pytest.mark.parametrize("file", FILES)
     def test_what_was_never_run_says_so_in_its_first_line(self, file: str) -> None:

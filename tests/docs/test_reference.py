@@ -80,9 +80,9 @@ def test_every_operation_of_the_service_is_described(generated):
 
 
 def test_every_problem_of_the_service_is_described(generated):
-    from duelrank.service.http.errors import TABLE
+    from duelrank.service.http.errors import PROBLEMS
 
-    assert all(f"`/docs#{kind.slug}`" in generated.errors() for kind in TABLE.values())
+    assert all(f"`/docs#{kind.slug}`" in generated.errors() for kind in PROBLEMS.values())
 
 
 def test_the_tables_of_export_formats_are_up_to_date(generated):

@@ -136,14 +136,14 @@ class Playground:
 
         refused = (InvalidValue, InvalidRecipe, UnknownName, LimitExceeded)
         return [
-            one("GET", "/play", self.page, always=True),
+            one("GET", "/play", self.page, before_ready=True),
             one("GET", "/play/setup", self.setup),
             one("GET", "/play/search", self.search, query=SearchQuery),
             one("GET", "/play/document", self.document, query=DocumentQuery),
             one("GET", "/play/users", self.users),
             one("POST", "/play/users", self.change_users, takes=CrowdSettings, raises=refused),
             one("POST", "/play/forget", self.forget),
-            one("GET", "/play/assets/{file}", self.asset, always=True),
+            one("GET", "/play/assets/{file}", self.asset, before_ready=True),
         ]
 
     async def page(self, call: Call) -> Reply:
