@@ -1,6 +1,6 @@
 """Every code block of every page is run, or checked as far as it can be, or marked as something that is only shown.
 
-Python with prompts is run by pytest as a doctest, notebooks are run here, Python without prompts by a test that this file names.
+Python with prompts is run by pytest as a doctest, notebooks are run by `make docs`, Python without prompts by a test that this file names.
 Commands are read by the parser of the command line. Where a block cannot be run, the line above it says why:
 `<!-- not run: needs a cluster -->`.
 """
@@ -41,24 +41,6 @@ SMALL = {
     "docs/experiments.md": {'"mq2008", runs=15': '"synthetic(n_queries=10)", runs=1, impressions=20, workers=1'},
     "docs/tuning.md": {
         '["mq2007", "mq2008"], trials=300': '["synthetic(n_queries=10)"], trials=1, impressions=20, workers=1'
-    },
-    "docs/gallery/paper.md": {
-        "range(400)": "range(20)",
-        "runs=5, impressions=1_000": "runs=2, impressions=20",
-        "n_queries=50": "n_queries=10",
-    },
-    "docs/gallery/hybrid-weights.md": {"n_lists=1_000": "n_lists=100"},
-    "docs/gallery/taste.md": {"lists=1_500": "lists=300"},
-    "docs/gallery/win-rate.md": {"3_000": "300"},
-    "docs/gallery/feature-curves.md": {"impressions=10_000": "impressions=200"},
-    "docs/gallery/learning-curves.md": {
-        "runs=3, impressions=1_000": "runs=1, impressions=20",
-        "n_queries=50": "n_queries=10",
-    },
-    "docs/gallery/sweeps.md": {"runs=3, impressions=500": "runs=1, impressions=20", "n_queries=50": "n_queries=10"},
-    "docs/gallery/ablation.md": {
-        '"runs": 3, "impressions": 300': '"runs": 1, "impressions": 20',
-        "n_queries=50": "n_queries=10",
     },
 }
 
@@ -109,7 +91,6 @@ def run(block: Block, names: dict[str, object]) -> None:
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PYTHON = [block for block in BLOCKS if block.language == "python" and not block.text.startswith(">>>")]
-NOTEBOOKS = sorted({block.page for block in BLOCKS if block.language == "{code-cell}"})
 
 
 def commands(block: Block) -> list[str]:
@@ -194,17 +175,6 @@ def arguments_of(command: str) -> list[str]:
 def test_what_makes_a_page_small_is_on_it(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     assert [written for written in SMALL[page] if written not in text] == []
-
-
-@pytest.mark.parametrize("page", NOTEBOOKS)
-def test_notebooks_run(page, tmp_path, monkeypatch, clean_registry):
-    """All cells, one after the other; the site shows what they return."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")  # as in the checkout that a page is read in
-    names: dict[str, object] = {"__name__": "__main__"}
-    for block in BLOCKS:
-        if block.page == page and block.language == "{code-cell}":
-            run(block, names)
 
 
 def test_every_figure_is_in_the_gallery():
