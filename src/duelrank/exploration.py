@@ -183,9 +183,9 @@ class InDocumentSpace(Exploration):
 class NullSpace(Exploration):
     """Try directions that are orthogonal to the recent directions that lost most clearly.
 
-    Of several directions drawn uniformly from that complement, those with the largest absolute product with the mean document of the
-    query are kept. A candidate is remembered as a loser if it has less credit than the current ranker and no more than the ``n_low``-th
-    smallest of all.
+    Of several directions drawn uniformly from that complement, those with the largest absolute product with the mean document of
+    the query are kept. A candidate is remembered as a loser if it has less credit than the current ranker and no more than the
+    ``n_low``-th smallest of all.
 
     The published code does not draw uniformly: it weights, by normal numbers, the vectors of the basis that symbolic elimination
     (sympy's ``nullspace``) gives, which have length 1 but are not orthogonal to each other. Directions that several of them share

@@ -1,6 +1,6 @@
 """Every code block of every page is run, or checked as far as it can be, or marked as something that is only shown.
 
-Python with prompts is run by pytest as a doctest, notebooks are run by `make docs`, Python without prompts by a test that this file names.
+Python with prompts is run by pytest as a doctest, notebooks by `make docs`, Python without prompts by a test that this file names.
 Commands are read by the parser of the command line. Where a block cannot be run, the line above it says why:
 `<!-- not run: needs a cluster -->`.
 """

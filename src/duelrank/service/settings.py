@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duelrank.service.http.schema import GuardInfo
 
 if TYPE_CHECKING:
-    from duelrank.service.http.schema import GuardInfo
-from duelrank.service.definition import GuardEvent
-    from duelrank.service.http.schema import GuardInfo
+    from duelrank.service.definition import GuardEvent
 
 #: The representation of a new ranker whose spec names none. It is stored in the spec of the ranker, so another default changes
 #: nothing for existing rankers.
