@@ -6,10 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from duelrank.service.http.schema import GuardInfo
-
 if TYPE_CHECKING:
     from duelrank.service.definition import GuardEvent
+    from duelrank.service.http import schema
 
 #: The representation of a new ranker whose spec names none. It is stored in the spec of the ranker, so another default changes
 #: nothing for existing rankers.
@@ -150,10 +149,10 @@ class Observer:
     def guard_list(self, name: str, outcome: str) -> None:
         """A guard list was closed: "win", "loss", "tie", "no_click", "repeated" (its user had voted that day) or "ignored"."""
 
-    def guard(self, name: str, info: GuardInfo | None) -> None:
+    def guard(self, name: str, info: schema.GuardInfo | None) -> None:
         """The evidence of a guard has changed; None if the ranker no longer has a guard. Called in the leader only."""
 
-    def guard_event(self, name: str, event: GuardEvent, info: GuardInfo) -> None:
+    def guard_event(self, name: str, event: GuardEvent, info: schema.GuardInfo) -> None:
         """A guard has raised an alarm or promoted a ranker, or an alarm has ended; called in the leader, once for each event."""
 
     def deleted(self, name: str) -> None:
