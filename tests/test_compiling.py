@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -183,3 +184,26 @@ class TestAnnouncement:
         first, second = (run(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
         assert first.count("compiling kernels (some seconds, only the first time) ...") == 1
         assert second == ""
+
+
+def test_modules_may_be_imported_while_a_kernel_is_loaded():
+    """A thread that imports changes the table of modules, which is searched for the kernel."""
+    loaded, over = kernel(doubled), Event()
+
+    def import_modules() -> None:
+        while not over.is_set():
+            for number in range(500):
+                sys.modules[f"_module_{number}"] = sys
+            for number in range(500):
+                del sys.modules[f"_module_{number}"]
+
+    importing, before = Thread(target=import_modules), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    importing.start()
+    try:
+        for _ in range(200):
+            loaded._replace_by_compiled()
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        importing.join()

@@ -16,12 +16,11 @@ from duelrank.algorithms.represented import Represented
 from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, MissingExtra, ShapeMismatch, UnknownName
 from duelrank.core.grammar import as_part
 from duelrank.core.randomness import stream, stream_key
-from duelrank.core.registry import spell
+from duelrank.core.registry import counted, spell
 from duelrank.core.snapshot import Snapshot
 from duelrank.core.types import Feedback, Impression, Memory, Query, Ranking, State, Weights, frozen
 from duelrank.core.validation import explained, whole_number
 from duelrank.kernels.random import derive
-from duelrank.kernels.ranking import linear_scores
 from duelrank.representation import Raw, Representation
 from duelrank.representation.curves import ShownCurve, shown_curves
 
@@ -97,6 +96,7 @@ class Learner:
         if given is not None:
             if self.algorithm.per_query:
                 raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query; it does not use weights")
+            self.algorithm.check_linear("it cannot start with given weights, only from a snapshot")
             self.algorithm.check_allowed(given, self.feature_names)
             self.state = replace(self.state, weights=given)
 
@@ -105,20 +105,24 @@ class Learner:
         self.seed = seed
 
     def __repr__(self) -> str:
-        known = f"{self.n_features} features, learned from {self.state.step:,} lists"
+        known = f"{counted(self.n_features, 'feature')}, learned from {counted(self.state.step, 'list')}"
+        if not self.algorithm.linear:
+            return f"<Learner {spell(self.algorithm)}: {known}; {len(self.weights):,} weights, not linear>"
         top = ", ".join(f"{name} {number:.3g}" for name, number in self._strongest(3)) if self.feature_names else ""
         shown = "; " if self._has_weight_per_feature else "; ranges of curves: "
         return f"<Learner {spell(self.algorithm)}: {known}{shown if top else ''}{top}>"
 
     def _repr_html_(self) -> str:
         """Show the strongest features as a small table, in notebooks."""
+        if not self.algorithm.linear:
+            return f"<p>{escape(repr(self))}</p>"
         rows = (
             f"<tr><td>{escape(name)}</td><td style='text-align: right'>{number:.4g}</td></tr>"
             for name, number in self._strongest(_SHOWN)
         )
         left = self.n_features - _SHOWN
         more = f"<tr><td colspan=2>… and {left:,} more</td></tr>" if left > 0 else ""
-        head = f"<caption>{escape(spell(self.algorithm))}, learned from {self.state.step:,} lists</caption>"
+        head = f"<caption>{escape(spell(self.algorithm))}, learned from {counted(self.state.step, 'list')}</caption>"
         shown = "weight" if self._has_weight_per_feature else "range of its curve"
         return f"<table>{head}<tr><th>feature</th><th>{shown}</th></tr>{''.join(rows)}{more}</table>"
 
@@ -150,7 +154,7 @@ class Learner:
 
     @property
     def weights(self) -> Weights:
-        """The current weights, read-only; with a representation, one per column, of which a feature may have several."""
+        """The current weights, read-only: one per feature; with a representation, one per column; all weights of a network."""
         return self.state.weights
 
     def rank(self, query: Query | ArrayLike, length: int | None = None) -> Impression:
@@ -263,7 +267,7 @@ class Learner:
         snapshot.check()
         own = (repr(self.algorithm), self.n_features)
         if own != (snapshot.algorithm, snapshot.n_features):
-            taken = f"{snapshot.algorithm} with {snapshot.n_features} features"
+            taken = f"{snapshot.algorithm} with {counted(snapshot.n_features, 'feature')}"
             raise InvalidValue(f"the snapshot is of {taken}, but this learner is {own[0]} with {own[1]}")
         if self.feature_names and snapshot.feature_names and self.feature_names != snapshot.feature_names:
             raise InvalidValue("the snapshot has other feature names than this learner")
@@ -282,13 +286,17 @@ class Learner:
         """Return the scores of a query's documents by the current weights; those of two queries cannot be compared."""
         self._check_weights("scores")
         query = self._checked_query(query)
-        columns = self.algorithm.columns(self.state, query.features, np.array([0, query.n_documents]))
-        scores: NDArray[np.float64] = linear_scores(self.weights, columns)
-        return scores
+        return self.algorithm.scores(self.state, query.features, np.array([0, query.n_documents]))
 
     def curves(self) -> list[ShownCurve]:
-        """Return the contribution of each feature to the score, the features with the largest effect on rankings first."""
+        """Return the contribution of each feature to the score, the features with the largest effect on rankings first.
+
+        A ranker that is not linear, such as a neural network, has no such curves: `InvalidRecipe` is raised.
+        """
         self._check_weights("curves")
+        self.algorithm.check_linear(
+            "features do not add to the score one by one, so there are no curves; score() works"
+        )
         return shown_curves(self.representation, self.weights, self._seen, self._names)
 
     def plot(self, features: int = 12) -> Figure:
@@ -304,7 +312,7 @@ class Learner:
         from duelrank.drawing import feature_curves
 
         curves = self.curves()
-        title = f"{spell(self.algorithm)}, learned from {self.state.step:,} lists"
+        title = f"{spell(self.algorithm)}, learned from {counted(self.state.step, 'list')}"
         return feature_curves(curves, title, whole_number("features", features))
 
     def _query(self, given: Query | ArrayLike) -> Query:
@@ -325,7 +333,7 @@ class Learner:
     def _checked_query(self, given: Query | ArrayLike) -> Query:
         query = self._query(given)
         if (found := query.features.shape[1]) != self.n_features:
-            raise ShapeMismatch(f"the ranker has {self.n_features} features, query {query.id!r} has {found}")
+            raise ShapeMismatch(f"the ranker has {counted(self.n_features, 'feature')}, query {query.id!r} has {found}")
         return query
 
     def _check_weights(self, what: str) -> None:

@@ -24,6 +24,7 @@ RUNS = {
     "wmgd-dsp": "pbm",
     "wmgd-dsp-curves": "navigational",
     "pdgd": "informational",
+    "mlp-pdgd(layers=2)": "navigational",
     "pairrank": "perfect",
     "cps": "navigational",
     "c-mgd(decay=0.999)": "perfect",

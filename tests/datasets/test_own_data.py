@@ -94,7 +94,7 @@ class TestArrays:
             ({"features": np.empty((40, 0))}, "at least one document and one feature"),
             ({"query_ids": np.zeros(39)}, "one id per document"),
             ({"query_ids": np.full(40, np.nan)}, "must not have missing values"),
-            ({"query_ids": np.zeros(40)}, "1 queries are too few for 3 splits"),
+            ({"query_ids": np.zeros(40)}, "3 splits need more than 1 query"),
             ({"split": (0.5, 0.5, -0.1)}, "three shares of at least 0"),
             ({"split": (0.0, 0.0, 0.0)}, "three shares of at least 0"),
             ({"split": (1.0, 0.0, 0.0)}, "queries for training and for test, got 10 and 0"),

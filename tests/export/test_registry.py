@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
+import numpy as np
 import pytest
 
 from duelrank.core.errors import Conflict, InvalidValue
-from duelrank.export import FORMATS, Format, LinearModel, export, format_options, register_format
+from duelrank.export import (
+    FORMATS,
+    Format,
+    LinearModel,
+    Unrepresentable,
+    export,
+    format_options,
+    register_format,
+    supported_formats,
+)
 from duelrank.export.base import export_query, options_of
+from duelrank.representation.fixed import read_representation
 
 MODEL = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25])
 
@@ -157,3 +168,33 @@ def test_a_new_format_is_in_a_new_query():
     register_format("text")(Sized)
     query = {"format": "text", "size": "small", "name": ["a=b"]}
     assert options_of(msgspec.convert(query, export_query(), strict=False)) == {"size": "small", "names": {"a": "b"}}
+
+
+@pytest.mark.parametrize("representation", ["raw", "query-scaled", "query-ranks", "steps", "curves"])
+def test_supported_formats_are_those_that_write_the_model(representation):
+    """With the options that each format may need, exactly the supported formats write a model of this representation."""
+    found = read_representation(representation, ("f0",))
+    seen = found.start(1)
+    if found.learns:
+        seen = {**seen, "knots": np.array([[0.0, 0.5, 1.0]])}
+    model = LinearModel("shop", 1, ("f0",), np.ones(found.n_columns(1, seen)), found, seen.get("knots"))
+    options = {
+        "elasticsearch": {"allow_negative": True},
+        "opensearch": {"allow_negative": True},
+        "elasticsearch-linear": {"sub_queries": {"f0": '{"standard": {"query": {"match_all": {}}}}'}},
+        "qdrant": {"sub_queries": {"f0": '{"query": [0.1], "limit": 9}'}},
+        "vespa": {"rank_features": {"f0": "attribute(f0)"}},
+    }
+    trees = {"max_error": 0.1} if representation == "curves" else {}
+    options |= {name: options.get(name, {}) | trees for name in ("elasticsearch", "opensearch", "ranklib", "solr")}
+    supporting, refusing = supported_formats(found)
+    for name, form in FORMATS.items():
+        if form.holds == "features" or form.__module__.split(".")[0] != "duelrank":
+            continue
+        try:
+            export(model, name, **options.get(name, {}))
+        except Unrepresentable:
+            assert name not in supporting
+            assert (name in refusing) == (form.holds == "model")
+        else:
+            assert name in supporting

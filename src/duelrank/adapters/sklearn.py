@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import MissingExtra, ShapeMismatch
+from duelrank.core.registry import counted
 from duelrank.core.types import Feedback, Query, Weights, checked_table
-from duelrank.kernels.ranking import linear_scores
 from duelrank.learner import Learner
 
 try:
@@ -99,18 +99,18 @@ class ClickRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         check_is_fitted(self, "learner_")
         table = checked_table(X)
         if table.shape[1] != self.n_features_in_:
-            raise ShapeMismatch(f"the ranker has {self.n_features_in_} features, X has {table.shape[1]}")
+            raise ShapeMismatch(f"the ranker has {counted(self.n_features_in_, 'feature')}, X has {table.shape[1]}")
         queries = np.zeros(len(table), np.int64) if qid is None else np.asarray(qid)
         if queries.shape != (len(table),):
             raise ShapeMismatch(f"X has {len(table)} rows; qid has shape {queries.shape}")
         learner = self.learner_
-        columns = learner.algorithm.columns(learner.state, table, _bounds(queries))
-        scores: NDArray[np.float64] = linear_scores(learner.weights, columns)
-        return scores
+        return learner.algorithm.scores(learner.state, table, _bounds(queries))
 
     @property
     def coef_(self) -> Weights:
-        """The weights, one per feature or per column of the representation."""
+        """The weights, one per feature or per column of the representation; a ranker that is not linear has none."""
+        if not self.learner_.algorithm.linear:
+            raise AttributeError("coef_ does not exist: the ranker is not linear")
         return self.learner_.weights
 
     @property

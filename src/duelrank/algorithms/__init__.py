@@ -22,6 +22,7 @@ from duelrank.algorithms.pairrank import PairRank
 from duelrank.algorithms.pdgd import PDGD
 from duelrank.algorithms.projected import Projected
 from duelrank.algorithms.represented import Represented
+from duelrank.algorithms.scored import Scored, ScoredPDGD
 from duelrank.algorithms.sim_mgd import SimMGD
 from duelrank.algorithms.wmgd import WMGD
 from duelrank.core.registry import Part, registered, source
@@ -46,6 +47,8 @@ __all__ = [
     "PairRank",
     "Projected",
     "Represented",
+    "Scored",
+    "ScoredPDGD",
     "SimMGD",
 ]
 

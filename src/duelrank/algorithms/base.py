@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from duelrank.core.errors import InvalidRecipe, InvalidValue, ShapeMismatch
 from duelrank.core.grammar import parse
-from duelrank.core.registry import Part, spell, walk
+from duelrank.core.registry import Part, counted, spell, walk
 from duelrank.core.types import Features, Feedback, Gradient, Impression, Memory, Query, Ranking, State, Stream, Weights
 from duelrank.core.validation import whole_number
-from duelrank.kernels.ranking import rankings
+from duelrank.kernels.ranking import linear_scores, rankings
 from duelrank.kernels.updates import is_zero
 from duelrank.representation import Representation
 from duelrank.updates import Update
@@ -83,6 +83,8 @@ class Algorithm(Part, ABC):
     weights_follow_memory: ClassVar[bool] = False
     #: Whether a list without a click may change the weights, as in policy gradients with a baseline, where it is a bad reward.
     moves_without_clicks: ClassVar[bool] = False
+    #: Whether a score is the sum of weight times column. If not, as in a neural network, no weight belongs to one feature.
+    linear: ClassVar[bool] = True
 
     def __rrshift__(self, representation: object) -> Algorithm:
         """Return this algorithm with a representation before it: ``representation >> algorithm``."""
@@ -105,6 +107,20 @@ class Algorithm(Part, ABC):
     def n_features(self, state: State) -> int:
         """Return the number of features of documents."""
         return len(state.weights)
+
+    def n_weights(self, n_features: int, memory: Memory) -> int:
+        """Return the number of weights for a number of features, in a state with this memory."""
+        return n_features
+
+    def scores(self, state: State, features: Features, offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scores of all documents; query i has the rows offsets[i] to offsets[i + 1]."""
+        found: NDArray[np.float64] = linear_scores(state.weights, self.columns(state, features, offsets))
+        return found
+
+    def check_linear(self, consequence: str) -> None:
+        """Raise `InvalidRecipe` with the consequence if no weight belongs to one feature."""
+        if not self.linear:
+            raise InvalidRecipe(f"{spell(self)} is not linear, no weight belongs to one feature: {consequence}")
 
     def allowed(self, weights: Weights) -> Weights:
         """Return the nearest weights that the update rules in this algorithm can lead to."""
@@ -133,7 +149,7 @@ class Algorithm(Part, ABC):
             )
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
-        """Return the columns, one per weight, of all documents; query i has the rows offsets[i] to offsets[i + 1]."""
+        """Return the columns that a linear ranker weighs, of all documents; query i has the rows offsets[i] to offsets[i + 1]."""
         return features
 
     def carry(self, state: State, to: State) -> Weights:
@@ -213,4 +229,4 @@ class Algorithm(Part, ABC):
     def check_features(self, state: State, query: Query) -> None:
         """Raise `ShapeMismatch` if a query has another number of features than the ranker."""
         if (found := query.features.shape[1]) != (expected := self.n_features(state)):
-            raise ShapeMismatch(f"the ranker has {expected} features, query {query.id!r} has {found}")
+            raise ShapeMismatch(f"the ranker has {counted(expected, 'feature')}, query {query.id!r} has {found}")

@@ -55,6 +55,9 @@ class Projected(Algorithm):
         super().__post_init__()
         if isinstance(self.base, Projected):
             raise InvalidRecipe(f"{self.base!r} is already projected; an algorithm can be projected only once")
+        self.base.check_linear(
+            "its gradient has no components in the space of the documents, so it cannot be projected"
+        )
 
     @property
     def moves_without_clicks(self) -> bool:  # type: ignore[override]  # of this recipe

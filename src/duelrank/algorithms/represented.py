@@ -69,6 +69,11 @@ class Represented(Algorithm):
                 f"{self.base!r} computes its weights from all documents it has seen, so their representation must never change; "
                 "use one that does not learn, such as query-scaled"
             )
+        if self.representation.learns and not self.base.linear:
+            self.base.check_linear(
+                f"its weights cannot be converted when the knots of {spell(self.representation)} move; use a representation that "
+                "does not learn, such as query-scaled"
+            )
         if self.base.per_query:
             raise InvalidRecipe(f"{self.base!r} learns a model for each query and uses no features")
 
@@ -76,6 +81,11 @@ class Represented(Algorithm):
     def spelling(self) -> str:
         """The representation, ``>>`` and the algorithm."""
         return f"{spell(self.representation)} >> {spell(self.base)}"
+
+    @property
+    def linear(self) -> bool:  # type: ignore[override]  # of this recipe
+        """Whether the base is linear."""
+        return self.base.linear
 
     @property
     def weights_follow_memory(self) -> bool:  # type: ignore[override]  # of this recipe
@@ -97,7 +107,17 @@ class Represented(Algorithm):
         """Return the number of features before the representation."""
         seen = _seen(state)
         knots = knots_of(seen)
-        return len(knots) if knots is not None else len(state.weights) // self.representation.n_columns(1, seen)
+        if knots is not None:
+            return len(knots)
+        return self.base.n_features(_own(state)) // self.representation.n_columns(1, seen)
+
+    def n_weights(self, n_features: int, memory: Memory) -> int:
+        """Return the number of weights of the base for the columns."""
+        return self.base.n_weights(self.representation.n_columns(n_features, memory.get("representation", {})), memory)
+
+    def scores(self, state: State, features: Features, offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scores that the base gives to the columns."""
+        return self.base.scores(_own(state), self.columns(state, features, offsets), offsets)
 
     def columns(self, state: State, features: Features, offsets: NDArray[np.int64]) -> Features:
         """Return the representation of the documents."""

@@ -79,7 +79,7 @@ class Kernel(Generic[P, R]):
 
     def _replace_by_compiled(self) -> None:
         """Replace this object by the dispatcher in all modules of the package, so that later calls have no overhead."""
-        for module in [module for name, module in sys.modules.items() if name.startswith("duelrank.")]:
+        for module in [module for name, module in sys.modules.copy().items() if name.startswith("duelrank.")]:
             for name, value in list(vars(module).items()):
                 if value is self:
                     setattr(module, name, self._compiled)
@@ -117,7 +117,7 @@ def kernel(function: Callable[P, R], /) -> Kernel[P, R]: ...
 @overload
 def kernel(**options: Any) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 def kernel(function: Callable[P, R] | None = None, /, **options: Any) -> Any:
-    """Declare a kernel: ``@kernel``, or ``@kernel(fastmath=...)`` with options of `numba.njit`."""
+    """Declare a kernel: ``@kernel``, or ``@kernel(inline="always")`` with options of `numba.njit`."""
     if function is not None:
         return Kernel(function, options)
     return lambda function: Kernel(function, options)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import ClassVar
 
+_FEW = 30  # names that a message may list although it suggests some of them
+
 
 class DuelrankError(Exception):
     """The base class of all exceptions that duelrank raises on purpose.
@@ -46,13 +48,14 @@ class UnknownName(DuelrankError, LookupError):
 
     @classmethod
     def among(cls, what: str, name: str, known: Iterable[str]) -> UnknownName:
-        """Build the error for ``name``, suggesting the nearest of the ``known`` names."""
+        """Build the error for ``name``: suggest the nearest of the ``known`` names; list all if none is near or few are known."""
         names = sorted(known)
         lower = {each.lower(): each for each in names}
         same = [lower[name.lower()]] if name.lower() in lower else []
         near = same or [lower[each] for each in get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
-        return cls(f"no {what} is called {name!r}; {hint}known: {', '.join(names) or 'none'}")
+        hint = f"did you mean {' or '.join(near)}?" if near else ""
+        listed = "" if near and len(names) > _FEW else f"known: {', '.join(names) or 'none'}"
+        return cls(f"no {what} is called {name!r}; {' '.join(filter(None, (hint, listed)))}")
 
 
 class DataFormatError(DuelrankError, ValueError):

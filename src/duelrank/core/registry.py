@@ -67,7 +67,9 @@ class Between:
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
-        return f"at least {self.low:,.9g}" if self.high == float("inf") else f"from {self.low:,.9g} to {self.high:,.9g}"
+        return (
+            f"at least {self.low:,.10g}" if self.high == float("inf") else f"from {self.low:,.10g} to {self.high:,.10g}"
+        )
 
 
 class PartType(ABCMeta):
@@ -162,7 +164,7 @@ _MISFIT = object()
 _spelled: ContextVar[dict[Part, str] | None] = ContextVar("_spelled", default=None)
 #: The packages that register parts and are not imported yet; they are imported at the first look-up of a name.
 _packages = ["algorithms", "datasets", "exploration", "inference", "metrics"]
-_packages += ["multileaving", "projection", "representation", "simulation", "updates", "users"]
+_packages += ["multileaving", "projection", "representation", "scoring", "simulation", "updates", "users"]
 _importing = RLock()
 
 
@@ -525,6 +527,18 @@ def _describe_hint(hint: Any) -> str:
 def with_article(noun: str) -> str:
     """Put a or an before a noun."""
     return f"{'an' if noun.startswith(('a', 'e', 'i', 'o', 'up')) else 'a'} {noun}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural unless it is one.
+
+    Examples
+    --------
+    >>> counted(1, "run"), counted(0, "query"), counted(1000, "key")
+    ('1 run', '0 queries', '1,000 keys')
+    """
+    plural = f"{noun[:-1]}ies" if noun[-1] == "y" and noun[-2] not in "aeiou" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def singular(plural: str) -> str:

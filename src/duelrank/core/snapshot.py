@@ -97,8 +97,7 @@ class Snapshot:
         recipe: Any = parse(self.algorithm)
         try:
             if recipe.n_features(self.state) == self.n_features:
-                document, bounds = np.zeros((1, self.n_features)), np.array([0, 1])
-                return int(recipe.columns(self.state, document, bounds).shape[1])
+                return int(recipe.n_weights(self.n_features, self.state.memory))
         except (LookupError, AttributeError, TypeError, ValueError) as error:
             raise InvalidValue(f"the memory of a snapshot does not fit {self.algorithm}: {error}") from None
         return self.n_features

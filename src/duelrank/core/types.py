@@ -17,8 +17,8 @@ from duelrank.core.errors import InvalidValue, ShapeMismatch
 from duelrank.core.validation import explained, whole_number
 
 Features: TypeAlias = NDArray[np.float64]  # (n_documents, n_features)
-Weights: TypeAlias = NDArray[np.float64]  # (n_features,)
-Gradient: TypeAlias = NDArray[np.float64]  # (n_features,); all zero if no candidate won
+Weights: TypeAlias = NDArray[np.float64]  # (n_features,), or the number of weights of a ranker that is not linear
+Gradient: TypeAlias = NDArray[np.float64]  # as the weights; all zero if no candidate won
 Directions: TypeAlias = NDArray[np.float64]  # (n_candidates, n_features), usually unit rows
 Ranking: TypeAlias = NDArray[np.int64]  # (length,) document indices, best first
 Rankings: TypeAlias = NDArray[np.int64]  # (n_rankers, n_documents); row 0 is the current ranker
@@ -281,7 +281,7 @@ class State:
     Parameters
     ----------
     weights
-        (n_features,) the weights of the current ranker, read-only.
+        The weights of the current ranker, read-only: one per feature, or per column of a representation; all weights of a network.
     step
         Number of impressions learned from, whether or not the weights changed.
     updates

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from duelrank.core.errors import InvalidValue, ShapeMismatch
 from duelrank.core.randomness import stream
+from duelrank.core.registry import counted
 from duelrank.core.types import checked_table
 from duelrank.datasets import library
 from duelrank.datasets.cache import Meta, Preparation, write_split
@@ -205,7 +206,7 @@ def _drawn(shares: Any, n_queries: int, seed: int) -> NDArray[np.int64]:
     if numbers.shape != (3,) or not (numbers >= 0.0).all() or not 0.0 < numbers.sum() < np.inf:
         raise InvalidValue(f"split must be three shares of at least 0, such as {SHARES}, got {shares!r}")
     if n_queries < np.count_nonzero(numbers):
-        raise InvalidValue(f"{n_queries} queries are too few for {np.count_nonzero(numbers)} splits")
+        raise InvalidValue(f"{np.count_nonzero(numbers)} splits need more than {counted(n_queries, 'query')}")
     sizes = np.maximum(np.floor(n_queries * numbers / numbers.sum() + 0.5), numbers > 0.0).astype(np.int64)
     sizes[np.argmax(sizes)] += n_queries - sizes.sum()
     parts = np.empty(n_queries, np.int64)

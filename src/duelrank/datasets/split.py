@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duelrank.core.errors import InvalidValue, ShapeMismatch
+from duelrank.core.registry import counted
 from duelrank.core.types import Features, Labels, Query, checked_table, checked_vector, frozen
 from duelrank.kernels.datasets import MAX_LABEL
 
@@ -74,7 +75,8 @@ class Split:
         return len(self._bounds) - 1
 
     def __repr__(self) -> str:
-        return f"<Split of {len(self):,} queries with {self.n_documents:,} documents of {self.n_features:,} features>"
+        documents = f"{counted(self.n_documents, 'document')} of {counted(self.n_features, 'feature')}"
+        return f"<Split of {counted(len(self), 'query')} with {documents}>"
 
     @property
     def n_features(self) -> int:

@@ -6,14 +6,20 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+import numpy as np
 
-from duelrank.core.errors import Conflict, InvalidValue, UnknownName
-from duelrank.core.registry import singular
-from duelrank.export.model import LinearModel
+from duelrank.core.errors import Conflict, DuelrankError, InvalidValue, UnknownName
+from duelrank.core.registry import singular, walk
+from duelrank.core.types import frozen
+from duelrank.export.decomposition import Unrepresentable
+from duelrank.export.model import LinearModel, Model
+from duelrank.representation import Fixed, Representation
+from duelrank.representation.base import knots_of, with_knots
 
 F = TypeVar("F", bound="type[Format]")
 
@@ -36,10 +42,27 @@ class Format(ABC):
     suffix: ClassVar[str] = ".json"
     #: Whether the content is text; other content is not written to a terminal.
     is_text: ClassVar[bool] = True
+    #: Whether `write` also accepts a `ScorerModel`, which is not linear.
+    scorers: ClassVar[bool] = False
+    #: The content: a model that scores documents by their features, the weights of a hybrid query, or definitions of features only.
+    holds: ClassVar[Literal["model", "hybrid", "features"]] = "model"
 
     @abstractmethod
-    def write(self, model: LinearModel) -> str | bytes:
-        """Return the content, or raise `InvalidValue` with the reason why this format cannot represent the model."""
+    def write(self, model: Any) -> str | bytes:
+        """Return the content of a `LinearModel`, or raise `InvalidValue` if this format cannot represent it, with the reason.
+
+        The error is `Unrepresentable` if the reason is the representation, and no option helps.
+        """
+
+    def supports(self, model: LinearModel) -> bool:
+        """Return whether the format can represent models with this representation, possibly with other options."""
+        try:
+            self.write(model)
+        except Unrepresentable:
+            return False
+        except DuelrankError:  # an option is missing, or a package
+            return True
+        return True
 
     @classmethod
     def description(cls) -> str:
@@ -65,7 +88,7 @@ def register_format(name: str, *other_names: str) -> Callable[[F], F]:
     return register
 
 
-def export(model: LinearModel, format: str, **options: Any) -> bytes:
+def export(model: Model, format: str, **options: Any) -> bytes:
     """Write a model in one of the `FORMATS`, or raise `InvalidValue` with the reason why the format cannot represent it.
 
     Examples
@@ -83,8 +106,36 @@ def export(model: LinearModel, format: str, **options: Any) -> bytes:
     for name in options:
         if name not in known:
             raise InvalidValue(f"the format {format} has no option {name}; it has {', '.join(known) or 'none'}")
+    if not isinstance(model, LinearModel) and not FORMATS[format].scorers:
+        able = ", ".join(name for name, cls in sorted(FORMATS.items()) if cls.scorers)
+        raise InvalidValue(f"{format} cannot represent {model.name!r}, which is not linear; {able} can")
     content = FORMATS[format](**options).write(model)
     return content.encode() if isinstance(content, str) else content
+
+
+@lru_cache(64)
+def supported_formats(representation: Representation) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the formats that models with a representation can be exported to, and those of models that refuse them.
+
+    Formats of hybrid queries are left out of the second.
+
+    Examples
+    --------
+    >>> from duelrank.export import supported_formats
+    >>> from duelrank.representation import QueryScaled
+    >>> supported_formats(QueryScaled())[1]
+    ('elasticsearch', 'opensearch', 'ranklib', 'solr')
+    """
+    n_features = len(next((part.scalings for _, part in walk(representation) if isinstance(part, Fixed)), ("",)))
+    seen = representation.start(n_features)
+    if knots_of(seen) is not None:  # as it will be after some lists
+        seen = with_knots(seen, frozen(np.tile([0.0, 0.5, 1.0], (n_features, 1))))
+    weights = np.ones(representation.n_columns(n_features, seen))
+    names = tuple(f"f{number}" for number in range(n_features))
+    model = LinearModel("probe", 1, names, weights, representation, knots_of(seen))
+    found = {name: FORMATS[name]().supports(model) for name in sorted(FORMATS) if FORMATS[name].holds != "features"}
+    refusing = (name for name, supports in found.items() if not supports and FORMATS[name].holds == "model")
+    return tuple(name for name, supports in found.items() if supports), tuple(refusing)
 
 
 @dataclass(frozen=True)
@@ -250,7 +301,7 @@ def json_text(content: Any) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def check_names(given: Iterable[str], model: LinearModel) -> None:
+def check_names(given: Iterable[str], model: Model) -> None:
     """Raise `UnknownName` if a name is not that of a feature of the model."""
     for name in given:
         if name not in model.features:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from duelrank.core.errors import InvalidValue
 from duelrank.core.registry import spell
-from duelrank.export.model import LinearModel
+from duelrank.export.model import LinearModel, Model
 from duelrank.representation import (
     Chain,
     Curve,
@@ -35,6 +35,10 @@ from duelrank.representation.fixed import Standard
 Precision: TypeAlias = type[np.float32] | type[np.float64]
 
 _CONSTANT = Standard(0.0, 0.0)
+
+
+class Unrepresentable(InvalidValue):
+    """A format cannot represent a model, whatever its weights and the options, because of its representation."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Inputs:
         return any(not isinstance(each, Unscaled) for each in self.scalings)
 
 
-def inputs_of(model: LinearModel, engine: str, within_query: bool = False) -> Inputs:
+def inputs_of(model: Model, engine: str, within_query: bool = False) -> Inputs:
     """Return the inputs of a model's curves.
 
     They are exact up to a constant per query: a fixed scaling of all values does not change their positions within the query.
@@ -77,26 +81,31 @@ def inputs_of(model: LinearModel, engine: str, within_query: bool = False) -> In
         elif isinstance(stage, QueryScaled | QueryRanks):
             if not within_query:
                 too_early = _waits_for_knots(model) and stage is stages[-1]
-                raise InvalidValue(_too_early(engine, model) if too_early else _refusal(engine, stage))
+                raise InvalidValue(_too_early(engine, model)) if too_early else Unrepresentable(_refusal(engine, stage))
             within = _then(within, stage)
             scalings = tuple(each if each.scale == 0.0 else Unscaled() for each in scalings)
         elif not isinstance(stage, Raw):
-            raise InvalidValue(
-                f"{engine} cannot compute {spell(stage)} before other representations; json can represent it"
+            able = "; json can represent it" if isinstance(model, LinearModel) else ""
+            raise Unrepresentable(
+                f"{engine} cannot compute {spell(stage)} before other representations or a scorer{able}"
             )
     return Inputs(within, scalings)
 
 
-def _stages(model: LinearModel) -> Sequence[Representation]:
-    """Return the representations before the curves, in order: all of a linear model, otherwise all but the last."""
+def _stages(model: Model) -> Sequence[Representation]:
+    """Return the representations before the curves or the scorer, in order: without the last one if it makes curves."""
     found = _flat(model.representation)
     if _waits_for_knots(model):
         return [*found[:-1], QueryScaled()]
     last = found[-1]
-    return found if isinstance(last, Raw | Fixed | QueryScaled | QueryRanks) else found[:-1]
+    return (
+        found
+        if not isinstance(model, LinearModel) or isinstance(last, Raw | Fixed | QueryScaled | QueryRanks)
+        else found[:-1]
+    )
 
 
-def _waits_for_knots(model: LinearModel) -> bool:
+def _waits_for_knots(model: Model) -> bool:
     return model.knots is not None and not model.has_knots
 
 
@@ -120,7 +129,7 @@ def _then(within: tuple[Representation, ...], stage: Representation) -> tuple[Re
     return (stage,) if isinstance(stage, QueryRanks) or within[-1:] in ((), (stage,)) else (*within, stage)
 
 
-def _too_early(engine: str, model: LinearModel) -> str:
+def _too_early(engine: str, model: Model) -> str:
     return (
         f"{engine} cannot compute this model yet: until its first knots are placed, {spell(model.representation)} weighs positions "
         "within the range of each query, which differs from query to query; export it again after it has learned from more lists"

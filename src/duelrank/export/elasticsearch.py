@@ -44,6 +44,8 @@ class ElasticsearchFeatures(Format):
     ['bm25', 'vector']
     """
 
+    holds = "features"
+
     rank_features: Annotated[
         Mapping[str, str] | None,
         "Field or query (JSON) that computes a feature; by default the field of the same name.",

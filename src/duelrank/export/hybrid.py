@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from duelrank.core.errors import InvalidValue
 from duelrank.core.validation import whole_number
 from duelrank.export.base import Format, check_names, json_object, json_text, register_format
-from duelrank.export.decomposition import finite, inputs_of, terms_of
+from duelrank.export.decomposition import Unrepresentable, finite, inputs_of, terms_of
 from duelrank.export.model import LinearModel
 from duelrank.representation import QueryScaled
 
@@ -42,6 +42,8 @@ class OpenSearchHybrid(Format):
     {'weights': [0.75, 0.25]}
     """
 
+    holds = "hybrid"
+
     def write(self, model: LinearModel) -> str:
         """Return the body of ``PUT _search/pipeline/NAME``."""
         engine = "OpenSearch's normalization processor"
@@ -52,7 +54,7 @@ class OpenSearchHybrid(Format):
             )
         weights, per_query = _weights(model, engine)
         if not per_query:
-            raise InvalidValue(
+            raise Unrepresentable(
                 f"{engine} scales each score by its range within the query, but this ranker does not: {SCALED_RECIPE}, or, if the "
                 "scores were scaled that way before the ranker received them, give representation query-scaled"
             )
@@ -91,6 +93,8 @@ class ElasticsearchLinear(Format):
     >>> [each["weight"] for each in body["retriever"]["linear"]["retrievers"]]
     [0.75, 0.25]
     """
+
+    holds = "hybrid"
 
     sub_queries: Annotated[
         Mapping[str, str] | None,
@@ -133,6 +137,8 @@ class Qdrant(Format):
     {'sum': [{'mult': [0.75, '$score[0]']}, {'mult': [0.25, '$score[1]']}]}
     """
 
+    holds = "hybrid"
+
     sub_queries: Annotated[
         Mapping[str, str] | None,
         "Prefetch (JSON) whose scores are a feature; one for each feature.",
@@ -143,7 +149,7 @@ class Qdrant(Format):
         """Return a query with one prefetch for each feature."""
         weights, per_query = _weights(model, "Qdrant's formula")
         if per_query:
-            raise InvalidValue(
+            raise Unrepresentable(
                 "Qdrant's formula cannot scale scores within a query: learn from unscaled scores, or with fixed scalings; "
                 "opensearch-hybrid, elasticsearch-linear, vespa, onnx and json support this model"
             )
@@ -158,12 +164,12 @@ def _weights(model: LinearModel, engine: str) -> tuple[dict[str, float], bool]:
     Shifts are omitted, because they add the same number to all documents.
     """
     if not model.is_linear:
-        raise InvalidValue(
+        raise Unrepresentable(
             f"{engine} weighs scores and has no curves: {SCALED_RECIPE}; vespa, onnx and json support this model"
         )
     inputs = inputs_of(model, engine, within_query=True)
     if inputs.within not in ((), (QueryScaled(),)):
-        raise InvalidValue(
+        raise Unrepresentable(
             f"{engine} cannot rank the values within a query: {SCALED_RECIPE}; onnx (one batch = one query) and json support this "
             "model"
         )

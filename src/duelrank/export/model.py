@@ -1,26 +1,29 @@
-"""`LinearModel`: the weights, feature names and representation of a learned ranker, and its form as JSON text."""
+"""Models: the weights, feature names and representation of a learned ranker, linear or with a scorer; and JSON text."""
 
 from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, ShapeMismatch
 from duelrank.core.grammar import parse
+from duelrank.core.registry import counted, walk
 from duelrank.core.snapshot import Snapshot
-from duelrank.core.types import Memory, Query, Weights, frozen
+from duelrank.core.types import Features, Memory, Query, State, Weights, frozen
 from duelrank.core.validation import whole_number
 from duelrank.kernels.ranking import linear_scores
 from duelrank.representation import Curve, Raw, Representation
 from duelrank.representation.base import Domain, knots_of, with_knots
 from duelrank.representation.fixed import read_representation, write_representation
+from duelrank.scoring import Scorer
 
 KIND = "duelrank linear model"
 FORMAT = 2
@@ -36,37 +39,13 @@ _KNOWN = {"name", "weights", "knots"}
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel:
-    """A scoring function: weights of the columns that a representation computes from named features.
+class Model(ABC):
+    """A scoring function of named features: a `LinearModel`, or a `ScorerModel` if it is not linear.
 
     Parameters
     ----------
-    name
-        Name of the model: letters, digits and ``_ . -``.
-    version
-        A whole number that grows; formats whose engine needs unique names of models use `versioned_name`.
-    features
-        Unique names, in the order of the columns.
-    weights
-        (n_columns,) finite numbers, stored as read-only float64: the first column of all features, then the second column of all
-        features, and so on.
-    representation
-        The function from raw feature values to columns; see `duelrank.representation`.
-    knots
-        (n_features, n_knots) if the representation learns knots; by default its initial knots.
-
-    Examples
-    --------
-    >>> from duelrank.export import LinearModel
-    >>> from duelrank.representation import Fixed, MinMax, Ramps, Unscaled
-    >>> model = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25], Fixed((Unscaled(), MinMax(0.0, 900.0))))
-    >>> model.score([[2.0, 450.0], [1.0, 0.0]]).tolist()
-    [0.875, 0.5]
-    >>> model.versioned_name
-    'shop_000007'
-    >>> bent = LinearModel("shop", 8, ("price",), [1.0, -0.5], Ramps(pieces=2), [[0.0, 20.0, 100.0]])
-    >>> bent.score([[10.0], [20.0], [60.0]]).tolist()
-    [0.5, 1.0, 0.75]
+    name, version, features, weights, representation, knots
+        As in `LinearModel`.
     """
 
     name: str
@@ -88,8 +67,15 @@ class LinearModel:
                 f"a representation must be one of duelrank.representation, such as Raw(), got {self.representation!r}"
             )
         object.__setattr__(self, "knots", self._checked_knots())
-        n_columns = self.representation.n_columns(len(self.features), self.memory)
-        object.__setattr__(self, "weights", _checked_weights(self.weights, len(self.features), n_columns))
+        object.__setattr__(self, "weights", _checked_weights(self.weights, len(self.features), self._n_weights()))
+
+    @abstractmethod
+    def _n_weights(self) -> int:
+        """Return the number of weights that the model must have."""
+
+    @abstractmethod
+    def _scores(self, columns: Features) -> NDArray[np.float64]:
+        """Return the scores of documents from their columns."""
 
     def _checked_knots(self) -> NDArray[np.float64] | None:
         n_features = len(self.features)
@@ -126,16 +112,6 @@ class LinearModel:
         """The domain of the curves; see `Representation.domain`."""
         return "query range" if self.knots is not None and not self.has_knots else self.representation.domain
 
-    @cached_property
-    def curves(self) -> list[Curve]:
-        """The contribution of each feature to the score."""
-        return self.representation.curves(self.weights, self.memory)
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether the contribution of every feature is linear."""
-        return all(curve.shape == "line" for curve in self.curves)
-
     @property
     def versioned_name(self) -> str:
         """The name with the version, for engines that need a new name for each model."""
@@ -145,23 +121,40 @@ class LinearModel:
         """Return the scores of one query's documents, from their raw features; higher is better."""
         raw = Query("", features).features
         if raw.shape[1] != len(self.features):
-            raise ShapeMismatch(f"the model has {len(self.features)} features, the documents have {raw.shape[1]}")
-        scores: NDArray[np.float64] = linear_scores(self.weights, self.representation.apply(raw, self.memory))
-        return scores
-
-    def to_json(self) -> str:
-        """Return the complete model as JSON text; `from_json` restores it to the bit."""
-        return model_to_json(self)
+            raise ShapeMismatch(
+                f"the model has {counted(len(self.features), 'feature')}, the documents have {raw.shape[1]}"
+            )
+        return self._scores(self.representation.apply(raw, self.memory))
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> LinearModel:
-        """Read the text of `to_json`, or raise a `DataFormatError` that states the problem."""
-        try:
-            return cls(**model_from_json(text))
-        except DataFormatError:
-            raise
-        except DuelrankError as error:
-            raise DataFormatError(f"the JSON of a model is wrong: {error}") from None
+    def of(
+        cls,
+        recipe: Any,
+        name: str,
+        version: int,
+        features: Sequence[str],
+        state: State,
+        applied: Representation | None = None,
+    ) -> Model:
+        """Return the state of an algorithm as a model: a `LinearModel`, or a `ScorerModel` if it is not linear.
+
+        Parameters
+        ----------
+        recipe
+            The algorithm.
+        name, version, features
+            The name and version of the model, and the names of its features.
+        state
+            The state of the algorithm.
+        applied
+            The representation that was applied to the features before the algorithm, if it has none of its own.
+        """
+        representation = getattr(recipe, "representation", applied or Raw())
+        knots = knots_of(state.memory.get("representation", {}))
+        fields = (name, version, tuple(features), state.weights, representation, knots)
+        if recipe.linear:
+            return LinearModel(*fields)
+        return ScorerModel(*fields, next((part for _, part in walk(recipe) if isinstance(part, Scorer)), None))
 
     @classmethod
     def from_snapshot(
@@ -171,7 +164,7 @@ class LinearModel:
         features: Sequence[str] | None = None,
         representation: Representation | None = None,
         version: int | None = None,
-    ) -> LinearModel:
+    ) -> Self:
         """Return the model of a learner.
 
         Parameters
@@ -190,16 +183,19 @@ class LinearModel:
         names = snapshot.names if features is None else tuple(features)
         if len(names) != snapshot.n_features:
             raise ShapeMismatch(f"the snapshot has {snapshot.n_features} features, got {len(names)} names")
-        own = getattr(parse(snapshot.algorithm), "representation", None)
-        if own is not None and representation is not None:
+        recipe = parse(snapshot.algorithm)
+        if hasattr(recipe, "representation") and representation is not None:
             raise InvalidValue(f"{snapshot.algorithm} already contains its representation; omit the argument")
         number = snapshot.state.updates if version is None else version
-        knots = knots_of(snapshot.state.memory.get("representation", {}))
-        return cls(name, number, names, snapshot.state.weights, own or representation or Raw(), knots)
+        found = cls.of(recipe, name, number, names, snapshot.state, representation)
+        if not isinstance(found, cls):
+            raise InvalidValue(f"{snapshot.algorithm} is not a {cls.__name__}; Model.from_snapshot accepts both kinds")
+        return found
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, LinearModel)
+            isinstance(other, Model)
+            and type(self) is type(other)
             and (self.name, self.version, self.features) == (other.name, other.version, other.features)
             and self.representation == other.representation
             and np.array_equal(self.weights, other.weights)
@@ -207,6 +203,112 @@ class LinearModel:
         )
 
     __hash__ = None  # type: ignore[assignment]  # holds an array
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel(Model):
+    """A scoring function: weights of the columns that a representation computes from named features.
+
+    Parameters
+    ----------
+    name
+        Name of the model: letters, digits and ``_ . -``.
+    version
+        A whole number that grows; formats whose engine needs unique names of models use `versioned_name`.
+    features
+        Unique names, in the order of the columns.
+    weights
+        (n_columns,) finite numbers, stored as read-only float64: the first column of all features, then the second column of all
+        features, and so on.
+    representation
+        The function from raw feature values to columns; see `duelrank.representation`.
+    knots
+        (n_features, n_knots) if the representation learns knots; by default its initial knots.
+
+    Examples
+    --------
+    >>> from duelrank.export import LinearModel
+    >>> from duelrank.representation import Fixed, MinMax, Ramps, Unscaled
+    >>> model = LinearModel("shop", 7, ("bm25", "price"), [0.5, -0.25], Fixed((Unscaled(), MinMax(0.0, 900.0))))
+    >>> model.score([[2.0, 450.0], [1.0, 0.0]]).tolist()
+    [0.875, 0.5]
+    >>> model.versioned_name
+    'shop_000007'
+    >>> bent = LinearModel("shop", 8, ("price",), [1.0, -0.5], Ramps(pieces=2), [[0.0, 20.0, 100.0]])
+    >>> bent.score([[10.0], [20.0], [60.0]]).tolist()
+    [0.5, 1.0, 0.75]
+    """
+
+    def _n_weights(self) -> int:
+        return self.representation.n_columns(len(self.features), self.memory)
+
+    def _scores(self, columns: Features) -> NDArray[np.float64]:
+        scores: NDArray[np.float64] = linear_scores(self.weights, columns)
+        return scores
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """The contribution of each feature to the score."""
+        return self.representation.curves(self.weights, self.memory)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the contribution of every feature is linear."""
+        return all(curve.shape == "line" for curve in self.curves)
+
+    def to_json(self) -> str:
+        """Return the complete model as JSON text; `from_json` restores it to the bit."""
+        return model_to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> LinearModel:
+        """Read the text of `to_json`, or raise a `DataFormatError` that states the problem."""
+        try:
+            return cls(**model_from_json(text))
+        except DataFormatError:
+            raise
+        except DuelrankError as error:
+            raise DataFormatError(f"the JSON of a model is wrong: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class ScorerModel(Model):
+    """A scoring function that is not linear: a scorer of the columns that a representation computes from named features.
+
+    Parameters
+    ----------
+    name, version, features, representation, knots
+        As in `LinearModel`.
+    weights
+        All weights of the scorer.
+    scorer
+        The function from columns to scores; None if the ranker has no `duelrank.scoring.Scorer`.
+
+    Examples
+    --------
+    >>> from duelrank import Learner
+    >>> from duelrank.export.model import ScorerModel
+    >>> learner = Learner("mlp-pdgd(hidden=4)", feature_names=["bm25", "price"])
+    >>> model = ScorerModel.from_snapshot(learner.snapshot(), "shop")
+    >>> model.scorer, len(model.weights)
+    (MLP(hidden=4), 16)
+    """
+
+    scorer: Scorer | None = None
+
+    def _n_weights(self) -> int:
+        columns = self.representation.n_columns(len(self.features), self.memory)
+        return len(self.weights) if self.scorer is None else self.scorer.n_weights(columns)
+
+    def _scores(self, columns: Features) -> NDArray[np.float64]:
+        return self.known_scorer.scores(self.weights, columns)
+
+    @property
+    def known_scorer(self) -> Scorer:
+        """The scorer, or `InvalidValue` if there is none."""
+        if self.scorer is None:
+            raise InvalidValue(f"the ranker {self.name!r} has no scorer, so it cannot be exported")
+        return self.scorer
 
 
 def _checked_names(given: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +12,16 @@ from numpy.typing import ArrayLike
 
 from duelrank.core.errors import MissingExtra
 from duelrank.export.base import Format, register_format
-from duelrank.export.decomposition import Inputs, Term, check_single_precision, inputs_of, pieces_of, terms_of
-from duelrank.export.model import LinearModel
+from duelrank.export.decomposition import (
+    Inputs,
+    Term,
+    Unrepresentable,
+    check_single_precision,
+    inputs_of,
+    pieces_of,
+    terms_of,
+)
+from duelrank.export.model import LinearModel, Model, ScorerModel
 from duelrank.representation import QueryRanks
 from duelrank.representation.fixed import write_representation
 
@@ -41,8 +50,17 @@ class OnnxGraph(Format):
     media_type = "application/octet-stream"
     suffix = ".onnx"
     is_text = False
+    scorers = True
 
-    def write(self, model: LinearModel) -> bytes:
+    def supports(self, model: LinearModel) -> bool:
+        """Return whether there is a graph for models with this representation; onnx is not imported for that."""
+        try:
+            _graph(model)
+        except Unrepresentable:
+            return False
+        return True
+
+    def write(self, model: Model) -> bytes:
         """Return a graph from ``features``, float32 (N, n_features), to ``scores``, float32 (N, 1)."""
         try:
             import onnx
@@ -84,30 +102,50 @@ class _Graph:
         self.constants |= {name: np.asarray(values, np.float64).astype(np.float32) for name, values in named.items()}
 
 
-def _graph(model: LinearModel) -> _Graph:
+def _graph(model: Model) -> _Graph:
     graph, inputs = _Graph(), inputs_of(model, ENGINE, within_query=True)
     value = "features"
     for stage in inputs.within:
         value = _ranks(graph, value) if isinstance(stage, QueryRanks) else _places(graph, value)
-    if model.is_linear:
+    if isinstance(model, ScorerModel):
+        _scorer(graph, model, inputs, value)
+    elif isinstance(model, LinearModel) and model.is_linear:
         _linear(graph, model, inputs, value)
-    else:
+    elif isinstance(model, LinearModel):
         _curves(graph, model, inputs, value)
     return graph
+
+
+def _scorer(graph: _Graph, model: ScorerModel, inputs: Inputs, value: str) -> None:
+    """Add the nodes of a scorer, after the scaling; a feature that was constant becomes 0."""
+    ones = np.ones(len(model.features))
+    units = terms_of(LinearModel(model.name, 0, model.features, ones, model.representation, model.knots), inputs)
+    check_single_precision([*units, Term("", float(np.abs(model.weights).max()), None)], ENGINE)
+    value = _scaled(graph, units, inputs, value)
+    if not all(each.weight for each in units):
+        graph.numbers(varies=[each.weight for each in units])
+        value = graph.add("Mul", f"{value} varies", "varying")
+    graph.add("Identity", model.known_scorer.onnx(graph, model.weights, len(model.features), value), "scores")
 
 
 def _linear(graph: _Graph, model: LinearModel, inputs: Inputs, value: str) -> None:
     """Add the nodes of a linear model: scaling and weights."""
     summands = terms_of(model, inputs)
     check_single_precision(summands, ENGINE)
-    if inputs.scales:
-        graph.numbers(
-            shift=[each.scaling.shift if each.scaling else 0.0 for each in summands],
-            scale=[each.scaling.scale if each.scaling else 1.0 for each in summands],
-        )
-        value = graph.add("Div", graph.add("Sub", f"{value} shift", "shifted") + " scale", "scaled")
+    value = _scaled(graph, summands, inputs, value)
     graph.numbers(weights=np.reshape([each.weight for each in summands], (-1, 1)))
     graph.add("MatMul", f"{value} weights", "scores")
+
+
+def _scaled(graph: _Graph, summands: Sequence[Term], inputs: Inputs, value: str) -> str:
+    """Add the fixed scalings, if there are any."""
+    if not inputs.scales:
+        return value
+    graph.numbers(
+        shift=[each.scaling.shift if each.scaling else 0.0 for each in summands],
+        scale=[each.scaling.scale if each.scaling else 1.0 for each in summands],
+    )
+    return graph.add("Div", graph.add("Sub", f"{value} shift", "shifted") + " scale", "scaled")
 
 
 def _curves(graph: _Graph, model: LinearModel, inputs: Inputs, value: str) -> None:
@@ -174,7 +212,7 @@ def _ranks(graph: _Graph, value: str) -> str:
     return graph.add("Div", "rank most", "ranks")
 
 
-def _about(model: LinearModel) -> dict[str, str]:
+def _about(model: Model) -> dict[str, str]:
     return {
         "name": model.name,
         "version": str(model.version),

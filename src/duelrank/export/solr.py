@@ -142,6 +142,8 @@ class SolrFeatures(Format):
     ['bm25', 'vector']
     """
 
+    holds = "features"
+
     rank_features: Annotated[
         Mapping[str, str] | None,
         "Field, score, ${name} or query that computes a feature; by default the field of the same name.",

@@ -13,7 +13,7 @@ import numpy as np
 from duelrank.core.errors import InvalidValue
 from duelrank.core.validation import whole_number
 from duelrank.export.base import Format, check_names, register_format
-from duelrank.export.decomposition import Inputs, Pieces, finite, inputs_of, pieces_of, terms_of
+from duelrank.export.decomposition import Inputs, Pieces, Unrepresentable, finite, inputs_of, pieces_of, terms_of
 from duelrank.export.model import LinearModel
 from duelrank.representation import QueryRanks, Scaling, Unscaled
 
@@ -86,7 +86,7 @@ class Vespa(Format):
         whole_number("rerank_count", self.rerank_count)
         inputs = inputs_of(model, ENGINE, within_query=True)
         if any(isinstance(stage, QueryRanks) for stage in inputs.within):
-            raise InvalidValue(
+            raise Unrepresentable(
                 f"{ENGINE} cannot give equal values equal ranks within a query; onnx (one batch = one query) and json support "
                 "this model"
             )

@@ -156,6 +156,8 @@ def check_snapshots_have_kinds_and_numbers(store: Storage) -> None:
     _equal(store.snapshots.list("g", "version"), infos, "snapshots.list()")
     _equal(store.snapshots.newest("version").get("g"), 3, "the number in snapshots.newest()")
     _equal(store.snapshots.prune("g", "version", keep=1, needed=[1]), 1, "snapshots.prune(keep=1, needed=[1])")
+    store.snapshots.save("g", "version", 4, 1.5, b"four", keep=1)
+    _equal([each.number for each in store.snapshots.list("g", "version")], [4], "the snapshots after save(keep=1)")
     beyond = "snapshots.save() of a checkpoint after the last event"
     _raises(InvalidValue, lambda: store.snapshots.save("g", "checkpoint", 1 << 40, 0.0, b""), beyond)
     store.snapshots.delete("g")
