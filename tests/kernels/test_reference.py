@@ -19,7 +19,7 @@ from duelrank.kernels.random import derive, normals, permutation, uniform
 from duelrank.kernels.ranking import scores
 from duelrank.simulation import RunSpec, simulate
 
-ELSEWHERE = {"datasets"}  # tested in test_datasets.py
+ELSEWHERE = {"datasets", "documents"}  # tested in modules of their own
 NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 0.5]), st.floats(-10, 10, width=32))
 
 
@@ -457,6 +457,17 @@ def bends_case(draw: Any) -> tuple[Any, ...]:
     return *knots_case(draw), draw(st.sampled_from([0.25, 1.0]))
 
 
+def carry_case(draw: Any) -> tuple[Any, ...]:
+    """Weights of a line and of ramps, old knots, and new knots on them, between and beyond them."""
+    n_old, n_new, d = draw(st.integers(2, 5)), draw(st.integers(2, 5)), draw(st.integers(1, 4))
+    values = np.array(
+        draw(st.lists(st.integers(-4, 4), min_size=d * (n_old + n_new), max_size=d * (n_old + n_new))), float
+    )
+    old, new = np.split(values, [d * n_old])
+    weights = draw(numbers(1 if n_old == 2 else n_old, d)).ravel()
+    return weights, np.sort(old.reshape(d, -1), 1), np.sort(new.reshape(d, -1), 1), draw(st.sampled_from([0.25, 1.0]))
+
+
 def steps_case(draw: Any) -> tuple[Any, ...]:
     return knots_case(draw, least=3)
 
@@ -636,6 +647,10 @@ CASES: dict[tuple[str, str], Case] = {
     ("lambdarank", "descend"): descend_case,
     ("representation", "ramps"): knots_case,
     ("representation", "line_and_ramps"): bends_case,
+    ("representation", "line_and_ramp_heights"): lambda draw: [
+        each for n, each in enumerate(carry_case(draw)) if n != 2
+    ],
+    ("representation", "carry_line_and_ramps"): carry_case,
     ("representation", "steps"): steps_case,
     ("representation", "shares"): knots_case,
     ("representation", "query_ranks"): lambda draw: (draw(numbers(draw(st.integers(1, 7)), 3)),),

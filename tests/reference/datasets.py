@@ -37,6 +37,12 @@ def read_number(text: NDArray[np.uint8], start: int) -> tuple[float, int, int]:
     return float(found[0]), found.end(), EXACT
 
 
+def long_number(text: NDArray[np.uint8], start: int, first: int, position: int) -> tuple[float, int, int]:
+    """Read the number that begins at ``start``, without its sign."""
+    value, behind, status = read_number(text, first)
+    return value, behind if status == EXACT else start, status
+
+
 def nearest(mantissa: int, exponent: int) -> float:
     """Return the float64 nearest to mantissa * 10^exponent."""
     return float(f"{mantissa}e{exponent}")

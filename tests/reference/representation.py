@@ -27,6 +27,43 @@ def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
     return np.concatenate([lines, bend * ramps(features, knots)], axis=1)
 
 
+def line_and_ramp_heights(weights: Floats, knots: Floats, bend: float) -> Floats:
+    """Return the heights at the knots: the sum of the rises of a line and of ramps, but for pieces without width."""
+    found = []
+    for (line, *ramps), row in zip(weights.reshape(-1, len(knots)).T, knots, strict=True):
+        rises = line * _shares_of_width(row) + bend * np.array(ramps or [0.0])
+        found.append(np.concatenate([[0.0], np.cumsum(np.where(np.diff(row) > 1e-300, rises, 0.0))]))
+    return np.array(found)
+
+
+def carry_line_and_ramps(weights: Floats, old: Floats, new: Floats, bend: float) -> Floats:
+    """Return lines that rise as before, and ramps with which the heights at the new knots are those of the old curve."""
+    found = []
+    for feature, (before, after) in enumerate(zip(old, new, strict=True)):
+        line, heights = weights[feature], line_and_ramp_heights(weights, old, bend)[feature]
+        at = np.array(
+            [
+                0.5 * _limit(value, before, heights) + 0.5 * _limit(-value, -before[::-1], heights[::-1])
+                for value in after
+            ]
+        )
+        if len(after) > 2:
+            found.append([line, *(np.diff(at) - line * _shares_of_width(after)) / bend])
+        else:
+            found.append([at[1] - at[0] if after[0] < after[1] else line])
+    return np.array(found).T.ravel()
+
+
+def _shares_of_width(knots: Floats) -> Floats:
+    return np.diff(knots) / (knots[-1] - knots[0] or 1.0)
+
+
+def _limit(value: float, knots: Floats, heights: Floats) -> float:
+    """Return the height at a value, coming from below."""
+    kept = [place for place in range(len(knots)) if knots[place] != value or place == np.flatnonzero(knots == value)[0]]
+    return float(np.interp(value, knots[kept], heights[kept]))
+
+
 def steps(features: Floats, knots: Floats) -> Floats:
     """Return steps from 0 to 1 above each inner knot."""
     return np.concatenate([features > row for row in knots.T[1:-1]], axis=1).astype(np.float64)

@@ -49,7 +49,7 @@ def _powers_of_five() -> NDArray[np.uint64]:
 
 
 _FIVES = _powers_of_five()  # (651, 2): high and low word
-_TENS = np.array([float(f"1e{q}") for q in range(23)])  # all exact
+TENS = np.array([float(f"1e{q}") for q in range(23)])  # all exact
 
 
 @kernel(inline="always")
@@ -95,17 +95,17 @@ def read_number(text: Any, start: int) -> Any:
         exponent = point - position
         n_digits -= exponent
     if byte_at(text, position) | 32 == 101 or n_digits > 18 or n_digits == 0:  # e E
-        value, position, status = _long_number(text, start, first, position)
+        value, position, status = long_number(text, start, first, position)
     elif mantissa <= np.uint64(1 << 53) and exponent >= -22:
         # Both operands are exact, so the division rounds once, to the nearest float.
-        value, status = np.float64(mantissa) / _TENS[np.uint64(-exponent)], EXACT
+        value, status = np.float64(mantissa) / TENS[np.uint64(-exponent)], EXACT
     else:
         value, status = nearest(mantissa, exponent), EXACT
     return -value if negative else value, position, status
 
 
 @kernel
-def _long_number(text: Any, start: int, first: int, position: int) -> Any:
+def long_number(text: Any, start: int, first: int, position: int) -> Any:
     """Read a number that has an exponent or many digits: the mantissa is at (first, position)."""
     mantissa, exponent, n_digits, cut = _many_digits(text, first, position)
     if n_digits == 0:

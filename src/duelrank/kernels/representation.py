@@ -57,6 +57,68 @@ def line_and_ramps(features: Floats, knots: Floats, bend: float) -> Floats:
 
 
 @kernel
+def _height(value: float, knots: Floats, heights: Floats) -> float:
+    """Return the height at a value of straight lines between knots, constant outside; at several equal knots, halfway."""
+    first = np.searchsorted(knots, value, "left")
+    last = np.searchsorted(knots, value, "right") - 1
+    if first < last:
+        return 0.5 * heights[first] + 0.5 * heights[last]
+    if first == last or last < 0:
+        return heights[first]
+    if first == len(knots):
+        return heights[last]
+    return (heights[first] - heights[last]) / (knots[first] - knots[last]) * (value - knots[last]) + heights[last]
+
+
+@kernel
+def _fill_heights(weights: Floats, knots: Floats, bend: float, feature: int, heights: Floats) -> None:
+    """Fill in the heights of a feature's line and ramps at its knots; a piece without width has no ramp and does not rise."""
+    n_features, n_knots = knots.shape
+    width, heights[0] = knots[feature, -1] - knots[feature, 0], 0.0
+    for piece in range(n_knots - 1):
+        wide = knots[feature, piece + 1] - knots[feature, piece]
+        rise = weights[feature] * wide / (width if width > 0.0 else 1.0)
+        if n_knots > 2:
+            rise = rise + bend * weights[(1 + piece) * n_features + feature]
+        heights[piece + 1] = heights[piece] + (rise if wide > NARROWEST else 0.0)
+
+
+@kernel
+def line_and_ramp_heights(weights: Floats, knots: Floats, bend: float) -> Floats:
+    """Return the heights at the knots of the curves that have these weights of `line_and_ramps`, (n_features, n_knots)."""
+    heights = np.empty(knots.shape)
+    for feature in range(knots.shape[0]):
+        _fill_heights(weights, knots, bend, feature, heights[feature])
+    return heights
+
+
+@kernel
+def carry_line_and_ramps(weights: Floats, old: Floats, new: Floats, bend: float) -> Floats:
+    """Return the weights of `line_and_ramps` with other knots: the line keeps its rise, and the ramps take the rest.
+
+    The heights at the new knots are those of the old curve. With a single new piece there is only the line.
+    """
+    (n_features, n_old), n_new = old.shape, new.shape[1]
+    carried = np.empty(n_features if n_new == 2 else n_features * n_new)
+    heights, there = np.empty(n_old), np.empty(n_new)
+    for feature in range(n_features):
+        line = weights[feature]
+        _fill_heights(weights, old, bend, feature, heights)
+        for place in range(n_new):
+            there[place] = _height(new[feature, place], old[feature], heights)
+        width = new[feature, -1] - new[feature, 0]
+        if n_new == 2:
+            carried[feature] = there[1] - there[0] if width > 0.0 else line
+            continue
+        carried[feature] = line
+        for piece in range(n_new - 1):
+            share = (new[feature, piece + 1] - new[feature, piece]) / (width if width > 0.0 else 1.0)
+            bent = there[piece + 1] - there[piece] - line * share
+            carried[(1 + piece) * n_features + feature] = bent / bend
+    return carried
+
+
+@kernel
 def steps(features: Floats, knots: Floats) -> Floats:
     """Return steps from 0 to 1 above each inner knot: (n_documents, (n_knots − 2) × n_features), knot by knot."""
     n_documents, n_features = features.shape

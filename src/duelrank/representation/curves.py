@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from duelrank.core.registry import Between, alias, register
 from duelrank.core.types import Features, Memory, Stream, Weights, frozen
-from duelrank.kernels.representation import NARROWEST, is_within, line_and_ramps, ramps, sample_slots, shares, steps
+from duelrank.kernels.representation import (
+    NARROWEST,
+    carry_line_and_ramps,
+    is_within,
+    line_and_ramp_heights,
+    line_and_ramps,
+    ramps,
+    sample_slots,
+    shares,
+    steps,
+)
 from duelrank.representation.base import Curve, Domain, QueryScaled, Representation, by_feature, query_scaled, rows_of
 
 Knots: TypeAlias = NDArray[np.float64]  # (n_features, n_knots), each row ascending; NaN before there are knots
@@ -141,10 +151,14 @@ class Knotted(Representation):
         return QueryScaled().curves(weights, {}) if np.isnan(knots[0, 0]) else self._curves(weights, knots)
 
 
-def risen(knots: Knots, rises: NDArray[np.float64]) -> list[Curve]:
-    """Return the curves with these rises from knot to knot; a piece without width has no ramp, so it does not rise."""
+def risen(knots: Knots, rises: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the heights at the knots for these rises from knot to knot; a piece without width has no ramp and does not rise."""
     live = np.where(np.diff(knots, axis=1) > NARROWEST, rises, 0.0)
-    heights = np.concatenate([np.zeros((len(knots), 1)), np.cumsum(live, axis=1)], axis=1)
+    return np.concatenate([np.zeros((len(knots), 1)), np.cumsum(live, axis=1)], axis=1)
+
+
+def ramp_curves(knots: Knots, heights: NDArray[np.float64]) -> list[Curve]:
+    """Return the curves that are straight between their heights at the knots."""
     return [Curve(*each, "ramps") for each in zip(knots, heights, strict=True)]
 
 
@@ -335,7 +349,7 @@ class Ramps(Knotted):
 
     def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
         """Return for each feature the sum of its ramps."""
-        return risen(knots, weights.reshape(-1, len(knots)).T)
+        return ramp_curves(knots, risen(knots, weights.reshape(-1, len(knots)).T))
 
 
 alias("ramps", Ramps())
@@ -465,25 +479,16 @@ class BentLines(Knotted):
         """Keep the rise of each line; the ramps take the rest, so that the heights at the new knots are those of the old curve."""
         old, new = before["knots"], after["knots"]
         if np.isnan(new[0, 0]):
-            return frozen(np.array([curve.heights[-1] for curve in self.curves(weights, before)]))
+            return frozen(
+                weights if np.isnan(old[0, 0]) else line_and_ramp_heights(weights, old, self.bend)[:, -1].copy()
+            )
         if np.isnan(old[0, 0]):
-            old = new[:, [0, -1]]
-        heights = heights_at(self._curves(weights, old), new)
-        lines, width = weights[: len(old)], new[:, -1:] - new[:, :1]
-        if new.shape[1] == 2:
-            return frozen(np.where(width[:, 0] > 0.0, heights[:, 1] - heights[:, 0], lines))
-        shares = np.diff(new, axis=1) / np.where(width > 0.0, width, 1.0)
-        bends = (np.diff(heights, axis=1) - lines[:, None] * shares) / self.bend
-        return frozen(np.concatenate([lines, bends.T.ravel()]))
+            old = np.ascontiguousarray(new[:, [0, -1]])
+        return frozen(carry_line_and_ramps(weights, old, new, self.bend))
 
     def _curves(self, weights: Weights, knots: Knots) -> list[Curve]:
         """Return for each feature the sum of its line and its ramps."""
-        columns = weights.reshape(-1, len(knots)).T
-        width = knots[:, -1:] - knots[:, :1]
-        rises = columns[:, :1] * np.diff(knots, axis=1) / np.where(width > 0.0, width, 1.0)
-        if columns.shape[1] > 1:
-            rises = rises + self.bend * columns[:, 1:]
-        return risen(knots, rises)
+        return ramp_curves(knots, line_and_ramp_heights(weights, knots, self.bend))
 
 
 alias("curves", BentLines())

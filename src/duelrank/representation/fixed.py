@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from duelrank.core.errors import InvalidRecipe, InvalidValue, ShapeMismatch, UnknownName
 from duelrank.core.grammar import parse
-from duelrank.core.registry import Part, register, spell
+from duelrank.core.registry import Part, counted, register, spell
 from duelrank.core.types import Features, Memory, Weights, frozen
 from duelrank.representation.base import Curve, Domain, Representation
 
@@ -180,7 +180,7 @@ class Fixed(Representation):
     def start(self, n_features: int, unit: bool = False) -> Memory:
         """Return an empty memory; raise `ShapeMismatch` if the scalings are for another number of features."""
         if len(self.scalings) != n_features:
-            raise ShapeMismatch(f"scalings of {len(self.scalings)} features do not fit {n_features}")
+            raise ShapeMismatch(f"scalings of {counted(len(self.scalings), 'feature')} do not fit {n_features}")
         return {}
 
     def apply(self, features: Features, memory: Memory) -> Features:
