@@ -125,7 +125,8 @@ async def traffic(service: Service, until: float, clock: HandClock, lists_per_da
         )
         gone = rng.random() < 0.15
         await service.feedback(
-            "shop", [FeedbackEvent(f"v{count}", [] if clicked is None or gone else [clicked], close=True)]
+            "shop",
+            [FeedbackEvent(f"v{count}", [] if clicked is None or gone else [clicked], close=True, user_id=f"u{count}")],
         )
         count += 1
         if clock.now is not None:
@@ -136,7 +137,7 @@ async def traffic(service: Service, until: float, clock: HandClock, lists_per_da
 
 def spec() -> RankerSpec:
     """Return the ranker of the picture."""
-    return RankerSpec("shop", "wmgd-dsp", FEATURES, exploration=0.5, length=10, seed=1, guard=GuardSpec(share=0.2))
+    return RankerSpec("shop", "wmgd-dsp", FEATURES, exploration=0.5, length=10, seed=1, guard=GuardSpec(), imitate=0)
 
 
 def picture(path: Path) -> None:

@@ -149,7 +149,9 @@ async def harm(algorithm: str, share: float, every: float, users: int, warm: int
         await service.wait_ready()
         guard = GuardSpec(share=share, false_alarm_every=every, promote=(1.0,))
         start = None if algorithm == "pairrank" else Start(weights={"a": 1.0})
-        await service.create(RankerSpec("shop", algorithm, NAMES, "query-scaled", 10, start=start, guard=guard))
+        await service.create(
+            RankerSpec("shop", algorithm, NAMES, "query-scaled", 10, start=start, guard=guard, imitate=0)
+        )
         promised: dict[str, list[str]] = {}
         stop = asyncio.Event()
         tasks = [asyncio.create_task(user(service, seed, promised, stop)) for seed in range(users)]
@@ -242,7 +244,7 @@ async def cost(rounds: int, lists: int) -> None:
         await service.start()
         await service.wait_ready()
         for name, guard in guards.items():
-            await service.create(RankerSpec(name, "mgd-dsp", features, guard=guard))
+            await service.create(RankerSpec(name, "mgd-dsp", features, guard=guard, imitate=0))
         for what in ("order", "rank", "list"):
             found: dict[str, list[float]] = {name: [] for name in guards}
             for round in range(rounds):

@@ -286,6 +286,18 @@ class TestAlarm:
         assert (alarm.time, alarm.version, alarm.did, alarm.to_version) == (9.5, 3, "baseline", None)
         assert (alarm.statistic, alarm.wins, alarm.losses) == (guard.detector.statistic, 2, guard.counts.losses)
 
+    def test_it_has_the_lists_since_the_decline_began(self) -> None:
+        """What was won before is of no importance; what was won in between is counted."""
+        guard = counted(begun(promote=(1.0,)), win=50, loss=10)
+        guard = counted(counted(guard, win=30), loss=5)
+        assert guard.decline == (0, 5)
+        guard = until_due(counted(guard, win=2), "loss")
+        alarm = guard.alarmed(time=9.5, version=3)
+        assert alarm.last_alarm is not None
+        assert alarm.last_alarm.decline == (2, guard.counts.losses - 10)
+        assert alarm.decline == (0, 0)
+        assert counted(alarm.resumed(), loss=3, win=3).decline == (0, 0)
+
     def test_baseline_steps_back_and_keeps_watching(self, top: Guard) -> None:
         guard = until_due(top, "loss").alarmed(1.0, 2)
         assert (guard.stepped_back, guard.raised, guard.learned_share, guard.rung) == (True, True, 0.0, 0)

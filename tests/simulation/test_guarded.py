@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from duelrank.adapters.backfill import IMITATE
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.core.grammar import parse
@@ -19,7 +20,7 @@ from duelrank.experiments.results import Frame
 from duelrank.kernels.random import derive
 from duelrank.learner import Learner
 from duelrank.metrics import evaluate, nDCG
-from duelrank.simulation import BestFeature, Feature, FrozenWeights, Guarded, RunSpec, simulate
+from duelrank.simulation import BestFeature, Feature, FrozenWeights, Guarded, Logged, RunSpec, simulate
 from duelrank.simulation.guarded import NO_GUARD, GuardedLearner
 from duelrank.simulation.production import order
 from duelrank.users import Cascade, Preset
@@ -51,6 +52,10 @@ class TestSpec:
     def test_runs_without_a_guard_have_the_digest_of_before_there_were_guards(self, spec):
         assert "guard" not in canonical(spec)
 
+    def test_without_imitation_a_guard_has_the_digest_of_before_there_was_one(self, spec):
+        assert "imitate" not in canonical(replace(spec, guard=replace(HARMED, imitate=0)))
+        assert "imitate=None" in canonical(replace(spec, guard=HARMED))
+
     def test_a_guard_is_part_of_the_digest_and_of_the_name(self, spec):
         guarded = replace(spec, guard=HARMED)
         assert guarded.digest != spec.digest
@@ -77,6 +82,47 @@ class TestSpec:
             simulate(replace(spec, algorithm=parse("pairrank"), guard=HARMED))
 
 
+class TestImitation:
+    GUARD = Guarded(Feature(2), share=0.5, promote=(1.0,), false_alarm_every=1e15)
+
+    def test_the_first_lists_are_those_of_the_baseline_and_are_imitated(self, spec):
+        guard = replace(self.GUARD, imitate=300)
+        record = simulate(replace(spec, impressions=300, guard=guard))
+        alone = simulate(
+            replace(spec, impressions=300, guard=Guarded(Feature(2), share=1e-12, promote=(1e-12,), imitate=0))
+        )
+        assert record.guard.imitated == record.guard.kinds["baseline"] == 300
+        assert np.array_equal(record.online, alone.online)
+        assert record.learner.weights.argmax() == 2
+        agree = []
+        for number in range(50):
+            query = Query("", np.random.default_rng(number).random((10, record.learner.n_features)))
+            agree.append(
+                order(record.learner.weights, query)[0] == order(guard.baseline.weights(spec.dataset, 1), query)[0]
+            )
+        assert np.mean(agree) > 0.6, "one in ten by chance"
+
+    def test_after_them_the_guard_begins(self, spec):
+        kinds = simulate(replace(spec, impressions=400, guard=replace(self.GUARD, imitate=300))).guard.kinds
+        assert kinds["baseline"] == 300
+        assert kinds["guard"] + kinds["learned"] == 100
+
+    def test_by_default_as_in_the_service(self, spec):
+        assert self.GUARD.lists_to_imitate(spec.algorithm) == IMITATE
+        assert replace(self.GUARD, start="baseline").lists_to_imitate(spec.algorithm) == 0
+        assert self.GUARD.lists_to_imitate(parse("pairrank", Algorithm)) == 0
+        assert replace(self.GUARD, imitate=7, start="baseline").lists_to_imitate(spec.algorithm) == 7
+
+    def test_lists_of_a_log_count(self, spec):
+        guarded = replace(spec, impressions=20, guard=replace(self.GUARD, imitate=50))
+        assert simulate(replace(guarded, log=Logged(Feature(2), lists=40))).guard.imitated == 10
+        assert simulate(replace(guarded, log=Logged(Feature(2), lists=60))).guard.imitated == 0
+
+    def test_an_algorithm_that_cannot_take_over_weights_is_refused(self, spec):
+        with pytest.raises(InvalidRecipe, match="pairrank"):
+            simulate(replace(spec, algorithm=parse("pairrank", Algorithm), guard=replace(self.GUARD, imitate=5)))
+
+
 class TestLists:
     def test_a_guarded_run_equals_itself_to_the_bit(self, spec):
         one, other = (simulate(replace(spec, guard=HARMED)) for _ in range(2))
@@ -93,14 +139,14 @@ class TestLists:
 
     def test_where_no_guard_list_is_drawn_the_run_is_the_one_without_a_guard(self, spec):
         spec = replace(spec, impressions=200)
-        guarded = simulate(replace(spec, guard=Guarded(Feature(0), share=1e-12, promote=(1.0,))))
+        guarded = simulate(replace(spec, guard=Guarded(Feature(0), share=1e-12, promote=(1.0,), imitate=0)))
         assert guarded.guard.kinds == {"guard": 0, "learned": 200, "baseline": 0}
         plain = simulate(spec)
         assert np.array_equal(guarded.online, plain.online)
         assert np.array_equal(guarded.trajectory, plain.trajectory)
 
     def test_shares_are_kept(self, spec):
-        guard = Guarded(Feature(0), share=0.2, promote=(0.25,), false_alarm_every=1e15)
+        guard = Guarded(Feature(0), share=0.2, promote=(0.25,), false_alarm_every=1e15, imitate=0)
         kinds = simulate(replace(spec, impressions=4_000, guard=guard)).guard.kinds
         assert sum(kinds.values()) == 4_000
         # Five standard errors of a share of 4,000 lists are below 0.04.

@@ -74,15 +74,15 @@ class GuardSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Examples
     --------
     >>> from duelrank.evidence import GuardSpec
-    >>> GuardSpec(share=0.2).promote
-    (0.1, 0.5, 1.0)
+    >>> GuardSpec(share=0.1).promote
+    (0.5, 1.0)
     """
 
-    share: float = 0.1
+    share: float = 0.2
     false_alarm_every: float = 1_000_000.0
     margin: float = 0.0
     on_alarm: OnAlarm = "baseline"
-    promote: tuple[float, ...] = (0.1, 0.5, 1.0)
+    promote: tuple[float, ...] = (0.5, 1.0)
     webhook: str | None = None
     anonymous: Anonymous = "count"
 
@@ -212,7 +212,8 @@ _FIELDS: dict[Vote, str] = {"win": "wins", "loss": "losses", "tie": "ties"}  # o
 class Reason(Value, frozen=True):
     """The reason of a due action: the evidence at the time when it became due.
 
-    Wins and losses are those of the period for an alarm, and those on the rung for a promotion; ``lately`` is the recent win rate.
+    Wins and losses are those of the period for an alarm, and those on the rung for a promotion; ``lately`` is the recent win rate,
+    ``decline`` that of the guard.
     """
 
     due: Due
@@ -220,6 +221,7 @@ class Reason(Value, frozen=True):
     wins: int
     losses: int
     lately: float
+    decline: tuple[int, int] = (0, 0)
 
 
 class Alarm(Value, frozen=True):
@@ -239,6 +241,8 @@ class Alarm(Value, frozen=True):
         Win rate over about the last hundred decisive lists.
     did, to_version
         The action, and the version that was restored by a rollback.
+    decline
+        Wins and losses since the decline began, see `Guard`; (0, 0) in alarms of earlier versions of duelrank.
     """
 
     time: float
@@ -249,6 +253,7 @@ class Alarm(Value, frozen=True):
     lately: float
     did: OnAlarm
     to_version: int | None = None
+    decline: tuple[int, int] = (0, 0)
 
 
 class Guard(Value, frozen=True):
@@ -285,6 +290,8 @@ class Guard(Value, frozen=True):
         Whether the latest alarm stands: it ends by a resume, or by a rollback.
     anonymous
         Share of about the last hundred decisive lists that had no user.
+    decline
+        Wins and losses among the latest decisive lists, as far back as their losses outnumber their wins the most.
 
     Examples
     --------
@@ -313,6 +320,7 @@ class Guard(Value, frozen=True):
     last_alarm: Alarm | None = None
     raised: bool = False
     anonymous: float = 0.0
+    decline: tuple[int, int] = (0, 0)
 
     @classmethod
     def begin(cls, spec: GuardSpec) -> Self:
@@ -371,13 +379,18 @@ class Guard(Value, frozen=True):
             on_rung=self.on_rung.update(won),
             proof=self.proof.update(won),
             lately=self.lately + (won - self.lately) / min(self.period.decisive + 1, MEMORY),
+            decline=self._decline(won),
         )
         return after if after.raised or after.due == "alarm" else after._with(reason=after._reason())
+
+    def _decline(self, won: bool) -> tuple[int, int]:
+        wins, losses = self.decline[0] + won, self.decline[1] + (not won)
+        return (wins, losses) if losses > wins else (0, 0)
 
     def _reason(self) -> Reason | None:
         statistic = self.detector.statistic
         if self.detector.alarm:
-            return Reason("alarm", statistic, self.period.wins, self.period.losses, self.lately)
+            return Reason("alarm", statistic, self.period.wins, self.period.losses, self.lately, self.decline)
         ready = self.rung + 1 < len(self.spec.promote) and self.on_rung.interval[0] > 0.5 - SLACK
         if ready and self.reason is None:
             return Reason("promote", statistic, self.on_rung.wins, self.on_rung.losses, self.lately)
@@ -404,7 +417,7 @@ class Guard(Value, frozen=True):
         if did == "rollback" and to_version is None:
             did = "baseline"
         evidence = (self.reason.statistic, self.reason.wins, self.reason.losses, self.reason.lately)
-        alarm = Alarm(time, version, *evidence, did, to_version if did == "rollback" else None)
+        alarm = Alarm(time, version, *evidence, did, to_version if did == "rollback" else None, self.reason.decline)
         after = self._with(alarms=self.alarms + 1, reason=None, last_alarm=alarm, raised=did != "rollback")
         if did == "tell":
             return after
@@ -452,6 +465,7 @@ _NO_VOTES: dict[str, object] = {
     "period": ConfidenceSequence(level=LEVEL),
     "on_rung": ConfidenceSequence(level=LEVEL),
     "proof": EValue(),
+    "decline": (0, 0),
 }
 
 
@@ -467,7 +481,7 @@ def check_guard(spec: GuardSpec) -> None:
     rising = all(0.0 < rung <= 1.0 for rung in rungs) and all(a < b for a, b in pairwise(rungs))
     if not rising or not 0 < len(rungs) <= MAX_RUNGS:
         raise InvalidValue(
-            f"guard: promote must have 1 to {MAX_RUNGS} rising shares above 0 and at most 1, such as [0.1, 0.5, 1.0], got "
+            f"guard: promote must have 1 to {MAX_RUNGS} rising shares above 0 and at most 1, such as [0.5, 1.0], got "
             f"{list(rungs[: MAX_RUNGS + 1])}; for no ladder use [1.0]"
         )
     if spec.webhook is not None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from duelrank.core.errors import DuelrankError, InvalidRecipe, InvalidValue, UnknownName
 from duelrank.core.grammar import parse
 from duelrank.core.randomness import stream
+from duelrank.core.registry import counted
 from duelrank.core.statistics import holm, mean_test, sign_test
 from duelrank.core.types import Impression, Query, Rankings
 from duelrank.core.validation import explained, whole_number
@@ -298,7 +299,7 @@ class Result:
         for row, head in enumerate(heads):
             lines.append([head, *(self._cell(row, column) for column in range(len(heads)))])
         note = _ANYTIME_NOTE if self.test == "anytime" else _NOTE
-        note = f"{self.impressions:,} impressions, {self.clicked:,} with a click. {note}"
+        note = f"{counted(self.impressions, 'impression')}, {self.clicked:,} with a click. {note}"
         return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + f"\n\n{note}"
 
     def _cell(self, row: int, column: int) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duelrank.adapters.backfill import IMITATE, LogLearner
 from duelrank.algorithms import Algorithm
 from duelrank.core.errors import InvalidRecipe, InvalidValue
 from duelrank.core.randomness import stream_key
 from duelrank.core.registry import Between, Part, register, spell
-from duelrank.core.types import Feedback, Impression, Query, State, Weights, frozen
+from duelrank.core.types import Feedback, Impression, Query, Ranking, State, Weights, frozen
 from duelrank.evidence import Guard
 from duelrank.evidence.guard import GuardSpec, Kind, OnAlarm, check_guard, draw_kind, guard_list, outcome_of
 from duelrank.kernels.random import derive
@@ -48,43 +50,49 @@ class Guarded(Part):
     harm_after
         Number of lists after which an accident negates the weights, for experiments; the accident ends an alarm, like a resume by
         an operator. 0 means never.
+    imitate
+        Number of lists that are shown in the order of the baseline at first, while the learned ranker learns to imitate that order;
+        lists of a log are included. None: as many as in the service, 300 for a ranker that starts from nothing, otherwise 0.
 
     Examples
     --------
-    After 300 lists an accident negates the weights. The guard raises an alarm, and the run shows the baseline from then on:
+    After 500 lists an accident negates the weights. The guard raises an alarm, and the run shows the baseline from then on:
 
     >>> from duelrank import simulate
-    >>> guard = "Guarded(Feature(0), share=0.5, false_alarm_every=1000, promote=(1.0,), harm_after=300)"
+    >>> guard = "Guarded(Feature(0), share=0.5, false_alarm_every=1000, promote=(1.0,), harm_after=500)"
     >>> record = simulate("pdgd", "synthetic(n_queries=20, n_features=5)", "perfect", impressions=1000, guard=guard)
     >>> record.guard.alarms
-    (350,)
+    (558,)
     >>> record.guard.guard.learned_share
     0.0
     """
 
     kind: ClassVar[str] = "guard"
+    added_fields: ClassVar[Mapping[str, Any]] = {"imitate": 0}
 
     baseline: Baseline = BestFeature()
-    share: float = 0.1
+    share: float = 0.2
     false_alarm_every: float = 1_000_000.0
     margin: float = 0.0
     on_alarm: Literal["baseline", "rollback", "tell"] = "baseline"
-    promote: tuple[float, ...] = (0.1, 0.5, 1.0)
+    promote: tuple[float, ...] = (0.5, 1.0)
     start: Literal["nothing", "baseline"] = "nothing"
     harm_after: Annotated[int, Between(0)] = 0
+    imitate: Annotated[int, Between(0)] | None = None
 
     if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
             baseline: Baseline | str = ...,
-            share: float = 0.1,
+            share: float = 0.2,
             false_alarm_every: float = 1_000_000.0,
             margin: float = 0.0,
             on_alarm: OnAlarm = "baseline",
-            promote: tuple[float, ...] = (0.1, 0.5, 1.0),
+            promote: tuple[float, ...] = (0.5, 1.0),
             start: Literal["nothing", "baseline"] = "nothing",
             harm_after: int = 0,
+            imitate: int | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -101,10 +109,18 @@ class Guarded(Part):
 
     def check(self, algorithm: Algorithm) -> None:
         """Raise an error if the accident would have no effect: the algorithm does not use its weights, or recomputes them."""
+        if self.harm_after:
+            algorithm.check_linear("harm_after negates weights, which does not reverse its rankings")
         if self.harm_after and (algorithm.per_query or algorithm.weights_follow_memory):
             raise InvalidRecipe(
                 f"harm_after negates weights, but {spell(algorithm)} does not keep what it knows in weights"
             )
+
+    def lists_to_imitate(self, algorithm: Algorithm) -> int:
+        """Return the number of lists that an algorithm imitates at first."""
+        if self.imitate is not None:
+            return self.imitate
+        return IMITATE if self.start == "nothing" and LogLearner.supports(algorithm) else 0
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,8 @@ class GuardHistory:
         Number of lists before the first proof of gain at each of `PROOF_LEVELS`; 0 if there was none.
     harm_decisive
         Number of decisive lists before the accident.
+    imitated
+        Number of lists that were imitated at first; they are among the lists of the baseline.
 
     Examples
     --------
@@ -141,6 +159,7 @@ class GuardHistory:
     promotions: tuple[int, ...]
     proved: tuple[int, ...]
     harm_decisive: int
+    imitated: int = 0
 
     def columns(self, harm_after: int, online: NDArray[np.float64]) -> dict[str, Any]:
         """Return plain values for the row of a run; ``online`` has the metric of each list."""
@@ -193,10 +212,15 @@ class GuardedLearner:
         The guarded learner.
     baseline
         Weights of the baseline.
+    logged
+        Number of lists of a log that the learner has learned from before.
     """
 
-    def __init__(self, settings: Guarded, learner: Learner, baseline: Weights) -> None:
+    def __init__(self, settings: Guarded, learner: Learner, baseline: Weights, logged: int = 0) -> None:
         settings.check(learner.algorithm)
+        self._imitate = max(0, settings.lists_to_imitate(learner.algorithm) - logged)
+        self._teacher = LogLearner(learner.algorithm) if self._imitate else None
+        self._log_key, self._logged = stream_key(learner.seed, "log"), State(learner.weights)
         self.settings, self.learner, self.baseline = settings, learner, baseline
         self.guard = Guard.begin(settings.spec)
         self._key = stream_key(learner.seed, "guard")
@@ -214,7 +238,8 @@ class GuardedLearner:
         lists, decisive = (tuple(numbers) for numbers in zip(*self._alarms, strict=True)) if self._alarms else ((), ())
         proved = tuple(self._proved.values())
         promotions = tuple(self._promotions)
-        return GuardHistory(self.guard, dict(self._kinds), lists, decisive, promotions, proved, self._harm_decisive)
+        rest = (self._harm_decisive, min(self._imitate, self._lists))
+        return GuardHistory(self.guard, dict(self._kinds), lists, decisive, promotions, proved, *rest)
 
     def rank(self, query: Query) -> Impression:
         """Return the list to show."""
@@ -222,16 +247,25 @@ class GuardedLearner:
             self._harm()
         stream = derive(self._key, self._lists)
         self._lists += 1
-        kind = draw_kind(stream, self.settings.share, self.guard.learned_share)
+        imitates = self._lists <= self._imitate
+        kind = "baseline" if imitates else draw_kind(stream, self.settings.share, self.guard.learned_share)
         self._kinds[kind] += 1
         if kind == "learned":
             return self.learner.rank(query)
         baseline, length = order(self.baseline, query), self.learner.length
+        if imitates:
+            self._learn_order(query, baseline)
         if kind == "baseline":
             return _BaselineList(query, baseline[:length])
         learned = self.learner.algorithm.best(self.learner.state, query, stream)
         ranking, teams = guard_list(baseline, learned, length, stream)
         return _GuardList(query, ranking, {"teams": teams})
+
+    def _learn_order(self, query: Query, ranking: Ranking) -> None:
+        assert self._teacher is not None
+        before = self._logged if self._logged.step else self._teacher.start(self.learner.state)
+        self._logged = self._teacher.imitate(before, query, ranking, derive(self._log_key, before.step))
+        self.learner.state = self._teacher.handed_over(self.learner.state, self._logged)
 
     def learn(self, impression: Impression, feedback: Feedback) -> None:
         """Learn from the clicks on a list of the learner; count the outcome of a guard list, and apply the action that is due."""

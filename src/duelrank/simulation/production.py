@@ -140,6 +140,7 @@ class FrozenWeights(Baseline):
 
         if self.algorithm.per_query:
             raise InvalidRecipe(f"{spell(self.algorithm)} has a model for each query and no weights to freeze")
+        self.algorithm.check_linear("a baseline needs one weight for each feature")
         record = simulate(RunSpec(self.algorithm, dataset, self.user, fold, self.seed, self.impressions))
         if len(record.weights) != dataset.fold(fold).n_features:
             raise InvalidRecipe(f"a baseline needs one weight for each feature; {spell(self.algorithm)} has several")

@@ -9,7 +9,7 @@ from functools import cached_property
 from html import escape
 from math import isfinite
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeGuard, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from duelrank.algorithms import Algorithm, Projected
 from duelrank.core.errors import InvalidValue, MissingExtra
 from duelrank.core.randomness import stream, stream_key
 from duelrank.core.registry import Between, Part, canonical, register, spell
-from duelrank.core.types import State, Weights
+from duelrank.core.types import State, Stream, Weights, frozen
 from duelrank.core.validation import explained
 from duelrank.datasets import Dataset, Fold, Split
 from duelrank.kernels.elementary import exps, log
@@ -212,13 +212,17 @@ class Record:
         along: NDArray[np.float64] = linear_scores(reference, self.trajectory)
         return np.asarray(np.divide(along, lengths, out=np.zeros(len(along)), where=lengths > 0.0))
 
+    def _compares_with(self, reference: Weights | None) -> TypeGuard[Weights]:
+        """Whether there is a reference with as many weights as the ranker."""
+        return reference is not None and len(reference) == self.trajectory.shape[1]
+
     def row(self, reference: Weights | None = None, data: str = "") -> dict[str, Any]:
         """Return the run as one flat row of plain values, for JSON, stores and frames; curves have a value per checkpoint.
 
         Parameters
         ----------
         reference
-            Weights to compare the learned ones with; without them ``cosine_curve`` is empty.
+            Weights to compare the learned ones with; without them, or if their number differs, ``cosine_curve`` is empty.
         data
             A fingerprint of the data of the fold.
         """
@@ -247,7 +251,7 @@ class Record:
             "checkpoints": self.checkpoints.tolist(),
             "offline_curve": self.offline.tolist(),
             "online_curve": self._online_curve().tolist(),
-            "cosine_curve": [] if reference is None else self.cosines(reference).tolist(),
+            "cosine_curve": self.cosines(reference).tolist() if self._compares_with(reference) else [],
             "online_mean": float(self.online.mean()),
             "online_first": float(self.online[:FIRST].mean()),
             "log": "" if spec.log is None else spell(spec.log),
@@ -384,8 +388,7 @@ def _run(spec: RunSpec, progress: Progress | None) -> Record:
         online[t] = spec.metric.of(shown, labels)
         if t + 1 in pauses:
             paused = perf_counter()
-            seen = _as_seen(held_out, learner)
-            offline.append(evaluate(learner.weights, seen, spec.metric, stream(spec.stream_seed, "evaluation", t + 1)))
+            offline.append(_evaluated(learner, held_out, spec.metric, stream(spec.stream_seed, "evaluation", t + 1)))
             states.append(_weighed(learner.state))
             evaluating += perf_counter() - paused
         if progress is not None and (t % 256 == 255 or t + 1 in pauses):
@@ -406,7 +409,7 @@ def _learners(spec: RunSpec, fold: Fold) -> tuple[Learner, GuardedLearner | None
     had = settings.baseline.weights(spec.dataset, spec.fold)
     start = had if settings.start == "baseline" else None
     learner = Learner(spec.algorithm, fold.n_features, spec.stream_seed, spec.length, weights=start)
-    return learner, GuardedLearner(settings, learner, had)
+    return learner, GuardedLearner(settings, learner, had, 0 if spec.log is None else spec.log.lists)
 
 
 def _weighed(state: State) -> State:
@@ -415,10 +418,11 @@ def _weighed(state: State) -> State:
     return State(state.weights, memory=seen)
 
 
-def _as_seen(split: Split, learner: Learner) -> Split:
-    """Return a split with the columns of the representation of a learner."""
-    columns = learner.algorithm.columns(learner.state, split.features, split.offsets)
-    return split if columns is split.features else Split.trusted(columns, split.labels, split.offsets, split.ids)
+def _evaluated(learner: Learner, split: Split, metric: Metric, draws: Stream) -> float:
+    """Return the mean metric of a learner's rankings of a split, whose only column are then the scores."""
+    scores = learner.algorithm.scores(learner.state, split.features, split.offsets)
+    ranked = Split.trusted(frozen(scores[:, None]), split.labels, split.offsets, split.ids)
+    return evaluate(frozen(np.ones(1)), ranked, metric, draws)
 
 
 def _not_finite(spec: RunSpec, impression: int) -> InvalidValue:
