@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
+from tests.waiting import until
 
 from duelrank import DBGD, MGD, DuelrankError, RunSpec, parse
 from duelrank.core.errors import InvalidValue, MissingData, MissingExtra, UnreachableScheduler
@@ -39,9 +40,16 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def client(cluster):
+def only_client(cluster):
     with distributed.Client(cluster, set_as_default=False) as client:
         yield client
+
+
+@pytest.fixture
+def client(only_client):
+    """A client of two workers: those that an earlier test has killed are started again, which takes a moment."""
+    until(lambda: len(only_client.nthreads()) == 2)
+    return only_client
 
 
 def test_equal_to_this_process_to_the_bit(cluster, specs, contents, caplog):

@@ -1,6 +1,7 @@
 """The report: one file that needs nothing else, whatever the texts in it are."""
 
 import re
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
@@ -92,6 +93,29 @@ def test_tables_of_the_same_name_have_files_of_their_own(frame):
     tables = frame().table(), frame().table(baseline="dbgd")
     report = Report("x", (Section("x", tables=tables),), {})
     assert list(report.tables()) == ["online-offline", "online-offline-2"]
+
+
+def test_the_report_opens_with_the_answer_of_its_first_section(frame):
+    first, second = Section("x", answer="mgd is the best.\n\nIts weights are not."), Section("y", answer=HOSTILE)
+    page = page_of([first, second])
+    answers = [number for number, (tag, attrs) in enumerate(page.tags) if attrs.get("class") == "answer"]
+    heads = [number for number, (tag, _) in enumerate(page.tags) if tag in ("h1", "h2")]
+    assert heads[0] < answers[0] < answers[1] < heads[1] < heads[2] < answers[2]  # h1, the answer, x, y, its answer
+    assert "".join(page.text).count("mgd is the best.") == 1
+    assert ("script", {}) not in page.tags
+
+
+def test_a_picture_has_a_form_for_wide_screens_and_one_for_phones(frame):
+    picture = Picture.drawn("curves", "Curves.", partial(learning_curves, frame(n=2)))
+    wide, narrow = picture.figure, picture.narrow
+    assert len(wide.axes) == len(narrow.axes) == 2
+    assert narrow.get_figwidth() < 5 < wide.get_figwidth()
+    lefts = {panel.get_subplotspec().colspan.start for panel in narrow.axes}
+    assert lefts == {0}
+    assert all(panel.get_title() and panel.get_ylabel() for panel in narrow.axes)
+    page = page_of([Section("x", figures=(picture,))])
+    assert [attrs["class"].split()[-1] for _, attrs in page.tags if attrs.get("role") == "region"] == ["wide", "narrow"]
+    assert len(page.ids) == len(set(page.ids))
 
 
 def test_the_report_opens_with_a_picture_and_shows_each_once(page):

@@ -202,3 +202,16 @@ class TestTerminal:
         text = " ".join(self.lines(table, 100))
         assert "*757.3 (16.2)" in text
         assert "*: the best." in text
+
+    @pytest.mark.parametrize(("width", "shown"), [(120, {"p", "µs"}), (80, {"p"}), (62, set()), (40, {"p", "µs"})])
+    def test_spare_columns_give_way_before_a_table_is_split(self, frame, width, shown):
+        runs = frame(algorithms=("mgd", "mgd-dsp"), n=3)
+        lines = self.lines(
+            performance_table([summarise(runs, each) for each in ("online", "offline")], detailed=True), width
+        )
+        heads = [line.split() for line in lines if line.split()[:1] == ["algorithm"]]
+        assert (len(heads) == 1) == (width > 40)  # 40 columns are too few for both measures, with or without p
+        assert {"p", "µs"} & {word for words in heads for word in words} == shown
+        text = " ".join(" ".join(lines).split())
+        assert ("µs: microseconds" in text) == ("µs" in shown)
+        assert ("A wider terminal also shows" in text) == (shown != {"p", "µs"})

@@ -16,6 +16,7 @@ from duelrank.inference import Inference
 from duelrank.multileaving import Multileaver
 from duelrank.projection import Examination, Projection
 from duelrank.representation import Representation
+from duelrank.scoring import Scorer
 from duelrank.updates import Update
 
 _STAGES: dict[str, type[Part]] = {
@@ -26,6 +27,7 @@ _STAGES: dict[str, type[Part]] = {
     "Projections": Projection,
     "Examinations": Examination,
     "Updates": Update,
+    "Scorers": Scorer,
 }
 _OPENING = """# Algorithms and their parts
 

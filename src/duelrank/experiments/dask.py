@@ -33,8 +33,8 @@ _SECONDS = 8.0  # time limit of a connection
 _log = logging.getLogger(__name__)
 
 #: Maximum number of submissions of a run. When a worker dies, the scheduler itself repeats its runs (three times by default), but
-#: it counts the failure for all runs on that worker. Resubmitted runs come after all others, so few innocent runs fail with them.
-SUBMISSIONS = 2
+#: it counts the failure for all runs on that worker. So the last submission of a run comes after all others, one at a time.
+SUBMISSIONS = 3
 _LEAST_SUBMITTED = 16  # runs, while few or no workers are connected
 
 
@@ -83,7 +83,7 @@ class _Runs:
         from distributed import as_completed
 
         self.client, self.address = client, client.scheduler.address
-        self.waiting = deque(specs)
+        self.waiting, self.suspects = deque(specs), deque[RunSpec]()
         self.futures: dict[str, tuple[Any, RunSpec]] = {}
         self.done = as_completed(loop=client.loop)
         self.submissions: Counter[RunSpec] = Counter()
@@ -96,6 +96,8 @@ class _Runs:
             room = max(2 * sum(self.client.nthreads().values()), _LEAST_SUBMITTED)
             while self.waiting and len(self.futures) < room:
                 self._submit(self.waiting.popleft())
+            if self.suspects and not self.futures:
+                self._submit(self.suspects.popleft())
         return bool(self.futures)
 
     def finished(self) -> Iterator[Record]:
@@ -132,7 +134,7 @@ class _Runs:
         if not isinstance(error, KilledWorker):
             raise _explained(error)
         if self.submissions[spec] < SUBMISSIONS:
-            self.waiting.append(spec)
+            (self.waiting if self.submissions[spec] < SUBMISSIONS - 1 else self.suspects).append(spec)
         else:
             last = getattr(error.last_worker, "address", "the last worker")
             self.lost[spec] = f"see the log of {last}; the most common cause is lack of memory"

@@ -239,6 +239,10 @@ class Experiment(Part, ABC):
         """Return the figures; none by default."""
         return ()
 
+    def answer(self, study: Study) -> str:
+        """Return the answer in a sentence or two; none by default."""
+        return ""
+
     def recipes_of(self, study: Study) -> dict[str, Algorithm]:
         """Return the labels and algorithms in the tables and figures; all recipes of the suite by default."""
         return dict(study.recipes)
@@ -246,7 +250,8 @@ class Experiment(Part, ABC):
     def section(self, study: Study) -> Section:
         """Return the section of the report."""
         recipes = tuple(self.recipes_of(study).items())
-        return Section(self.title, self.question, self.text, self.tables(study), self.figures(study), recipes)
+        shown = self.tables(study), self.figures(study)
+        return Section(self.title, self.question, self.text, *shown, recipes, self.answer(study))
 
     def algorithms(self) -> dict[str, Algorithm]:
         """Return algorithms to run in addition to the recipes of the suite, with their labels."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -37,6 +38,8 @@ BAND: dict[str, Any] = {"alpha": 0.13, "linewidth": 0.0}
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+_NARROW = 4.4  # width in inches of a figure on a phone
+_narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 _APART = 0.12  # horizontal distance between points of one rescaling
 
 
@@ -291,10 +294,29 @@ def _rescalings(arms: Sequence[Arm]) -> list[str]:
 
 
 def new_figure(columns: int, rows: int = 1, height: float = 2.8, **sharing: Any) -> tuple[Figure, list[list[Axes]]]:
-    """Make a figure with panels of equal size; the height of each is in inches."""
-    size = (max(6.0, 1.2 + 3.1 * columns), 1.0 + height * rows)
+    """Make a figure with panels of equal size, below each other in a narrow one; the height of each is in inches."""
+    if _narrow.get():
+        size, grid = (_NARROW, 1.0 + height * rows * columns), (rows * columns, 1)
+    else:
+        size, grid = (max(6.0, 1.2 + 3.1 * columns), 1.0 + height * rows), (rows, columns)
     figure: Figure = figure_class()(figsize=size, dpi=150, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **sharing).tolist()
+    return figure, figure.subplots(*grid, squeeze=False, **sharing).reshape(rows, columns).tolist()
+
+
+def narrow(draw: Callable[[], Figure]) -> Figure:
+    """Draw a figure for a narrow screen: all panels in one column, each with its title and the label of its y axis."""
+    before = _narrow.set(True)
+    try:
+        figure = draw()
+    finally:
+        _narrow.reset(before)
+    figure.set_layout_engine("constrained", h_pad=0.12)
+    titles = [title for title in (panel.get_title() for panel in figure.axes) if title]
+    for number, panel in enumerate(figure.axes):
+        if titles and not panel.get_title():
+            panel.set_title(titles[number % len(titles)], fontsize="medium")
+        panel.set_ylabel(panel.get_ylabel() or figure.axes[max(0, number - 1)].get_ylabel())
+    return figure
 
 
 def family_styles(algorithms: Mapping[str, str]) -> dict[str, dict[str, Any]]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any
 
 from duelrank.algorithms import Algorithm, Projected
 from duelrank.core.errors import UnknownName
 from duelrank.core.grammar import parse
-from duelrank.core.registry import Between, override, register, spell
+from duelrank.core.registry import Between, counted, override, register, spell
+from duelrank.experiments.answer import answer
 from duelrank.experiments.experiment import Comparison, Experiment, Grid, Study
 from duelrank.experiments.figures import Arm, CurveColumn, ablation, learning_curves, performance, sweep
 from duelrank.experiments.report import Picture
 from duelrank.experiments.results import Frame
-from duelrank.experiments.summary import MEASURES, Measure, replicate, summarise
+from duelrank.experiments.summary import MEASURES, Measure, Summary, replicate, summarise
 from duelrank.experiments.tables import Table
 from duelrank.experiments.tabulate import (
     BACKFILL_MEASURES,
@@ -65,11 +67,18 @@ class Tables(Experiment):
 
     def tables(self, study: Study) -> tuple[Table, ...]:
         """Return a table per measure, or one for both, and the tables of the replication."""
-        summaries = [study.summary(measure, self.baseline, self.recipes) for measure in MEASURES]
+        summaries = self._summaries(study)
         if self.together:
             return (performance_table(summaries, study.labels, detailed=True, worst=self.worst),)
         ours = [performance_table(summary, study.labels, worst=self.worst) for summary in summaries]
         return *ours[:-1], _with_skyline(ours[-1], study), *self._published(study)
+
+    def _summaries(self, study: Study) -> list[Summary]:
+        return [study.summary(measure, self.baseline, self.recipes) for measure in MEASURES]
+
+    def answer(self, study: Study) -> str:
+        """Return which recipe is the best for which users, by how much, and if that is significant."""
+        return answer(self._summaries(study), study.labels)
 
     def _published(self, study: Study) -> list[Table]:
         names = {study.algorithm(label): row for label, row in study.published.items() if label in study.recipes}
@@ -80,10 +89,10 @@ class Tables(Experiment):
         """Return all means with their confidence intervals, a figure per data set."""
         name = f"performance-{self.baseline}".lower() if self.recipes else "performance"
         return tuple(
-            Picture(
+            Picture.drawn(
                 f"{name}-{dataset}",
-                performance(study.runs(self.recipes, dataset), study.labels, title=dataset),
                 f"{self.title}, {dataset}: mean and 95% confidence interval of every algorithm.",
+                partial(performance, study.runs(self.recipes, dataset), study.labels, dataset),
             )
             for dataset in study.datasets
         )
@@ -138,6 +147,10 @@ class League(Experiment):
         """Return a league table per data set."""
         found = [[summarise(study.runs(dataset=d), m, tests=False) for m in MEASURES] for d in study.datasets]
         return tuple(league_table(summaries, study.labels) for summaries in found)
+
+    def answer(self, study: Study) -> str:
+        """Return which recipe is the best for which users; a league has no tests."""
+        return answer([summarise(study.runs(), measure, tests=False) for measure in MEASURES], study.labels)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -200,9 +213,9 @@ class Curves(_SomeRecipes):
     def _picture(self, study: Study, dataset: str) -> Picture:
         skyline = study.skylines.get(dataset) if self.skyline else None
         chosen = study.runs(self.recipes, dataset)
-        figure = learning_curves(chosen, self.column, study.labels, skyline, title=dataset)
+        draw = partial(learning_curves, chosen, self.column, study.labels, skyline, title=dataset)
         measure = self.measure or self.column.replace("_", " ")
-        return Picture(f"{self.title.lower()}-{dataset}", figure, f"{self.title}: {measure}, {dataset}.")
+        return Picture.drawn(f"{self.title.lower()}-{dataset}", f"{self.title}: {measure}, {dataset}.", draw)
 
     @property
     def needs_reference(self) -> bool:
@@ -253,8 +266,8 @@ class Sweep(Experiment):
         chosen = study.plain.where(dataset=dataset).among(
             "algorithm", [r for _, r in (*points, *([base] if base else []))]
         )
-        figure = sweep(chosen, points, measure, self.parameter or self.field, self.label, base, title=dataset)
-        return Picture(f"{self.field}-{measure}-{dataset}", figure, f"{self.title}: {measure}, {dataset}.")
+        draw = partial(sweep, chosen, points, measure, self.parameter or self.field, self.label, base, dataset)
+        return Picture.drawn(f"{self.field}-{measure}-{dataset}", f"{self.title}: {measure}, {dataset}.", draw)
 
     def recipes_of(self, study: Study) -> dict[str, Algorithm]:
         """Return the base and the recipe of each value."""
@@ -309,9 +322,9 @@ class Ablation(Tables):
 
     def _picture(self, study: Study, dataset: str, n_candidates: int, arms: list[Arm]) -> Picture:
         chosen = study.runs(dataset=dataset).among("algorithm", [arm.recipe for arm in arms])
-        where = f"{dataset}, {n_candidates} candidates"
-        figure = ablation(chosen, arms, title=where)
-        return Picture(f"ablation-{n_candidates}-{dataset}", figure, f"{self.title} {where}.")
+        where = f"{dataset}, {counted(n_candidates, 'candidate')}"
+        draw = partial(ablation, chosen, arms, where)
+        return Picture.drawn(f"ablation-{n_candidates}-{dataset}", f"{self.title} {where}.", draw)
 
 
 def _arm(algorithm: Any) -> tuple[int, Arm]:

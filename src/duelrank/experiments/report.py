@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from html import escape
 from importlib.resources import files
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from duelrank.algorithms import Algorithm
 from duelrank.core.files import write_bytes
 from duelrank.core.registry import Part, spell
-from duelrank.experiments.figures import save, to_svg
+from duelrank.experiments.figures import narrow, save, to_svg
 from duelrank.experiments.tables import Table, template, to_csv, to_html, to_latex, to_markdown
 
 if TYPE_CHECKING:
@@ -32,11 +32,23 @@ _FORMATS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure with its file name and its caption."""
+    """A figure with its file name and its caption.
+
+    Parameters
+    ----------
+    narrow
+        The same for narrow screens; None if there is only one.
+    """
 
     name: str
     figure: Figure
     caption: str
+    narrow: Figure | None = None
+
+    @classmethod
+    def drawn(cls, name: str, caption: str, draw: Callable[[], Figure]) -> Picture:
+        """Draw a figure for wide and for narrow screens."""
+        return cls(name, draw(), caption, narrow(draw))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +63,8 @@ class Section:
         Paragraphs, separated by blank lines.
     recipes
         The label of each algorithm and the algorithm itself.
+    answer
+        The answer, in paragraphs separated by blank lines; may be empty. That of the first section opens the report.
     """
 
     title: str
@@ -59,11 +73,21 @@ class Section:
     tables: tuple[Table, ...] = ()
     figures: tuple[Picture, ...] = ()
     recipes: tuple[tuple[str, Algorithm], ...] = ()
+    answer: str = ""
 
     @property
     def paragraphs(self) -> list[str]:
         """The paragraphs of the text."""
-        return [part.strip() for part in re.split(r"\n\s*\n", self.text) if part.strip()]
+        return _paragraphs(self.text)
+
+    @property
+    def answers(self) -> list[str]:
+        """The paragraphs of the answer."""
+        return _paragraphs(self.answer)
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +142,7 @@ class Report:
             report=self,
             style=style,
             lead=next(self._pictures(), None),  # a report opens with a picture
-            svg=lambda picture: _inline(picture, f"f{numbers[picture]}-"),
+            svgs=lambda picture: list(_inline(picture, f"f{numbers[picture]}")),
             to_html=to_html,
             outline=outline,
             spell=spell,
@@ -162,13 +186,20 @@ def file_stem(name: str) -> str:
     return re.sub(r"[^\w.,()=-]+", "-", name).strip("-.")
 
 
-def _inline(picture: Picture, prefix: str) -> str:
+def _inline(picture: Picture, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the class of screens and the SVG of each form of a picture."""
+    yield "wide" if picture.narrow else "", _embedded(picture.figure, picture.caption, f"{prefix}-")
+    if picture.narrow:
+        yield "narrow", _embedded(picture.narrow, picture.caption, f"{prefix}n-")
+
+
+def _embedded(figure: Figure, caption: str, prefix: str) -> str:
     """Return a figure as SVG that can be embedded in a page.
 
     Ids get a unique prefix; the style sheet, which would apply to the whole page, becomes inherited properties; the size adapts
     to the page.
     """
-    svg = to_svg(picture.figure)
+    svg = to_svg(figure)
     body = re.sub(r"<metadata>.*?</metadata>|<style\b.*?</style>|<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.S)
     body = re.sub(r'\bid="', f'id="{prefix}', body)
     body = re.sub(r'(?:xlink:)?href="#', f'href="#{prefix}', body)
@@ -177,4 +208,4 @@ def _inline(picture: Picture, prefix: str) -> str:
     box = re.search(r'viewBox="[^"]*"', head)
     size = f'{box[0] if box else ""} style="stroke-linejoin:round;stroke-linecap:butt"'
     lines = "\n".join(line for line in rest.splitlines() if line.strip())
-    return f'<svg {size} role="img" aria-label="{escape(picture.caption)}">{lines}'
+    return f'<svg {size} role="img" aria-label="{escape(caption)}">{lines}'

@@ -26,7 +26,7 @@ from duelrank.algorithms import Algorithm, Projected
 from duelrank.core.errors import DataFormatError, DuelrankError, InvalidValue, MissingData, UnknownName
 from duelrank.core.files import sync_folder, write_json, writing
 from duelrank.core.grammar import parse
-from duelrank.core.registry import spell
+from duelrank.core.registry import counted, spell
 from duelrank.core.validation import explained
 from duelrank.datasets import Fold
 from duelrank.simulation import RunSpec
@@ -162,7 +162,7 @@ class Frame:
         return data_frame(self.columns)
 
     def __repr__(self) -> str:
-        return f"Frame({len(self)} rows: {', '.join(self.columns)})"
+        return f"Frame({counted(len(self), 'row')}: {', '.join(self.columns)})"
 
     def _repr_html_(self) -> str:
         """Show the first rows without their curves."""

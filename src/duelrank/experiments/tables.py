@@ -6,11 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
+from duelrank.core.registry import counted
 from duelrank.simulation.run import data_frame
 
 if TYPE_CHECKING:
@@ -71,10 +72,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column; adjacent columns of the same group share a heading."""
+    """A column; adjacent columns of the same group share a heading.
+
+    Parameters
+    ----------
+    spare
+        Where a terminal is too narrow, columns with the highest number are left out first; those with 0 are always shown.
+    """
 
     head: str
     group: str = ""
+    spare: int = 0
 
 
 @dataclass(frozen=True)
@@ -155,7 +163,7 @@ class Table:
         return data_frame(self.records())
 
     def __repr__(self) -> str:
-        return f"Table({self.title!r}: {len(self.rows)} rows, {len(self.columns)} columns)"
+        return f"Table({self.title!r}: {counted(len(self.rows), 'row')}, {counted(len(self.columns), 'column')})"
 
     def to_markdown(self) -> str:
         """Return the table as Markdown."""
@@ -365,16 +373,38 @@ def _latex_code(recipe: str) -> str:
 
 
 def to_terminal(table: Table, width: int) -> RenderableType:
-    """Return a table that fits into ``width`` characters; wide tables are split into blocks, and long names into lines."""
+    """Return a table that fits into ``width`` characters.
+
+    If it is too wide, spare columns are left out; if that is not enough, it is split into blocks. Long names take several lines.
+    """
     from rich.console import Group
     from rich.text import Text
 
     longest = max([len(table.row_head), *(len(name) for row in table.rows for name in (row.name, row.section))])
     names = min(longest, max(16, width // 3))
+    table = _without_spares(table, width - names - 2)
     blocks = [_terminal_block(table, columns, names) for columns in _blocks(table, width - names - 2)]
     notes = Text(" ".join(table.notes).replace("Bold:", "*:").replace("are bold", "have a *"), style="dim")
     recipes = [Text.assemble((f"{label}: ", "bold dim"), (recipe, "dim")) for label, recipe in table.recipes]
     return Group(Text(table.title, style="bold"), *blocks, notes, *recipes, "")
+
+
+def _without_spares(table: Table, room: int) -> Table:
+    """Leave out spare columns, and the notes on them, until all others fit side by side; keep all if they never do."""
+    for level in range(max((column.spare for column in table.columns), default=0), -1, -1):
+        kept = [number for number, column in enumerate(table.columns) if column.spare <= level]
+        if sum(_GAP + _terminal_width(table, number) for number in kept) <= room:
+            break
+    else:
+        return table
+    left_out = dict.fromkeys(column.head for column in table.columns if column.spare > level)
+    notes = [note for note in table.notes if not note.startswith(tuple(f"{head}: " for head in left_out))]
+    return replace(
+        table,
+        columns=tuple(table.columns[number] for number in kept),
+        rows=tuple(replace(row, cells=tuple(row.cells[number] for number in kept)) for row in table.rows),
+        notes=(*notes, *([f"A wider terminal also shows {' and '.join(left_out)}."] if left_out else [])),
+    )
 
 
 def _blocks(table: Table, room: int) -> Iterator[_Columns]:

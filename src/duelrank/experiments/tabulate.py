@@ -11,6 +11,7 @@ import numpy as np
 
 from duelrank.core.errors import InvalidValue
 from duelrank.core.grammar import parse
+from duelrank.core.registry import counted
 from duelrank.experiments.results import Frame
 from duelrank.experiments.summary import (
     PUBLISHED_RUNS,
@@ -84,7 +85,11 @@ def performance_table(
         writers["p"] = p_cell
     if worst:
         writers["worst run"] = _worst
-    columns = [Column(head, _group(*place, len(summaries), labels)) for place in places for head in writers]
+    columns = [
+        Column(head, _group(*place, len(summaries), labels), spare=int(head == "p"))
+        for place in places
+        for head in writers
+    ]
     rows = []
     for user in first.users:
         for algorithm, base in first.algorithms.items():
@@ -97,7 +102,7 @@ def performance_table(
     return Table(
         name="-".join(summary.measure for summary in summaries),
         title=" and ".join(summary.measure for summary in summaries).capitalize() + f" {first.metric}",
-        columns=(*columns, *([Column("µs")] if detailed else [])),
+        columns=(*columns, *([Column("µs", spare=2)] if detailed else [])),
         rows=tuple(rows),
         notes=(*_notes(summaries, labels, detailed), *([_WORST_NOTE] if worst else [])),
         section_head="user",
@@ -171,7 +176,7 @@ def league_table(summaries: Sequence[Summary], labels: Labels | None = None) -> 
         for place, algorithm in enumerate(ranked, 1)
     ]
     notes = (
-        f"{dataset}: means of {first.estimates[0].runs} runs, by the mean {first.measure} performance over the users.",
+        f"{dataset}: means of {counted(first.estimates[0].runs, 'run')}, by the mean {first.measure} performance over the users.",
         *(f"{s.measure.capitalize()}: {_meaning(s.measure, s.metric)}." for s in summaries),
         "Bold: the best with that user.",
     )
@@ -260,7 +265,7 @@ def guard_table(name: str, title: str, columns: Sequence[str], lines: Sequence[G
     chosen = [GUARD_COLUMNS[column] for column in columns]
     rows = [Row(line[1], tuple(column.cell(*line) for column in chosen), line[0]) for line in lines]
     many = _counts(runs for _, _, runs, _ in lines)
-    notes = (f"{many} runs in each row.", *(f"{column.head.capitalize()}: {column.meaning}." for column in chosen))
+    notes = (f"{many} in each row.", *(f"{column.head.capitalize()}: {column.meaning}." for column in chosen))
     heads = tuple(Column(column.head) for column in chosen)
     return Table(name, title, heads, tuple(rows), notes, row_head="guard", section_head="user")
 
@@ -268,7 +273,8 @@ def guard_table(name: str, title: str, columns: Sequence[str], lines: Sequence[G
 def _counts(frames: Iterable[Frame]) -> str:
     """Return the lowest and the highest number of runs."""
     counts = [len(runs) for runs in frames]
-    return " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
+    least, most = min(counts), max(counts)
+    return counted(most, "run") if least == most else f"{least} to {most} runs"
 
 
 def _mean_cell(found: Sequence[float], digits: int) -> Cell:
@@ -333,7 +339,7 @@ def _win_rate(runs: Frame, _: Frame) -> Cell:
 
 
 def _decisive_share(runs: Frame, _: Frame) -> Cell:
-    return _mean_cell([float((each[0] + each[1]) / each.sum()) for each in runs["guard_outcomes"] if len(each)], 2)
+    return _mean_cell([float((each[0] + each[1]) / each.sum()) for each in runs["guard_outcomes"] if sum(each)], 2)
 
 
 def _harmed(runs: Frame, _: Frame) -> Cell:
@@ -406,7 +412,7 @@ def backfill_table(name: str, title: str, measure: str, lists: Sequence[int], li
         Length of the log in each column after the first, which has no log.
     """
     column, meaning = BACKFILL_MEASURES[measure]
-    heads = ("no log", *(f"{each:,} lists" for each in lists))
+    heads = ("no log", *(counted(each, "list") for each in lists))
     rows = []
     for user, label, frames in lines:
         places = [{"user": user, "row": label, "log": head} for head in heads]
@@ -414,7 +420,7 @@ def backfill_table(name: str, title: str, measure: str, lists: Sequence[int], li
         rows.append(Row(label, tuple(cells), user))
     many = _counts(runs for _, _, frames in lines for runs in frames)
     against = "In brackets: change against no log, same folds and seeds, ± half the 95% interval; without a log the deviation."
-    notes = (f"{many} runs in each cell: {meaning}.", against)
+    notes = (f"{many} in each cell: {meaning}.", against)
     return Table(name, title, tuple(map(Column, heads)), tuple(rows), notes, row_head="recipe", section_head="user")
 
 

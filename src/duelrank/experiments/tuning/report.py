@@ -11,7 +11,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from duelrank.core.progress import spinner
-from duelrank.core.registry import spell
+from duelrank.core.registry import counted, spell
 from duelrank.drawing import figure_class
 from duelrank.experiments.report import Picture, Report, Section
 from duelrank.experiments.results import load_results, provenance
@@ -55,9 +55,11 @@ def _summary(found: Tuned) -> Section:
     states = [trial.state.name for trial in found.trials]
     words = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
     counts = ", ".join(f"{states.count(state)} {word}" for state, word in words.items() if state in states)
+    answer = (
+        f"The best recipe of {counted(len(states), 'trial')} ({counts}) is {found.recipe}. "
+        f"Its objective is {found.scores.value:.4f}; that of the recipe as it was is {found.reference.value:.4f}."
+    )
     text = (
-        f"The best recipe of {len(states):,} trials ({counts}) is {found.recipe}. Its objective is {found.scores.value:.4f}; "
-        f"that of the recipe as it was is {found.reference.value:.4f}.\n\n"
         f"The objective ({settings.objective}) is relative to the recipe as it was: in each cell, a data set with a user, reward "
         "(the discounted sum over the lists shown) and the quality of the final weights on the validation queries are divided "
         "by its means over the same runs; cells count alike. 1.05 is five percent better. The worst run of each cell is "
@@ -70,7 +72,7 @@ def _summary(found: Tuned) -> Section:
         caption = f"The objective of each complete trial, and the best so far; {_DASHED}"
         figures = (Picture("history", _drawn(found, "plot_optimization_history"), caption),)
     recipes = (("as it was", settings.algorithm), ("best", found.algorithm))
-    return Section("What was found", text=text, tables=(_best_table(found),), figures=figures, recipes=recipes)
+    return Section("What was found", "", text, (_best_table(found),), figures, recipes, answer)
 
 
 def _best_table(found: Tuned) -> Table:
@@ -109,7 +111,7 @@ def _cells(found: Tuned) -> Section:
         rows.append(Row(user, tuple(cells), dataset))
     columns = tuple(Column(head, kind) for kind in _KINDS for head in ("mean", "worst run"))
     n = len(next(iter(found.measured.values())))
-    note = f"{n} runs in each cell, the same for both; in brackets the change against the recipe as it was."
+    note = f"{counted(n, 'run')} in each cell, the same for both; in brackets the change against the recipe as it was."
     table = Table("cells", "The best recipe, cell by cell", columns, tuple(rows), (note,), "user", "data set")
     return Section("Cell by cell", tables=(table,))
 
@@ -181,7 +183,7 @@ def _provenance(found: Tuned, command: str) -> dict[str, str]:
     settings = found.settings
     made = provenance(load_results(found.folder, SUITE), found.wall_seconds, command)
     how = {
-        "Sampler": f"Optuna, {settings.sampler}, seed {settings.seed}, {settings.batch} trials at a time",
+        "Sampler": f"Optuna, {settings.sampler}, seed {settings.seed}, {counted(settings.batch, 'trial')} at a time",
         "Pruning": "below the median after a third of the folds" if settings.rungs > 1 else "none",
         "Objective": str(settings.objective),
     }

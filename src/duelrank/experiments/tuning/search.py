@@ -27,7 +27,7 @@ from duelrank.core.files import write_bytes
 from duelrank.core.grammar import as_part
 from duelrank.core.progress import ProgressCallback, count_bar
 from duelrank.core.randomness import stream_key
-from duelrank.core.registry import spell, spelling_once
+from duelrank.core.registry import counted, spell, spelling_once
 from duelrank.core.validation import explained, whole_number
 from duelrank.datasets import Dataset
 from duelrank.experiments.dask import Scheduler
@@ -242,7 +242,7 @@ def _recipes(study: Trials, settings: Settings, batch: Iterable[Trial]) -> Itera
 def _news(trials: Sequence[FrozenTrial], wanted: int) -> str:
     best = best_first(trials)
     leader = f"; best so far {best[0].value:.4f}, trial {best[0].number}" if best else ""
-    return f"{len(trials):,} of {wanted:,} trials{leader}"
+    return f"{len(trials):,} of {counted(wanted, 'trial')}{leader}"
 
 
 def _tuned(settings: Settings, study: Trials, runs: Runs, store: Store) -> Tuned:

@@ -334,7 +334,7 @@ class Objective:
         means = np.array([measured[cell].mean(axis=0) / level for cell, level in levels.items()]).mean(axis=0)
         worst = np.array([measured[cell].min(axis=0) / level for cell, level in levels.items()]).mean(axis=0)
         weights = np.array([self.reward, self.validation])
-        value = weights @ (means + self.worst * worst) / (weights.sum() * (1.0 + self.worst))
+        value = (weights * (means + self.worst * worst)).sum() / (weights.sum() * (1.0 + self.worst))
         return Scores(float(value), *map(float, (*means, *worst)))
 
 
