@@ -77,8 +77,11 @@ class TestSearchAndClick:
         heights = bars.evaluate_all("nodes => nodes.map(node => node.getBoundingClientRect().height)")
         assert 20 < max(heights) <= 30
         assert min(heights) == 0
+        first = page.locator(".hit").first
+        learned = page.locator("#weights .bar > span:first-child").all_inner_texts()
+        assert [each.strip() for each in first.locator(".features div").all_inner_texts()] == learned  # the same names
         said = page.locator(".features").first.get_attribute("aria-label")
-        assert said.startswith("Features: name match ")
+        assert said.startswith("Features: name ")
 
     def test_a_click_opens_the_docstring_and_counts(self, open_play, address):
         page = open_play()
@@ -116,6 +119,11 @@ class TestSearchAndClick:
         assert "% of its length and turns it by" in picture
         assert picture.endswith("°; what is left is then scaled to length 1.00.")
         assert "→" not in page.locator("#angle svg").text_content()
+        meaning = page.locator("#angle figure").get_attribute("title")  # on hover
+        assert "The angle is between the direction before and after" in meaning
+        assert page.locator("#angle details p").is_hidden()
+        page.locator("#angle summary").press("Enter")  # by keyboard or touch
+        assert page.text("#angle details p") == meaning
         assert page.locator("#directions .bar").count() == 11
 
     def test_weights_move_to_where_they_are(self, open_play):
@@ -321,6 +329,16 @@ class TestUsers:
         assert page.text("#lists") == seen
         page.click("#anew")
         page.until(lambda: page.text("#lists") == "0")
+
+    def test_sliders_of_the_taste_are_filled_from_their_centre(self, open_play):
+        page = open_play("#crowd")
+        slider = page.locator("#taste-depth")
+
+        def ends(value):
+            slider.evaluate("(node, value) => { node.value = value; node.dispatchEvent(new Event('input')) }", value)
+            return slider.evaluate("node => ['--low', '--high'].map(name => node.style.getPropertyValue(name))")
+
+        assert [ends(value) for value in (-1, 0, 0.5)] == [["0%", "50%"], ["50%", "50%"], ["50%", "75%"]]
 
     def test_taste_rate_and_noise_are_the_visitors(self, open_play, address):
         page = open_play("#crowd")

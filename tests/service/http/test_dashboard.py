@@ -16,12 +16,12 @@ from tests.service.http import test_openapi
 from tests.service.http.served import FAST, SPEC, Served, serving
 from tests.waiting import FOR_EVER, until
 
-from duelrank.service import Service, log, views
+from duelrank.service import Service, log
 from duelrank.service.definition import EXPLORED
 from duelrank.service.http import WebSettings
 from duelrank.service.http.auth import make_key
 from duelrank.service.http.dashboard import FILES, POLICY, read_file, render
-from duelrank.service.http.schema import Change, Document, FeedbackEvent, RankRequest
+from duelrank.service.http.schema import Change, Document, FeedbackEvent, GuardSpec, RankRequest, Start
 from duelrank.service.log import CHECKPOINT, VERSION, StoredImpression, pack, read_impression
 from duelrank.service.viewer import Viewer
 from duelrank.storage import NewEvent, open_storage
@@ -44,8 +44,8 @@ class TestPageItself:
         assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
         assert "unsafe" not in policy
         assert policy == dict(POLICY)[b"content-security-policy"].decode()
-        links = [link for link in reader.links if not link.startswith(("data:", "#"))]
-        assert len(links) == 4
+        links = [link for link in reader.links if not link.startswith(("data:", "#")) and link != "/dashboard"]
+        assert len(links) == 6
         for link in links:
             assert link.startswith("/dashboard/files/")
             assert client.get(link).headers["content-type"].startswith(("text/css", "text/javascript"))
@@ -119,6 +119,16 @@ class TestLive:
             assert any(each["events_per_second"] for each in found[1:])
             assert found[-1]["lag"] == 0
 
+    def test_it_names_other_rankers_with_an_alarm(self, served):
+        guard = GuardSpec(share=1.0, false_alarm_every=10.0, promote=(1.0,))
+        start = Start(weights={"bm25": 1.0})
+        served.do(served.service.create(msgspec.structs.replace(SPEC, name="other", guard=guard, start=start)))
+        with following(served) as (_, message), following(served, "other") as (_, own):
+            assert message()["alarms"] == []
+            served.lists("other", range(60), lambda number, ids: [min(ids)])
+            until(lambda: message()["alarms"] == ["other"])
+            assert own()["alarms"] == []
+
     def test_it_ends_with_the_service(self, storage):
         with serving(Service(storage, FAST)) as served:
             served.do(served.service.create(SPEC))
@@ -137,6 +147,18 @@ class TestLive:
             assert message() is not None
             assert (desk.streams, desk.requests) == (1, 0)
         until(lambda: desk.streams == 0)
+
+    def test_a_key_for_some_rankers_sees_the_alarms_of_these(self, storage):
+        (every, first), (some, second) = make_key(["admin"]), make_key(["admin"], ["shop", "one"])
+        storage.keys.add(first)
+        storage.keys.add(second)
+        with serving(Service(storage, FAST)) as served:
+            for name in ("shop", "one", "two"):
+                served.do(served.service.create(msgspec.structs.replace(SPEC, name=name)))
+            served.service.alarms = lambda: ["one", "shop", "two"]
+            for key, names in ((every, ["one", "two"]), (some, ["one"])):
+                with following(served, **{"X-API-Key": key}) as (_, message):
+                    assert message()["alarms"] == names
 
     def test_their_number_is_limited(self, served):
         with following(served), following(served), following(served):
@@ -284,12 +306,12 @@ class TestComparing:
     @pytest.mark.parametrize("window", [1, 4, 50])
     def test_events_backwards(self, storage, monkeypatch, window):
         """Bursts and long silences of a ranker, and whatever is between them: each event is found once."""
-        monkeypatch.setattr(views, "READ_EVENTS", window)
+        monkeypatch.setattr(log, "READ_EVENTS", window)
         names = (
             ["shop"] * 30 + ["noise"] * 300 + ["shop", "noise"] * 10 + ["noise"] * 70 + ["shop"] * 25 + ["noise"] * 90
         )
         storage.log.append([NewEvent(name, "any", str(place), 0.0, b"") for place, name in enumerate(names)])
-        found = [event.number for event in views._backwards(storage, "shop")]
+        found = [event.number for event in log.read_backwards(storage, "shop")]
         assert found == [place for place, name in enumerate(names, 1) if name == "shop"][::-1]
 
 
@@ -407,7 +429,7 @@ class TestOnlyLooking:
     def test_what_was_missed_is_mended_by_the_next_checkpoint(self, beside, monkeypatch):
         served, looking, _ = beside
         with monkeypatch.context() as gone:
-            gone.setattr("duelrank.service.viewer.read_impression", lambda *given: None)
+            gone.setattr("duelrank.service.viewer.ListReader.impression", lambda *given: None)
             served.lists("shop", range(3))
             until(lambda: looking.service.ranker("shop").failed == 3)
             self.looks(looking)

@@ -50,6 +50,8 @@ def read_file(name: str) -> bytes:
 _STYLE, _SCRIPT = b"text/css; charset=utf-8", b"text/javascript; charset=utf-8"
 _TYPES = {
     "dashboard.css": _STYLE,
+    "charts.js": _SCRIPT,
+    "panels.js": _SCRIPT,
     "dashboard.js": _SCRIPT,
     "uplot.min.css": _STYLE,
     "uplot.min.js": _SCRIPT,
@@ -79,7 +81,7 @@ def render(name: str, keys: bool, read_only: bool) -> bytes:
     Parameters
     ----------
     name
-        Name of the ranker, which may not exist; "" for the first one.
+        Name of the ranker, which may not exist; "" for all of them.
     keys
         Whether the API needs a key.
     read_only
@@ -114,7 +116,8 @@ def _live(call: Call, step: Step, rate: float | None) -> Live:
     info = call.redacted(service.ranker(name))
     guard = None if info.guard is None else call.redacted(service.guard(name))
     history = service.history(name, step, now - STEPS[step][0])
-    return Live(now, info, guard, service.lag(), rate, history)
+    others = (each for each in service.alarms() if each != name and call.caller.may_use(each))
+    return Live(now, info, guard, service.lag(), rate, history, tuple(others))
 
 
 def _check_key(call: Call) -> None:
